@@ -1,0 +1,62 @@
+"""Durations as people write them in manifests: `90s`, `500ms`, `1h30m`.
+
+Git keeps the text the user wrote, so the text is kept beside the seconds and written back unchanged: a rewritten value
+would show as drift in every GitOps tool.
+"""
+
+import re
+from typing import Any, Self
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+PATTERN = r"^([0-9]+(ms|s|m|h))+$"
+MAX_LENGTH = 16
+_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Duration:
+    """A span of time; `seconds` for arithmetic, `text` as the user wrote it."""
+
+    __slots__ = ("seconds", "text")
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError when `text` is not a list of whole numbers with units ms, s, m or h."""
+        if len(text) > MAX_LENGTH or not re.match(PATTERN, text):
+            raise ValueError(
+                f'"{text}" is not a duration; write whole numbers with units, such as 500ms, 90s, 5m or 1h30m'
+            )
+        self.text = text
+        self.seconds = sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+
+    def __repr__(self) -> str:
+        return f"Duration({self.text!r})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    @classmethod
+    def _validate(cls, value: Any) -> Self:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls(value)
+        raise ValueError(f"{value!r} is not a duration; write it as text with a unit, such as 90s")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._validate, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "pattern": PATTERN, "maxLength": MAX_LENGTH}

@@ -1,0 +1,26 @@
+"""Labels and annotations that Forebay puts on its children, and the few it reads from a service.
+
+Children get exactly these labels, never a copy of the parent's: a copied `app.kubernetes.io/instance` makes Argo CD
+own and prune the child.
+"""
+
+from forebay.api.model import GROUP
+
+SERVICE = f"{GROUP}/service"
+"""Name of the InferenceService a child belongs to."""
+SERVICE_UID = f"{GROUP}/service-uid"
+REVISION = f"{GROUP}/revision"
+ORDINAL = f"{GROUP}/ordinal"
+RANK = f"{GROUP}/rank"
+SERVING = f"{GROUP}/serving"
+"""`"true"` while the pod may get requests; dropped when its drain starts, which takes it out of every endpoint list."""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "forebay"
+
+DRAIN_STARTED = f"{GROUP}/drain-started"
+"""RFC 3339 time; on the pod, so that a drain survives a restart of the operator."""
+DRAIN_REASON = f"{GROUP}/drain-reason"
+SPEC_HASH = f"{GROUP}/spec-hash"
+"""On a ControllerRevision: hash of the pod-affecting fields as the user wrote them."""
+RESTARTED_AT = f"{GROUP}/restarted-at"
+"""On an InferenceService: any new value asks for a rollout of what the operator would build today."""

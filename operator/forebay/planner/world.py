@@ -1,0 +1,138 @@
+"""World: everything a decision may read, frozen. What is not here cannot influence a plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
+from forebay.planner.settings import Settings
+from forebay.scaling.signals import PodSignals
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ServiceKey:
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaShape:
+    """What one replica is made of: `pods` pods (one per rank), each with `gpus_per_pod` of `resource_name`."""
+
+    pods: int
+    gpus_per_pod: int
+    resource_name: str
+    node_selector: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        return self.pods * self.gpus_per_pod
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The pod-affecting fields of a spec, resolved once. `data` is canonical JSON that `workloads` builds pods from."""
+
+    hash: str
+    """Short; part of pod names. Of everything resolved, so two operators that resolve alike agree."""
+    spec_hash: str
+    """Of the pod-affecting fields as the user wrote them (and `forebay.dev/restarted-at`)."""
+    shape: ReplicaShape
+    data: str
+    number: int = 0
+    """Order in which revisions of a service came to be; 0 for one that is not stored yet."""
+    name: str = ""
+    """Name of the stored ControllerRevision; empty for one that is not stored yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a spec that the schema could not refuse. Nothing is created for the service while one stands."""
+
+    reason: str
+    """CamelCase, for the condition."""
+    message: str
+    """Field, value, reason and what would work."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    key: ServiceKey
+    uid: str
+    generation: int
+    created_at: float
+    deleting: bool
+    spec: InferenceServiceSpec | None
+    """None when the stored spec does not parse; `problems` says why."""
+    status: InferenceServiceStatus
+    wanted: Revision | None
+    """What the spec resolves to with today's operator; None while `problems` stand."""
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    key: ServiceKey
+    """Namespace, and the service named by the pod's label."""
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str | None
+    """Uid of the controller; None for an orphan."""
+    service_uid: str | None
+    """Uid of the service it was created for, by label; tells an orphan's home."""
+    revision: str
+    ordinal: int
+    rank: int
+    serving: bool
+    created_at: float
+    phase: str
+    gpus: int
+    node: str | None = None
+    ready: bool = False
+    ready_since: float | None = None
+    deleting: bool = False
+    drain_started_at: float | None = None
+    drain_reason: str | None = None
+    blocked: str | None = None
+    """Why it does not start, one of Unschedulable, QuotaExceeded, ImagePull, CrashLoop, or None."""
+    blocked_message: str = ""
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    name: str
+    ready: bool
+    cordoned: bool
+    """Unschedulable, or tainted for disruption (Karpenter, cluster-autoscaler): its replicas are to move."""
+    gpus: Mapping[str, int]
+    """Allocatable GPUs by resource name."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildView:
+    """A Service, PodDisruptionBudget or other owned object, reduced to who owns it and what it says."""
+
+    kind: str
+    namespace: str
+    name: str
+    owner_uid: str | None
+    fingerprint: str
+    """Hash of the fields we set, read back from the live object, so that a change by hand is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    services: tuple[ServiceView, ...]
+    revisions: Mapping[str, tuple[Revision, ...]]
+    """Stored revisions by service uid, oldest first."""
+    pods: tuple[PodView, ...]
+    nodes: tuple[NodeView, ...]
+    children: tuple[ChildView, ...]
+    signals: Mapping[str, PodSignals]
+    """By pod uid."""
+    settings: Settings
