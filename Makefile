@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint clean
+.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -25,6 +25,28 @@ lint: install ## format, lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+crds: install ## write crds/, the chart's copy and docs/api.md from the models
+	$(BIN)/forebay crds --output crds --output charts/forebay/files/crds --docs docs/api.md
+
+test: lint ## lint, types, layers, unit, property, simulation, and the API-server suite (no root needed)
+	$(BIN)/pytest tests
+	$(BIN)/pytest e2e/apiserver
+
+e2e: install ## the full cluster suite on two real nodes, as root
+	$(BIN)/pytest e2e/cluster
+
+prove: install ## plant faults in a copy; the guarding tests must turn red
+	$(BIN)/python -m prove
+
+cluster-up: install ## start a cluster: two real nodes as root, else a control plane with KWOK
+	$(BIN)/python -m e2e.harness up
+
+cluster-down: install ## stop it and clean what it left
+	$(BIN)/python -m e2e.harness down
+
+demo: install ## a cluster, the operator, real traffic, scaling up and down, drained
+	$(BIN)/python -m e2e.demo
 
 clean: ## remove what the targets made inside the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis operator/*.egg-info
