@@ -1,6 +1,6 @@
 """KubeApi: the few calls Forebay makes to an API server, as bytes, so that readers can project straight from JSON.
 
-The protocol is what the rest of the code and the fakes of the tests agree on; `kubernetes.aio` implements it.
+The protocol is what the rest of the code and the fakes of the tests agree on; `kubernetes_api` implements it.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -17,6 +17,11 @@ class Resource:
     kind: str
     namespaced: bool = True
 
+    @property
+    def api_version(self) -> str:
+        """As objects carry it: `v1`, `apps/v1`."""
+        return self.path.split("/", 1)[1]
+
 
 INFERENCE_SERVICES = Resource("apis/forebay.dev/v1alpha1", "inferenceservices", "InferenceService")
 PODS = Resource("api/v1", "pods", "Pod")
@@ -28,9 +33,19 @@ CONTROLLER_REVISIONS = Resource("apis/apps/v1", "controllerrevisions", "Controll
 LEASES = Resource("apis/coordination.k8s.io/v1", "leases", "Lease")
 POD_TEMPLATES = Resource("api/v1", "podtemplates", "PodTemplate")
 
+NO_ANSWER = 0
+"""`ApiError.status` when the server gave no answer: nobody knows whether a write was carried out."""
+CONFLICT = 409
+GONE = 410
+NOT_FOUND = 404
+FORBIDDEN = 403
+
 
 class ApiError(Exception):
-    """The API server refused or did not answer. `status` is the HTTP code, 0 when there was no answer."""
+    """The API server refused or did not answer. `status` is the HTTP code, 0 when there was no answer.
+
+    `reason` and `message` are those of the Status object in the answer: `AlreadyExists`, `pods "a" already exists`.
+    """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -42,11 +57,15 @@ class ApiError(Exception):
 class KubeApi(Protocol):
     """All methods raise ApiError."""
 
-    async def list(self, resource: Resource, *, namespace: str | None = None, label_selector: str = "") -> bytes:
-        """The whole list as one JSON document, consistent with the newest writes."""
+    async def list(
+        self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
+    ) -> tuple[bytes, ...]:
+        """The whole list in pages, each a JSON list document; all pages show one state, at least as new as the call."""
         ...
 
-    def watch(self, resource: Resource, *, resource_version: str, label_selector: str = "") -> AsyncIterator[bytes]:
+    def watch(
+        self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
+    ) -> AsyncIterator[bytes]:
         """Watch events, one JSON document each, bookmarks included; ends when the server ends it."""
         ...
 
