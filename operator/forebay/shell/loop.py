@@ -1,0 +1,161 @@
+"""The planner loop: wake, observe, plan, act; one tick at a time, for as long as the process lives.
+
+A standby observes too, so that it can lead at once, but plans nothing and writes nothing. No failure ends the loop: it
+is logged and counted, and the next turn starts from a fresh reading of the world. What a half-done tick left behind is
+found there.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from forebay.planner.plan import Plan
+from forebay.planner.world import ServiceKey, World
+from forebay.shell.decisions import DecisionLog
+from forebay.shell.metrics import Metrics
+from forebay.shell.pulse import Pulse, is_outage
+from forebay.shell.wake import Wake
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S")
+"""What the planner remembers between ticks; the loop only carries it."""
+
+
+class Leadership(Protocol):
+    @property
+    def leading(self) -> bool:
+        """Whether this process may write, right now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stations(Generic[S]):
+    """The stations of a tick, as functions, so that tests can put others in their place."""
+
+    observe: Callable[[float], Awaitable[World]]
+    plan: Callable[[World, S, float], tuple[Plan, S]]
+    act: Callable[[World, Plan, float], Awaitable[int]]
+    """Carries the plan out; the number of actions that failed. Raises only when nothing more could be done."""
+    empty_state: Callable[[float], S]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    tick_seconds: float = 5.0
+    shortest_backoff_seconds: float = 1.0
+    longest_backoff_seconds: float = 30.0
+    """Below the health limit, or an outage would look like a loop that stands still."""
+
+
+class Loop(Generic[S]):
+    """`run` returns only after `Wake.stop`; `now` is wall time in unix seconds, `monotonic` never jumps."""
+
+    def __init__(
+        self,
+        stations: Stations[S],
+        *,
+        leadership: Leadership,
+        wake: Wake,
+        pulse: Pulse,
+        metrics: Metrics,
+        pace: Pace,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stations = stations
+        self._leadership = leadership
+        self._wake = wake
+        self._pulse = pulse
+        self._metrics = metrics
+        self._pace = pace
+        self._now = now
+        self._monotonic = monotonic
+        self._decisions = DecisionLog(metrics.decisions)
+        self._state: S | None = None
+        self._failures = 0
+        self._stage = ""
+
+    async def run(self) -> None:
+        """Tick until stopped. A tick that has begun is finished, its writes included."""
+        while not self._wake.stopped:
+            wait_seconds = await self._turn()
+            if self._failures:
+                await self._wake.pause(wait_seconds)
+            else:
+                reasons = await self._wake.next(wait_seconds)
+                log.debug("tick because of %s", ", ".join(reasons) or "the time")
+
+    async def _turn(self) -> float:
+        """One attempt at a tick; the seconds to wait after it."""
+        started = self._monotonic()
+        try:
+            wait_seconds = await self._tick(self._now())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the loop must go on and say so
+            return self._failed(error)
+        finished = self._monotonic()
+        self._metrics.tick_seconds.observe(finished - started)
+        if self._failures:
+            log.info("ticking again after %d failed attempts", self._failures)
+        self._failures = 0
+        self._pulse.beat(finished)
+        return wait_seconds
+
+    async def _tick(self, now: float) -> float:
+        self._stage = "observe"
+        world = await self._stations.observe(now)
+        self._metrics.show_scrape_ages(_scrape_ages(world, now))
+        if not self._may_lead(now):
+            return self._pace.tick_seconds
+        self._stage = "plan"
+        assert self._state is not None
+        # Remembered before it is carried out: limits on drains and creations then err on the side of counting too many.
+        plan, self._state = self._stations.plan(world, self._state, now)
+        self._decisions.note(plan)
+        self._metrics.show_plan(plan)
+        self._stage = "apply"
+        if plan.held is None and self._leadership.leading:
+            failed_actions = await self._stations.act(world, plan, now)
+            self._metrics.errors.labels("action").inc(failed_actions)
+        return min(self._pace.tick_seconds, plan.wake_in_seconds or self._pace.tick_seconds)
+
+    def _may_lead(self, now: float) -> bool:
+        """Whether to plan; what was remembered from an earlier term is dropped when a new one begins."""
+        leading = self._leadership.leading
+        if leading and not self._pulse.leading:
+            log.info("this replica leads")
+            self._state = self._stations.empty_state(now)
+        self._pulse.leading = leading
+        return leading
+
+    def _failed(self, error: Exception) -> float:
+        """Account for a failed turn; the seconds to wait before the next, doubling up to the longest."""
+        self._metrics.errors.labels(self._stage).inc()
+        self._pulse.miss(self._monotonic(), error)
+        wait_seconds = min(
+            self._pace.shortest_backoff_seconds * 2.0 ** min(self._failures, 16), self._pace.longest_backoff_seconds
+        )
+        self._failures += 1
+        if is_outage(error):
+            log.warning("the API server does not answer; next attempt in %g s: %s", wait_seconds, error)
+        else:
+            log.error(
+                "tick failed at %s; next attempt in %g s",
+                self._stage,
+                wait_seconds,
+                exc_info=error,
+                extra={"stage": self._stage},
+            )
+        return wait_seconds
+
+
+def _scrape_ages(world: World, now: float) -> dict[ServiceKey, float]:
+    """Age of the oldest last good sample per service; services none of whose pods ever answered are left out."""
+    ages: dict[ServiceKey, float] = {}
+    for pod in world.pods:
+        signals = world.signals.get(pod.uid)
+        if pod.ready and signals is not None and signals.sample is not None:
+            ages[pod.key] = max(ages.get(pod.key, 0.0), now - signals.sample.taken_at)
+    return ages

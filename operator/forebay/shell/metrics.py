@@ -1,0 +1,89 @@
+"""Prometheus metrics of the operator itself. Labels come from our own objects only, and go when the object goes."""
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from forebay import __version__
+from forebay.planner.plan import Plan
+from forebay.planner.world import ServiceKey
+from forebay.shell.pulse import Pulse
+
+TICK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SERVICE = ("namespace", "service")
+
+
+class PulseCollector(Collector):
+    """Ages are computed when they are read: a gauge set by the loop would stand still exactly when the loop does."""
+
+    def __init__(self, pulse: Pulse, monotonic: Callable[[], float]) -> None:
+        self._pulse = pulse
+        self._monotonic = monotonic
+
+    def collect(self) -> Iterable[Metric]:
+        now = self._monotonic()
+        yield GaugeMetricFamily(
+            "forebay_tick_age_seconds", "Seconds since the last good tick.", self._pulse.tick_age_seconds(now)
+        )
+        yield GaugeMetricFamily("forebay_leader", "1 on the replica that leads.", float(self._pulse.leading))
+
+
+class Metrics:
+    """Everything the loop and the API client count; `registry` is what `/metrics` shows."""
+
+    def __init__(self, pulse: Pulse, monotonic: Callable[[], float]) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(PulseCollector(pulse, monotonic))
+        Info("forebay_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
+        self.tick_seconds = Histogram(
+            "forebay_tick_duration_seconds",
+            "Observe, plan and apply, of one tick.",
+            buckets=TICK_BUCKETS,
+            registry=self.registry,
+        )
+        self.errors = Counter(
+            "forebay_reconcile_errors", "Ticks or actions that failed, by stage.", ("stage",), registry=self.registry
+        )
+        self.api_requests = Counter(
+            "forebay_api_requests",
+            "Requests to the API server; code 0 is no answer.",
+            ("verb", "resource", "code"),
+            registry=self.registry,
+        )
+        self.decisions = Counter(
+            "forebay_decisions", "Changes of a service's decision, by the new rule.", ("rule",), registry=self.registry
+        )
+        self.held = Gauge("forebay_held", "1 while the whole plan is held back.", registry=self.registry)
+        self.scrape_age = Gauge(
+            "forebay_scrape_age_seconds",
+            "Age of the oldest last good sample among a service's pods.",
+            SERVICE,
+            registry=self.registry,
+        )
+        self._replicas = {
+            state: Gauge(f"forebay_{state}_replicas", f"Replicas: {state}.", SERVICE, registry=self.registry)
+            for state in ("desired", "ready", "loading", "draining", "warm")
+        }
+        self._services: set[ServiceKey] = set()
+
+    def show_plan(self, plan: Plan) -> None:
+        """Replica numbers as the services' status says; series of services that went are removed."""
+        self.held.set(plan.held is not None)
+        if plan.held is not None:
+            return
+        present = {service.key for service in plan.services}
+        for service in plan.services:
+            replicas = service.status.replicas
+            for state, gauge in self._replicas.items():
+                gauge.labels(service.key.namespace, service.key.name).set(getattr(replicas, state))
+        for gone in self._services - present:
+            for gauge in (*self._replicas.values(), self.scrape_age):
+                gauge.remove_by_labels({"namespace": gone.namespace, "service": gone.name})
+        self._services = present
+
+    def show_scrape_ages(self, ages: dict[ServiceKey, float]) -> None:
+        for key, age in ages.items():
+            if key in self._services:
+                self.scrape_age.labels(key.namespace, key.name).set(age)

@@ -1,0 +1,87 @@
+"""ServiceWatch: kopf on a thread of its own, started again whenever it ends.
+
+On its own thread because kopf, when it stops, cancels every asyncio task younger than itself, the loop's included. It
+only makes the loop quicker: without it every service is still read by LIST on each tick.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+import kopf
+
+log = logging.getLogger(__name__)
+
+RESTART_SECONDS = 5.0
+
+
+class ServiceWatch:
+    """Waits for `allow` before each start: kopf looks for our kind only once, so the CRD must be served by then."""
+
+    def __init__(
+        self,
+        build_registry: Callable[[], kopf.OperatorRegistry],
+        namespace: str | None,
+        restart_seconds: float = RESTART_SECONDS,
+    ) -> None:
+        self._build_registry = build_registry
+        self._namespace = namespace
+        self._restart_seconds = restart_seconds
+        self._allowed = threading.Event()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_flag: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="service-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def allow(self) -> None:
+        """A LIST of our kind has just succeeded."""
+        self._allowed.set()
+
+    def stop(self) -> None:
+        """Ask it to end; returns at once."""
+        self._stopping.set()
+        self._allowed.set()
+        with self._lock:
+            if self._loop is not None and self._stop_flag is not None:
+                self._loop.call_soon_threadsafe(self._stop_flag.set)
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            self._allowed.wait()
+            if self._stopping.is_set():
+                return
+            self._allowed.clear()
+            try:
+                asyncio.run(self._watch())
+            except Exception as error:  # noqa: BLE001 - kopf raises whatever its tasks raised; a new start cures it
+                log.warning("the watch on services broke off: %r", error)
+            if self._stopping.wait(self._restart_seconds):
+                return
+            log.info("watching services again")
+
+    async def _watch(self) -> None:
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._stop_flag = asyncio.Event()
+        if self._stopping.is_set():
+            self._stop_flag.set()
+        try:
+            await kopf.operator(
+                registry=self._build_registry(),
+                settings=kopf.OperatorSettings(),
+                standalone=True,
+                clusterwide=self._namespace is None,
+                namespaces=[self._namespace] if self._namespace else [],
+                stop_flag=self._stop_flag,
+            )
+        finally:
+            with self._lock:
+                self._loop = self._stop_flag = None
