@@ -1,0 +1,110 @@
+"""Reader of the Prometheus text format that looks only at the series it was asked for, straight from bytes.
+
+A vLLM answer has some 600 lines and a fleet answers hundreds of times a second; a general parser costs more than the
+planner. One compiled expression finds the lines that matter and only those are taken apart. What is read is read
+strictly: a line that is cut, doubled or unclear raises `MalformedMetrics`, because a wrong number is worse than none.
+Lines of other series are not judged.
+
+Format: text format version 0.0.4 (lines end in LF, `name{label="value",…} value [timestamp in ms]`, `#` comments).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+MAX_MEMOIZED_LABELS = 256
+"""Bytes. A pod repeats its label blocks at every scrape; the 2 KB of `cache_config_info` are not worth keeping."""
+
+
+class MalformedMetrics(ValueError):  # noqa: N818 - reads as a sentence where it is raised and caught
+    """The answer is not what the text format allows, or was cut on its way."""
+
+
+class Reading(NamedTuple):
+    """One series and its value. The labels are shared between readings: look, do not change."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+Readings = Mapping[str, list[Reading]]
+
+_BLANK = rb"[ \t]*+"
+_SAMPLE = re.compile(
+    _BLANK
+    + rb"(?:\{(?P<labels>.*)\}"  # greedy: the last brace of a line closes the labels, whatever their values hold
+    + _BLANK
+    + rb")?(?P<value>[^ \t\r{}]++)(?:[ \t]++(?P<timestamp>-?[0-9]++))?[ \t\r]*+",
+)
+_LABEL = rb'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]++|\\.)*+)"'
+_LABELS = re.compile(rb"[ \t]*+(?:%s[ \t]*+(?:,[ \t]*+%s[ \t]*+)*+(?:,[ \t]*+)?+)?+" % (_LABEL, _LABEL))
+_EACH_LABEL = re.compile(_LABEL)
+_ESCAPE = re.compile(r'\\[\\n"]')
+_UNESCAPED = {r"\\": "\\", r"\n": "\n", r"\"": '"'}
+
+
+class TextReader:
+    """Reads the series called one of `names`; a histogram's `_bucket`, `_sum` and `_count` are names of their own."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        alternatives = b"|".join(re.escape(name.encode()) for name in sorted(names)) or rb"(?!)"
+        self._lines = re.compile(rb"\n[ \t]*+(%s)(?=[ \t{\r\n])([^\n]*+)" % alternatives)
+
+    def read(self, body: bytes) -> Readings:
+        """The readings by name, in the order of the answer; names that it lacks are absent. Raises MalformedMetrics."""
+        if not body:
+            return {}
+        if not body.endswith(b"\n"):
+            cut = body[body.rfind(b"\n") + 1 :][:80]
+            raise MalformedMetrics(f"the answer is cut: its last line {_quoted(cut)} does not end")
+        readings: dict[bytes, list[Reading]] = {}
+        seen: set[tuple[bytes, bytes | None]] = set()
+        for name, rest in self._lines.findall(b"\n" + body):
+            labels, reading = _sample(name, rest)
+            if (name, labels) in seen:
+                raise MalformedMetrics(f"{_quoted(name + rest)} is the second value of one series")
+            seen.add((name, labels))
+            readings.setdefault(name, []).append(reading)
+        return {name.decode(): values for name, values in readings.items()}
+
+
+def _sample(name: bytes, rest: bytes) -> tuple[bytes | None, Reading]:
+    match = _SAMPLE.fullmatch(rest)
+    if match is None:
+        raise MalformedMetrics(f"{_quoted(name + rest)} is no series with a value")
+    block, value = match["labels"], match["value"]
+    try:
+        number = float(value)
+    except ValueError:
+        raise MalformedMetrics(f"{_quoted(value)} of {_quoted(name)} is no number") from None
+    if b"_" in value:  # Python reads 1_0 as ten; the format does not
+        raise MalformedMetrics(f"{_quoted(value)} of {_quoted(name)} is no number")
+    if not block:
+        return block, Reading({}, number)
+    parse = _memoized_labels if len(block) <= MAX_MEMOIZED_LABELS else _labels
+    return block, Reading(parse(block), number)
+
+
+def _labels(block: bytes) -> Mapping[str, str]:
+    if _LABELS.fullmatch(block) is None:
+        raise MalformedMetrics(f"{_quoted(block)} are no labels")
+    pairs = _EACH_LABEL.findall(block)
+    try:
+        labels = {name.decode(): _unescape(value.decode()) for name, value in pairs}
+    except UnicodeDecodeError:
+        raise MalformedMetrics(f"{_quoted(block)} are not UTF-8") from None
+    if len(labels) != len(pairs):
+        raise MalformedMetrics(f"{_quoted(block)} name a label twice")
+    return labels
+
+
+_memoized_labels = lru_cache(maxsize=4096)(_labels)
+
+
+def _unescape(value: str) -> str:
+    return _ESCAPE.sub(lambda match: _UNESCAPED[match[0]], value) if "\\" in value else value
+
+
+def _quoted(text: bytes) -> str:
+    return repr(text[:120].decode(errors="replace"))
