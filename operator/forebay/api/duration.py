@@ -9,9 +9,12 @@ from typing import Any, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-PATTERN = r"^([0-9]+(ms|s|m|h))+$"
+from forebay.api.rules import Obeys, Rule, literal, matches
+
+PATTERN = r"([0-9]{1,6}(ms|s|m|h))+"
+"""Six digits a part: the longest text that fits `MAX_LENGTH` stays within the 292 years that CEL can count."""
 MAX_LENGTH = 16
 _PART = re.compile(r"([0-9]+)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -24,7 +27,7 @@ class Duration:
 
     def __init__(self, text: str) -> None:
         """Raises ValueError when `text` is not a list of whole numbers with units ms, s, m or h."""
-        if len(text) > MAX_LENGTH or not re.match(PATTERN, text):
+        if len(text) > MAX_LENGTH or not re.fullmatch(PATTERN, text):
             raise ValueError(
                 f'"{text}" is not a duration; write whole numbers with units, such as 500ms, 90s, 5m or 1h30m'
             )
@@ -47,9 +50,12 @@ class Duration:
     def _validate(cls, value: Any) -> Self:
         if isinstance(value, cls):
             return value
-        if isinstance(value, str):
+        if not isinstance(value, str):
+            raise PydanticCustomError("duration", "write a duration as text with a unit, such as 90s")
+        try:
             return cls(value)
-        raise ValueError(f"{value!r} is not a duration; write it as text with a unit, such as 90s")
+        except ValueError as error:
+            raise PydanticCustomError("duration", "{sentence}", {"sentence": str(error)}) from error
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -59,4 +65,18 @@ class Duration:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "string", "pattern": PATTERN, "maxLength": MAX_LENGTH}
+        return {"type": "string", "maxLength": MAX_LENGTH}
+
+
+def between(shortest: str, longest: str) -> Obeys:
+    """A duration from `shortest` to `longest`, both included."""
+    low, high = Duration(shortest).seconds, Duration(longest).seconds
+    return Obeys(
+        Rule[Duration](
+            cel=f"{matches(PATTERN)} && duration(self) >= duration({literal(shortest)})"
+            f" && duration(self) <= duration({literal(longest)})",
+            message=f'"$self" is not a duration from {shortest} to {longest}; '
+            "write whole numbers with units, such as 500ms, 90s or 1h30m",
+            holds=lambda value: low <= value.seconds <= high,
+        )
+    )

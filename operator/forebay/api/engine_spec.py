@@ -1,0 +1,252 @@
+"""What runs in a replica: the model, the engine that serves it, and the GPUs under it."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from forebay.api.bounded import Count, EnvName, LabelValue, ListMap, NodeLabels, ObjectName, none_of, text
+from forebay.api.duration import Duration, between
+from forebay.api.engine_flags import OWNED_ENV, OWNED_FLAGS, Owned, flag_pattern
+from forebay.api.model import Model
+from forebay.api.rules import Obeys, Rule, matches
+
+MOST_GPUS_PER_POD = 16
+"""The largest single machines; more than one machine per replica is another kind of replica."""
+
+Quantization = Literal[
+    "none",
+    "awq",
+    "awq_marlin",
+    "compressed-tensors",
+    "experts_int8",
+    "fbgemm_fp8",
+    "fp8",
+    "gptq",
+    "gptq_marlin",
+    "inc",
+    "modelopt",
+    "modelopt_fp4",
+    "moe_wna16",
+    "mxfp4",
+    "quark",
+    "torchao",
+]
+KvCacheDtype = Literal["auto", "fp8"]
+
+_SOURCE = "|".join(
+    (
+        r"hf://[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*(@[A-Za-z0-9_./-]+)?",
+        r"s3://[a-z0-9][a-z0-9.-]+(/[^ ]*)?",
+        r"gs://[a-z0-9][a-z0-9._-]+(/[^ ]*)?",
+        r"oci://[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9_.:@-]+)+",
+        r"pvc://[a-z0-9][a-z0-9.-]*(/[^ ]*)?",
+    )
+)
+ModelSource = Annotated[
+    str,
+    Field(max_length=512),
+    Obeys(
+        text(
+            _SOURCE,
+            "is not a model source; write hf://organization/name, hf://organization/name@revision, s3://bucket/path, "
+            "gs://bucket/path, oci://registry/repository:tag or pvc://claim/path",
+        ),
+        Rule(
+            cel=r"!self.matches('/[.][.](/|$)')",
+            message='"$self" climbs out of its folder; write the path without ".."',
+            holds=lambda value: re.search(r"/\.\.(/|\Z)", value) is None,
+        ),
+    ),
+]
+ImageReference = Annotated[
+    str,
+    Field(max_length=512),
+    Obeys(
+        text(
+            r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@sha256:[a-f0-9]{64})?",
+            "is not an image reference; write registry/repository:tag",
+        )
+    ),
+]
+
+
+class SecretRef(Model):
+    """A Secret in the service's own namespace."""
+
+    name: ObjectName
+    """Name of the Secret."""
+
+
+class WeightCache(Model):
+    """Where weights and compile caches are kept between pods; one of the two."""
+
+    rules = (
+        Rule["WeightCache"](
+            cel="has(self.pvc) != has(self.nodePath)",
+            message="a cache is in one place; set pvc or nodePath, and not both",
+            holds=lambda cache: (cache.pvc is None) != (cache.node_path is None),
+        ),
+    )
+
+    pvc: ObjectName | None = None
+    """A PersistentVolumeClaim in the service's namespace."""
+    node_path: (
+        Annotated[
+            str,
+            Field(max_length=256),
+            Obeys(
+                text(
+                    r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+", 'is not a folder; write an absolute path without ".." or "//"'
+                )
+            ),
+        ]
+        | None
+    ) = None
+    """An absolute directory on the node."""
+
+
+class ModelSpec(Model):
+    """Which weights to serve, where they come from, and in what precision."""
+
+    source: ModelSource
+    """`hf://org/name[@revision]`, `s3://bucket/path`, `gs://bucket/path`, `oci://registry/repository:tag` or
+    `pvc://claim/path`."""
+    secret_ref: SecretRef | None = None
+    """Credentials for the source. Keys by scheme: hf `HF_TOKEN`; s3 `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`;
+    gs `credentials.json`; oci a pull secret."""
+    cache: WeightCache | None = None
+    """Keeps weights and compile caches between pods, so that later pods start sooner. Absent: every pod loads anew."""
+    quantization: Quantization | None = None
+    """How the weights are quantized. Absent: read from the checkpoint, which is right for nearly all."""
+    kv_cache_dtype: KvCacheDtype | None = None
+    """`fp8` halves the KV cache of every request. Absent: the engine's own choice."""
+    max_model_len: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
+    """Longest prompt and answer together, in tokens. Absent: what the checkpoint states."""
+
+
+def _free_env(owned: Owned) -> Rule[str]:
+    return none_of(owned.names, owned.instead)
+
+
+def _free_flag(owned: Owned) -> Rule[str]:
+    compiled = re.compile(flag_pattern(owned))
+    return Rule(
+        cel=f"!{matches(flag_pattern(owned))}",
+        message=f'"$self" {owned.instead}',
+        holds=lambda value: compiled.fullmatch(value) is None,
+    )
+
+
+class EnvVar(Model):
+    """One environment variable of the engine, in plain text; secrets come through pod.envFrom or model.secretRef."""
+
+    name: Annotated[EnvName, Obeys(*(_free_env(owned) for owned in OWNED_ENV))]
+    """Name of the variable; those that Forebay sets are refused."""
+    value: Annotated[str, Field(max_length=4096)] = ""
+    """Its value."""
+
+
+ExtraArgs = Annotated[
+    tuple[Annotated[str, Field(max_length=2048), Obeys(*(_free_flag(owned) for owned in OWNED_FLAGS))], ...],
+    Field(max_length=64),
+    Obeys(
+        Rule(
+            cel="size(self) == 0 || self[0].startsWith('-')",
+            message="the first argument is not a flag and would be read as the model; begin with a flag such as "
+            "--enforce-eager",
+            holds=lambda value: not value or value[0].startswith("-"),
+        )
+    ),
+]
+
+
+class EngineSpec(Model):
+    """How vLLM is run."""
+
+    rules = (
+        Rule["EngineSpec"](
+            cel=f"$tensorParallelSize:1 * $pipelineParallelSize:1 * $dataParallelSize:1 <= {MOST_GPUS_PER_POD}",
+            message="tensorParallelSize $tensorParallelSize:1 × pipelineParallelSize $pipelineParallelSize:1 × "
+            f"dataParallelSize $dataParallelSize:1 is more than {MOST_GPUS_PER_POD} GPUs in one pod; lower one of them",
+            holds=lambda engine: (
+                (engine.tensor_parallel_size or 1)
+                * (engine.pipeline_parallel_size or 1)
+                * (engine.data_parallel_size or 1)
+                <= MOST_GPUS_PER_POD
+            ),
+        ),
+    )
+
+    image: ImageReference | None = None
+    """Container image that answers to `vllm serve`. Absent: the image of the version."""
+    version: (
+        Annotated[
+            str,
+            Field(max_length=16),
+            Obeys(text(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "is not a version of vLLM; write it as 0.32.0")),
+        ]
+        | None
+    ) = None
+    """vLLM version, such as 0.32.0: decides flags and metric names. Absent: that of the image's tag, else the
+    operator's default."""
+    tensor_parallel_size: (
+        Annotated[
+            Count,
+            Field(ge=1, le=MOST_GPUS_PER_POD),
+            Obeys(
+                Rule(
+                    cel="self in [1, 2, 4, 8, 16]",
+                    message="$self does not divide the attention heads of common models and strands GPUs of a node; "
+                    "use 1, 2, 4, 8 or 16",
+                    holds=lambda value: value in (1, 2, 4, 8, 16),
+                )
+            ),
+        ]
+        | None
+    ) = None
+    """GPUs over which each layer is split. Absent: 1."""
+    pipeline_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
+    """Stages into which the layers are split, each on GPUs of its own. Absent: 1."""
+    data_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
+    """Whole copies of the model in one pod, each on GPUs of its own. Absent: 1."""
+    gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
+    """Share of each GPU's memory that the engine takes. Absent: 92."""
+    max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] = 256
+    """Most sequences decoded at once by one engine; what is above waits in the queue that scaling watches."""
+    startup_timeout: Annotated[Duration, between("1s", "6h")] = Duration("20m")
+    """How long a pod may take from its start to its first completion before it counts as failed."""
+    extra_args: ExtraArgs = ()
+    """More arguments for `vllm serve`, one per item, passed on as they are; flags that Forebay sets are refused."""
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=64), ListMap("name")] = ()
+    """More environment variables for the engine."""
+
+
+class GpuSpec(Model):
+    """Which GPUs. How many each pod gets follows from the parallel sizes."""
+
+    rules = (
+        Rule["GpuSpec"](
+            cel="!has(self.product) || !has(self.nodeSelector)",
+            message='product "$product" and nodeSelector both choose the nodes; keep one, and when both are '
+            "needed put nvidia.com/gpu.product into nodeSelector",
+            holds=lambda gpu: gpu.product is None or gpu.node_selector is None,
+            at="nodeSelector",
+        ),
+    )
+
+    product: LabelValue | None = None
+    """Value of the node label `nvidia.com/gpu.product`, such as NVIDIA-H100-80GB-HBM3."""
+    node_selector: NodeLabels | None = None
+    """Labels of the nodes to use, where the product does not say enough."""
+    resource_name: Annotated[
+        str,
+        Field(max_length=128),
+        Obeys(
+            text(
+                r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
+                "is not an extended resource; write domain/name, such as nvidia.com/gpu",
+            )
+        ),
+    ] = "nvidia.com/gpu"
+    """What a pod asks for: the extended resource of the device plugin."""

@@ -1,0 +1,88 @@
+"""What Forebay reports. Texts are cut to their bounds rather than refused: no status helps nobody."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from forebay.api.bounded import Count, ListMap, clipped
+from forebay.api.model import Model
+
+_MANY = 1_000_000_000
+_LARGEST_GENERATION = 2**53 - 1
+"""The largest whole number that every JSON reader keeps."""
+
+Replicas = Annotated[Count, Field(ge=0, le=1_000_000)]
+Generation = Annotated[Count, Field(ge=0, le=_LARGEST_GENERATION)]
+Word = Annotated[str, clipped(128), Field(max_length=128)]
+Sentence = Annotated[str, clipped(2048), Field(max_length=2048)]
+
+
+class Condition(Model):
+    """One thing that is true, false or unknown of the service; True is always the good side."""
+
+    type: Word
+    """What it is about: Ready, Planned, MetricsFresh, QuotaAdmitted, Warm or UpToDate."""
+    status: Word
+    """True, False or Unknown."""
+    reason: Word
+    """One word in CamelCase that the troubleshooting guide explains."""
+    message: Sentence = ""
+    """A sentence with numbers and units."""
+    last_transition_time: Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+    """When the status last changed."""
+    observed_generation: Generation = 0
+    """The generation of the spec that it was decided for."""
+
+
+class ReplicaStatus(Model):
+    """Replicas by what they do now."""
+
+    desired: Replicas = 0
+    """What was decided."""
+    ready: Replicas = 0
+    """Serving."""
+    loading: Replicas = 0
+    """Created, not serving yet; they count as capacity on its way."""
+    draining: Replicas = 0
+    """Out of rotation, finishing their streams."""
+    warm: Replicas = 0
+    """Ready beyond what the load needs."""
+
+
+class LoadStatus(Model):
+    """Rounded; written at most every 30 s. Absent while unknown: missing is not zero."""
+
+    queue: Annotated[Count, Field(ge=0, le=_MANY)] | None = None
+    """Requests that wait, over all replicas."""
+    kv_percent: Annotated[Count, Field(ge=0, le=100)] | None = None
+    """Used share of the KV cache, of the fullest replica's smoothed value."""
+
+
+class DecisionStatus(Model):
+    """Why the number of replicas is what it is."""
+
+    rule: Word
+    """Name of the function that bound the decision."""
+    because: Sentence
+    """The same in a sentence with its numbers."""
+    desired: Replicas
+    """The number that it led to."""
+    inputs: Annotated[dict[str, Word], Field(max_length=64)] = Field(default_factory=dict)
+    """What it was decided from."""
+
+
+class InferenceServiceStatus(Model):
+    """What Forebay reports."""
+
+    observed_generation: Generation = 0
+    """The generation of the spec that this status is about."""
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16), ListMap("type")] = ()
+    """Conditions by type."""
+    url: Annotated[str, clipped(512), Field(max_length=512)] | None = None
+    """Where the service answers inside the cluster."""
+    replicas: ReplicaStatus = ReplicaStatus()
+    """Replicas by what they do now."""
+    load: LoadStatus = LoadStatus()
+    """What the replicas are under."""
+    decision: DecisionStatus | None = None
+    """Why the number of replicas is what it is."""
