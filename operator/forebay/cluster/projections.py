@@ -1,0 +1,316 @@
+"""Projections: of each object only the fields that decisions read, straight from the server's bytes.
+
+Every field but the identity may be missing or null, as it is in bookmarks, in objects half-way through their life and
+in those of servers older or newer than this code. An object that cannot be read even so is left out and named; it never
+blinds us to the rest of its list.
+"""
+
+import gc
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+
+class Projection(BaseModel):
+    """Part of a Kubernetes object; what is not declared is not even built."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class OwnerReference(Projection):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Metadata(Projection):
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+    @property
+    def controller_uid(self) -> str | None:
+        """Uid of the one owner that controls the object."""
+        return next((owner.uid for owner in self.owner_references or () if owner.controller), None)
+
+
+class KubernetesObject(Projection):
+    metadata: Metadata
+
+
+class StatusCondition(Projection):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class Waiting(Projection):
+    reason: str | None = None
+    message: str | None = None
+
+
+class ContainerState(Projection):
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(Projection):
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState | None = None
+
+
+class ResourceRequirements(Projection):
+    limits: dict[str, str | int | float] | None = None
+    requests: dict[str, str | int | float] | None = None
+
+
+class ContainerPort(Projection):
+    name: str | None = None
+    container_port: int = 0
+
+
+class Container(Projection):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    ports: tuple[ContainerPort, ...] | None = None
+
+
+class PodSpecification(Projection):
+    node_name: str | None = None
+    containers: tuple[Container, ...] | None = None
+
+
+class PodStatus(Projection):
+    phase: str = ""
+    pod_ip: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    conditions: tuple[StatusCondition, ...] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+
+
+class PodObject(KubernetesObject):
+    spec: PodSpecification = PodSpecification()
+    status: PodStatus = PodStatus()
+
+
+class Taint(Projection):
+    key: str = ""
+    effect: str = ""
+
+
+class NodeSpecification(Projection):
+    unschedulable: bool | None = None
+    taints: tuple[Taint, ...] | None = None
+
+
+class NodeStatus(Projection):
+    allocatable: dict[str, str] | None = None
+    conditions: tuple[StatusCondition, ...] | None = None
+
+
+class NodeObject(KubernetesObject):
+    spec: NodeSpecification = NodeSpecification()
+    status: NodeStatus = NodeStatus()
+
+
+class InferenceServiceObject(KubernetesObject):
+    """Spec and status are read by the API's own models, so that a fault in one service is that service's problem."""
+
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
+class ChildObject(KubernetesObject):
+    """A Service or PodDisruptionBudget; the spec is compared with what we would write."""
+
+    spec: dict[str, Any] | None = None
+
+
+class RevisionObject(KubernetesObject):
+    """A ControllerRevision."""
+
+    revision: int = 0
+    data: dict[str, Any] | None = None
+
+
+class _ListMetadata(Projection):
+    resource_version: str = ""
+    continue_: str | None = None
+
+    model_config = ConfigDict(alias_generator=lambda name: to_camel(name.rstrip("_")))
+
+
+class _ListHead(Projection):
+    metadata: _ListMetadata = _ListMetadata()
+
+
+M = TypeVar("M", bound=KubernetesObject)
+
+
+class _Page(_ListHead, Generic[M]):
+    items: tuple[M, ...] | None = None
+
+
+class _Event(Projection, Generic[M]):
+    type: str
+    object: M
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that no projection fits."""
+
+    uid: str
+    """Empty when not even that could be read."""
+    name: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.name or 'an object without a name'} cannot be read: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[M]):
+    items: tuple[M, ...]
+    resource_version: str
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[M]):
+    """`object` for ADDED, MODIFIED and DELETED; the other fields where they have a meaning."""
+
+    type: str
+    object: M | None = None
+    unreadable: Unreadable | None = None
+    resource_version: str = ""
+    """Of a bookmark, or of an object that could not be read."""
+    code: int = 0
+    """Of an ERROR: the HTTP status."""
+    message: str = ""
+
+
+class Reader(Generic[M]):
+    """Reads lists, single objects and watch events of one kind."""
+
+    def __init__(self, model: type[M]) -> None:
+        self._model = model
+        self._page = _Page[model]  # type: ignore[valid-type]
+        self._event = _Event[model]  # type: ignore[valid-type]
+
+    def listed(self, pages: Sequence[bytes]) -> Listed[M]:
+        """All objects of a list. Raises ValueError when a page is no list at all."""
+        items: list[M] = []
+        unreadable: list[Unreadable] = []
+        version = ""
+        for page in pages:
+            try:
+                head = self._whole(page)
+                items += head.items or ()
+                version = head.metadata.resource_version
+            except ValidationError:
+                version = self._one_by_one(json.loads(page), items, unreadable)
+        return Listed(tuple(items), version, tuple(unreadable))
+
+    def _whole(self, page: bytes) -> _Page[M]:
+        """Read a page in one go, with the garbage collector held: walking the growing page again and again costs as
+        much as reading it (2,000 pods: 114 ms of CPU against 250 ms), and nothing in it is garbage.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._page.model_validate_json(page)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def one(self, body: bytes) -> M:
+        """One object, as writes return it. Raises ValueError."""
+        return self._model.model_validate_json(body)
+
+    def event(self, line: bytes) -> WatchEvent[M]:
+        """One line of a watch. Raises ValueError when it is no event."""
+        try:
+            event: _Event[M] = self._event.model_validate_json(line)
+            return WatchEvent(event.type, event.object)
+        except ValidationError:
+            return self._other_event(json.loads(line))
+
+    def _one_by_one(self, page: Any, items: list[M], unreadable: list[Unreadable]) -> str:
+        if not isinstance(page, dict):
+            raise ValueError("a list that is not a JSON object")
+        for item in page.get("items") or ():
+            try:
+                items.append(self._model.model_validate(item))
+            except ValidationError as error:
+                unreadable.append(_unreadable(item, error))
+        return _text(page, "metadata", "resourceVersion")
+
+    def _other_event(self, event: Any) -> WatchEvent[M]:
+        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+            raise ValueError("a watch event without a type")
+        kind, content = event["type"], event.get("object")
+        version = _text(content, "metadata", "resourceVersion")
+        if kind == "BOOKMARK":
+            return WatchEvent(kind, resource_version=version)
+        if kind == "ERROR":
+            code = content.get("code") if isinstance(content, dict) else None
+            return WatchEvent(kind, code=code if isinstance(code, int) else 0, message=_text(content, "message"))
+        try:
+            self._model.model_validate(content)
+        except ValidationError as error:
+            return WatchEvent(kind, unreadable=_unreadable(content, error), resource_version=version)
+        raise ValueError(f"a watch event {kind} that cannot be read")
+
+
+def continue_token(page: bytes) -> str:
+    """Token of a list's next page; empty on the last one. Raises ValueError when the page is no list."""
+    return _ListHead.model_validate_json(page).metadata.continue_ or ""
+
+
+def unix_seconds(time: str | None) -> float | None:
+    """Seconds of an RFC 3339 time; None for none, and for text that is no time (an annotation edited by hand)."""
+    if not time:
+        return None
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def rfc3339(seconds: float) -> str:
+    """A time as Kubernetes' MicroTime writes it, always with six digits."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _unreadable(item: Any, error: ValidationError) -> Unreadable:
+    fault = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    namespace, name = _text(item, "metadata", "namespace"), _text(item, "metadata", "name")
+    return Unreadable(
+        uid=_text(item, "metadata", "uid"),
+        name=f"{namespace}/{name}" if namespace else name,
+        message=f"{where}: {fault['msg']}",
+    )
+
+
+def _text(value: Any, *path: str) -> str:
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else ""
