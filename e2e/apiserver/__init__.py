@@ -1,0 +1,1 @@
+"""Suites that need a control plane and KWOK, and no root."""

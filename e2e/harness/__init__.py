@@ -1,0 +1,12 @@
+"""Clusters for the suites, built from source, without Docker.
+
+`ControlPlane` is an API server with KWOK nodes on loopback; it needs no privilege.
+"""
+
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.failure import HarnessError
+from e2e.harness.kubectl import Kubectl, KubectlError
+from e2e.harness.kwok import PodTimes
+from e2e.harness.waiting import NotReachedError, eventually
+
+__all__ = ["ControlPlane", "HarnessError", "Kubectl", "KubectlError", "NotReachedError", "PodTimes", "eventually"]

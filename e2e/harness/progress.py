@@ -1,0 +1,55 @@
+"""Progress of work that takes minutes: a live display on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+QUIET_SECONDS = 30.0
+"""Between two plain lines about the same work: often enough to see that it lives, rare enough to read."""
+
+console = Console(stderr=True, highlight=False)
+
+
+class Report(Protocol):
+    """Told what the work is at; called as often as the worker likes."""
+
+    def __call__(self, at: str) -> None: ...
+
+
+@contextmanager
+def working_on(title: str) -> Iterator[Report]:
+    """Shows `title`, what it is at and for how long; says at the end how long it took."""
+    began = time.monotonic()
+    if console.is_terminal:
+        with _live(title) as report:
+            yield report
+    else:
+        console.print(title, soft_wrap=True)
+        yield _Lines(title)
+    console.print(f"{title}: {time.monotonic() - began:.1f} s", soft_wrap=True)
+
+
+@contextmanager
+def _live(title: str) -> Iterator[Report]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[at]}"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None, at="")
+        yield lambda at: progress.update(task, at=at)
+
+
+class _Lines:
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = self._said = time.monotonic()
+
+    def __call__(self, at: str) -> None:
+        now = time.monotonic()
+        if now - self._said >= QUIET_SECONDS:
+            self._said = now
+            console.print(f"{self._title}: {at}, {now - self._began:.0f} s", soft_wrap=True)

@@ -1,0 +1,102 @@
+"""What is known of a cluster between two commands: where it lives, its ports, and whose it is.
+
+A cluster belongs to the process that started it, unless it was told to outlive it. Every cluster of a user is noted in
+one place outside its own folder, so that the next start finds what a killed test run left, wherever that was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from e2e.harness.processes import KILL, Identity, found_in, stop_all
+
+FILE = "cluster.json"
+RUN = "run"
+"""Folder of pid files and logs below a cluster's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    mode: str
+    """`control-plane` or `nodes`."""
+    started_by: Identity
+    outlives_starter: bool
+    since: float
+    """Unix time."""
+    etcd_port: int
+    etcd_peer_port: int
+    api_port: int
+
+    @classmethod
+    def read(cls, directory: Path) -> State | None:
+        """None when the folder holds no cluster, or the remains of a write that was cut off."""
+        try:
+            found = json.loads((directory / FILE).read_text())
+            return cls(**(found | {"started_by": Identity(**found["started_by"])}))
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
+            return None
+
+    def write(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        unfinished = directory / f"{FILE}.new"
+        unfinished.write_text(json.dumps(asdict(self)))
+        unfinished.rename(directory / FILE)
+        _note(directory).write_text(str(directory.resolve()))
+
+    @property
+    def abandoned(self) -> bool:
+        """Nobody will stop it: its starter is gone and it was not meant to outlive it, or the machine restarted."""
+        if self.outlives_starter:
+            return self.started_by.boot != Identity.mine().boot
+        return not self.started_by.alive()
+
+    def described(self, directory: Path) -> str:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
+        return f"the {self.mode} cluster in {directory}, started {since} by process {self.started_by.pid}"
+
+
+def forget(directory: Path) -> None:
+    """Removes a stopped cluster's files; its logs go with them."""
+    _note(directory).unlink(missing_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def stop_processes(directory: Path) -> None:
+    """Kills a cluster's processes: its data goes with it, and an orderly end would take ten seconds."""
+    stop_all(found_in(directory / RUN), signals=KILL)
+
+
+def noted() -> Iterator[tuple[Path, State]]:
+    """Every cluster of this user that was started and not stopped."""
+    for note in sorted(_notes().glob("*.cluster")):
+        directory = Path(note.read_text())
+        if state := State.read(directory):
+            yield directory, state
+        else:
+            note.unlink(missing_ok=True)
+
+
+def lock_file(directory: Path) -> Path:
+    """Held while a cluster in `directory` starts; two commands that start it at once then make one cluster."""
+    return _note(directory).with_suffix(".lock")
+
+
+def _note(directory: Path) -> Path:
+    mark = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:16]
+    return _notes() / f"{mark}.cluster"
+
+
+def _notes() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"forebay-clusters-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else; remove it")
+    return folder
