@@ -16,7 +16,7 @@ from forebay.api.rules import Obeys, Rule, literal, matches
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_NAME_PART = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_NAME_PART = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = f"({_SUBDOMAIN}/)?{_NAME_PART}"
 
 
@@ -70,14 +70,13 @@ Quantity = Annotated[
     ),
 ]
 
-_SHORT_KEYS = Rule[dict[str, str]](
-    cel="self.all(key, size(key) >= 1 && size(key) <= 317)",
-    message="a key is empty or longer than 317 characters; write name or domain/name",
-    holds=lambda value: all(1 <= len(key) <= 317 for key in value),
+_LABEL_KEYS = Rule[dict[str, str]](
+    cel=f"self.all(key, size(key) <= 317 && {matches(_QUALIFIED, 'key')})",
+    message="a key is not a label key; write name or domain/name, such as topology.kubernetes.io/zone",
+    holds=lambda value: all(len(key) <= 317 and re.fullmatch(_QUALIFIED, key) for key in value),
 )
-"""The API server cannot afford a pattern on keys: it prices each at the size of a whole request."""
 
-NodeLabels = Annotated[dict[str, LabelValue], Field(max_length=16), Obeys(_SHORT_KEYS)]
+NodeLabels = Annotated[dict[str, LabelValue], Field(max_length=16), Obeys(_LABEL_KEYS)]
 """Labels that a node must have, as in a pod's nodeSelector."""
 
 
