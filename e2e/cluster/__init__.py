@@ -1,0 +1,1 @@
+"""Suites that need real nodes."""

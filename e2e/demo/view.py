@@ -1,0 +1,156 @@
+"""What a person watches while the demo runs; every figure comes from the API server or the clients' own records."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from e2e.harness.kubectl import Object
+from e2e.traffic import StreamRecord, percentile
+
+RECENT_SECONDS = 15.0
+BARS = " ▁▂▃▄▅▆▇█"
+LINE_EVERY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFigures:
+    """What the clients saw so far; latencies over the last 15 s, None when no stream said anything in them."""
+
+    sent: int
+    whole: int
+    cut: int
+    open: int
+    tokens_per_second: float
+    time_to_first_token_p95: float | None
+    inter_token_latency_mean: float | None
+
+
+def client_figures(records: Sequence[StreamRecord], now: float) -> ClientFigures:
+    ended = [record for record in records if record.ended is not None]
+    recent = [record for record in records if record.first_token and record.first_token > now - RECENT_SECONDS]
+    finished = [record for record in ended if record.ended and record.ended > now - RECENT_SECONDS]
+    firsts = [ttft for record in recent if (ttft := record.time_to_first_token) is not None]
+    latencies = [itl for record in finished if (itl := record.inter_token_latency) is not None]
+    return ClientFigures(
+        sent=len(records),
+        whole=sum(record.whole for record in ended),
+        cut=sum(not record.whole for record in ended),
+        open=len(records) - len(ended),
+        tokens_per_second=sum(record.tokens for record in finished) / RECENT_SECONDS,
+        time_to_first_token_p95=percentile(firsts, 0.95) if firsts else None,
+        inter_token_latency_mean=sum(latencies) / len(latencies) if latencies else None,
+    )
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds * 1000:.0f} ms"
+
+
+def _or_dash(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+@dataclass(slots=True)
+class View:
+    """A live panel on a terminal, one line every few seconds elsewhere."""
+
+    title: str
+    console: Console
+    clock: Callable[[], float] = time.monotonic
+    replicas: deque[int] = field(default_factory=lambda: deque(maxlen=90))
+    decisions: deque[str] = field(default_factory=lambda: deque(maxlen=8))
+    phase: str = ""
+    _live: Live | None = None
+    _last_line: float = float("-inf")
+    _started: float = 0.0
+
+    def __enter__(self) -> View:
+        self._started = self.clock()
+        if self.console.is_terminal:
+            self._live = Live(console=self.console, refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, service: Object, events: Sequence[Object], clients: ClientFigures | None) -> None:
+        """Draw the newest state; `events` are the service's Kubernetes Events, oldest first."""
+        status = service.get("status", {})
+        self.replicas.append(status.get("replicas", {}).get("ready", 0))
+        new = [f"{event.get('reason', '')}: {event.get('note') or event.get('message', '')}" for event in events]
+        self.decisions.clear()
+        self.decisions.extend(new)
+        if self._live is not None:
+            self._live.update(self._panel(status, clients))
+        elif self.clock() - self._last_line >= LINE_EVERY_SECONDS:
+            self._last_line = self.clock()
+            self.console.print(self._line(status, clients), highlight=False, soft_wrap=True)
+            sys.stdout.flush()
+
+    def _line(self, status: Object, clients: ClientFigures | None) -> str:
+        replicas, load = status.get("replicas", {}), status.get("load", {})
+        parts = [
+            f"{self.clock() - self._started:4.0f} s",
+            self.phase,
+            (
+                f"replicas {replicas.get('ready', 0)} ready {replicas.get('loading', 0)} loading "
+                f"{replicas.get('draining', 0)} draining, {replicas.get('desired', 0)} desired"
+            ),
+            f"queue {_or_dash(load.get('queue'))}, KV {_or_dash(load.get('kvPercent'))} %",
+        ]
+        if clients:
+            parts.append(
+                f"streams {clients.open} open {clients.whole} whole {clients.cut} cut, "
+                f"TTFT p95 {_milliseconds(clients.time_to_first_token_p95)}"
+            )
+        if decision := status.get("decision"):
+            parts.append(f"{decision['rule']}: {decision['because']}")
+        return " | ".join(parts)
+
+    def _panel(self, status: Object, clients: ClientFigures | None) -> Panel:
+        replicas, load = status.get("replicas", {}), status.get("load", {})
+        table = Table.grid(padding=(0, 2))
+        table.add_row(
+            "replicas",
+            f"[bold]{replicas.get('ready', 0)}[/] ready",
+            f"{replicas.get('loading', 0)} loading",
+            f"{replicas.get('draining', 0)} draining",
+            f"{replicas.get('desired', 0)} desired",
+        )
+        table.add_row("engines", f"queue {_or_dash(load.get('queue'))}", f"KV {_or_dash(load.get('kvPercent'))} %")
+        if clients:
+            table.add_row(
+                "streams",
+                f"{clients.open} open",
+                f"{clients.whole} whole",
+                f"{clients.cut} cut",
+                f"{clients.sent} sent",
+            )
+            table.add_row(
+                "latency",
+                f"TTFT p95 {_milliseconds(clients.time_to_first_token_p95)}",
+                f"ITL {_milliseconds(clients.inter_token_latency_mean)}",
+                f"{clients.tokens_per_second:.0f} tokens/s",
+            )
+        top = max(self.replicas, default=0) or 1
+        line = "".join(BARS[round(count / top * (len(BARS) - 1))] for count in self.replicas)
+        decision = status.get("decision") or {}
+        body = Group(
+            table,
+            Text(f"ready replicas  {line}", style="cyan", no_wrap=True),
+            Text(f"decision  {decision.get('rule', '')}: {decision.get('because', '')}", style="bold"),
+            *(Text(f"  {text}", style="dim", no_wrap=True, overflow="ellipsis") for text in self.decisions),
+        )
+        return Panel(body, title=self.title, subtitle=f"{self.clock() - self._started:.0f} s  {self.phase}")

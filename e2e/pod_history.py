@@ -1,0 +1,86 @@
+"""Every state the API server ever announced for a service's pods, so that "never" can be asserted about a whole run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Self
+
+from e2e.harness.kubectl import Kubectl, Object
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was true after one watch event, `at` in unix seconds."""
+
+    at: float
+    taking_requests: frozenset[str]
+    """Pods that are neither draining nor being deleted."""
+    existing: frozenset[str]
+
+
+@dataclass(slots=True)
+class PodHistory:
+    """Watches on a thread while it is entered; `moments` grows by one for each event."""
+
+    kubectl: Kubectl
+    namespace: str
+    service: str
+    moments: list[Moment] = field(default_factory=list)
+    nodes: dict[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[str] | None = None
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        selector = f"forebay.dev/service={self.service}"
+        command = self.kubectl.command(
+            "get", "pods", "-n", self.namespace, "-l", selector, "--watch", "--output-watch-events", "-o", "json"
+        )
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._thread = threading.Thread(target=self._read, name="pod-history", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        assert self._thread is not None
+        self._process.terminate()
+        self._process.wait(10)
+        self._thread.join(10)
+
+    def most_taking_requests(self) -> int:
+        return max((len(moment.taking_requests) for moment in self.moments), default=0)
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        pods: dict[str, Object] = {}
+        decoder = json.JSONDecoder()
+        text = ""
+        for line in self._process.stdout:
+            text += line
+            # kubectl prints each event as one indented document; only a line of its own closes it.
+            if line.rstrip() != "}":
+                continue
+            event, _ = decoder.raw_decode(text)
+            text = ""
+            self._take(event, pods)
+
+    def _take(self, event: Object, pods: dict[str, Object]) -> None:
+        pod = event["object"]
+        name = pod["metadata"]["name"]
+        if event["type"] == "DELETED":
+            pods.pop(name, None)
+        else:
+            pods[name] = pod
+            self.nodes[name] = pod["spec"].get("nodeName", "")
+        taking = frozenset(name for name, pod in pods.items() if _takes_requests(pod))
+        self.moments.append(Moment(time.time(), taking, frozenset(pods)))
+
+
+def _takes_requests(pod: Object) -> bool:
+    metadata = pod["metadata"]
+    return metadata["labels"].get("forebay.dev/serving") == "true" and "deletionTimestamp" not in metadata
