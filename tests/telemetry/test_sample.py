@@ -83,7 +83,20 @@ def test_requests_deferred_for_an_adapter_do_not_wait_for_capacity():
         )
     )
 
-    assert read.waiting_requests == 2.0
+    assert (read.waiting_requests, read.deferred_requests, read.in_flight) == (2.0, 5.0, 7.0)
+
+
+def test_a_reason_that_is_new_still_counts_as_accepted_work():
+    read = sample(
+        an_answer(
+            'vllm:num_requests_waiting{engine="0"} 9',
+            'vllm:num_requests_waiting_by_reason{engine="0",reason="capacity"} 2',
+            'vllm:num_requests_waiting_by_reason{engine="0",reason="something_new"} 7',
+        ),
+        version="0.40.0",
+    )
+
+    assert (read.waiting_requests, read.deferred_requests) == (2.0, 7.0)
 
 
 def test_an_engine_without_reasons_is_read_by_its_whole_queue():

@@ -24,6 +24,10 @@ OLDEST: Version = (0, 10)
 NEWEST: Version = (0, 33)
 
 
+QUEUE = "queue"
+"""All that wait, for whatever reason; less those that wait for capacity it gives `deferred_requests`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """A name on the wire, in the releases from `since` up to, not including, `until`."""
@@ -44,6 +48,10 @@ SIGNALS: Mapping[str, tuple[Series, ...]] = MappingProxyType(
         "waiting_requests": (
             Series("vllm:num_requests_waiting_by_reason", since=(0, 20), label=("reason", "capacity")),
             Series("vllm:num_requests_waiting"),
+        ),
+        QUEUE: (
+            Series("vllm:num_requests_waiting"),
+            Series("vllm:num_requests_waiting_by_reason", since=(0, 20)),
         ),
         "kv_fraction": (
             Series("vllm:kv_cache_usage_perc"),
@@ -66,7 +74,7 @@ SIGNALS: Mapping[str, tuple[Series, ...]] = MappingProxyType(
         "queue_time": (Series("vllm:request_queue_time_seconds"),),
     }
 )
-"""By field of `EngineSample`, newest name first."""
+"""By field of `EngineSample` (and `QUEUE`), newest name first."""
 
 HISTOGRAMS = frozenset({"time_to_first_token", "inter_token_latency", "queue_time"})
 

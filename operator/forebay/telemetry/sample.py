@@ -12,7 +12,7 @@ import re
 from itertools import pairwise
 
 from forebay.scaling.signals import EngineSample, Histogram
-from forebay.telemetry.catalogue import CACHE_CONFIG, ENGINE_PREFIX, HISTOGRAMS, Catalogue, Series, wire_names
+from forebay.telemetry.catalogue import CACHE_CONFIG, ENGINE_PREFIX, HISTOGRAMS, QUEUE, Catalogue, Series, wire_names
 from forebay.telemetry.text_format import Reading, Readings, TextReader
 
 _READER = TextReader(wire_names())
@@ -46,10 +46,12 @@ class _Answer:
         self._missing: dict[str, None] = {}
 
     def sample(self, taken_at: float) -> EngineSample:
+        waiting = math.fsum(self._gauge("waiting_requests"))
         return EngineSample(
             taken_at=taken_at,
             running_requests=math.fsum(self._gauge("running_requests")),
-            waiting_requests=math.fsum(self._gauge("waiting_requests")),
+            waiting_requests=waiting,
+            deferred_requests=max(0.0, math.fsum(self._gauge(QUEUE)) - waiting),
             kv_fraction=self._kv_fraction(),
             engine_steps=self._counter("engine_steps"),
             prompt_tokens=self._counter("prompt_tokens"),

@@ -1,0 +1,109 @@
+"""A scraper at work on the pods of a local server, in a time that stands still until a test moves it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from forebay.telemetry.scraper import Clock, Scraper, ScrapeSettings, ScrapeTarget
+from forebay.telemetry.url_template import UrlTemplate
+from tests.telemetry.engine_server import EngineServer
+
+IMPATIENT = ScrapeSettings(timeout_seconds=0.05)
+PATIENT = ScrapeSettings(timeout_seconds=60)
+LIMIT_SECONDS = 20
+"""For one awaited step of a test; reached only when the test fails."""
+
+
+class StillClock:
+    """Sleepers wake when `pass_time` reaches their hour."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        self._fell_asleep = asyncio.Condition()
+
+    def clock(self) -> Clock:
+        return Clock(now=lambda: 1000.0 + self.seconds, monotonic=lambda: self.seconds, sleep=self.sleep)
+
+    async def sleep(self, seconds: float) -> None:
+        sleeper = (self.seconds + seconds, asyncio.get_running_loop().create_future())
+        self._sleepers.append(sleeper)
+        async with self._fell_asleep:
+            self._fell_asleep.notify_all()
+        try:
+            await sleeper[1]
+        finally:
+            self._sleepers.remove(sleeper)
+
+    async def asleep(self, until: float) -> None:
+        """Returns once somebody sleeps until then."""
+        async with asyncio.timeout(LIMIT_SECONDS), self._fell_asleep:
+            await self._fell_asleep.wait_for(lambda: any(hour == until for hour, _ in self._sleepers))
+
+    async def wake(self, until: float) -> None:
+        """Moves time to the hour until which somebody sleeps."""
+        await self.asleep(until)
+        self.seconds = until
+        for hour, future in self._sleepers:
+            if hour <= until and not future.done():
+                future.set_result(None)
+
+
+@dataclass
+class Fleet:
+    """A scraper at work on the pods of one server."""
+
+    server: EngineServer
+    scraper: Scraper
+    time: StillClock
+    pods: list[ScrapeTarget] = field(default_factory=list)
+    """Read at the start of each round, so a test may change them at any time before it."""
+    rounds: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
+    work: "asyncio.Task[None]" = field(init=False)
+
+    async def run(self) -> None:
+        await self.scraper.run(lambda: self.pods, lambda: self.rounds.put_nowait(self.time.seconds))
+
+    def target(self, pod: str) -> ScrapeTarget:
+        return ScrapeTarget(f"uid-{pod}", "default", pod, "127.0.0.1", self.server.port, "0.32.0")
+
+    async def round_end(self) -> float:
+        """Time at which the next round ends."""
+        return await asyncio.wait_for(self.rounds.get(), LIMIT_SECONDS)
+
+    async def next_round(self) -> None:
+        """Moves time to the next round and waits until it ended."""
+        await self.time.wake(until=self.time.seconds + self.scraper.statistics().interval_seconds)
+        await self.round_end()
+
+    async def deadline(self) -> None:
+        """Moves time to the deadline of the round under way, which ends it."""
+        await self.time.wake(until=self.time.seconds + PATIENT.round_deadline_seconds)
+        await self.round_end()
+
+    def running(self, pod: str) -> float | None:
+        sample = self.scraper.signals()[f"uid-{pod}"].sample
+        return None if sample is None else sample.running_requests
+
+    def error(self, pod: str) -> str | None:
+        return self.scraper.signals()[f"uid-{pod}"].error
+
+
+@asynccontextmanager
+async def a_fleet(
+    server: EngineServer, *pods: str, settings: ScrapeSettings = IMPATIENT, template: str = ""
+) -> AsyncIterator[Fleet]:
+    time = StillClock()
+    url_template = UrlTemplate(template or "http://{ip}:{port}/{namespace}/{pod}")
+    fleet = Fleet(server, Scraper(url_template, settings=settings, clock=time.clock()), time)
+    fleet.pods = [fleet.target(pod) for pod in pods]
+    fleet.work = asyncio.create_task(fleet.run())
+    try:
+        yield fleet
+        fleet.scraper.stop()
+        await asyncio.wait_for(fleet.work, LIMIT_SECONDS)
+    finally:
+        fleet.work.cancel()
+        with suppress(asyncio.CancelledError):
+            await fleet.work

@@ -1,0 +1,310 @@
+"""The scraper against a real server on loopback: the last good word of every pod is kept, one pod's trouble is its own.
+
+Time stands still unless a test moves it, so a round, an interval and an age are exact. Only `timeout_seconds` is real.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+
+from forebay.telemetry.fetch import Failure
+from forebay.telemetry.scraper import Scraper, ScrapeTarget, interval_seconds
+from forebay.telemetry.url_template import UrlTemplate
+from tests.telemetry.engine_server import ANSWER, EngineServer, an_engine_server
+from tests.telemetry.fleet import IMPATIENT, LIMIT_SECONDS, PATIENT, StillClock, a_fleet
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[EngineServer]:
+    async with an_engine_server() as engines:
+        yield engines
+
+
+async def test_a_pod_is_read(server):
+    async with a_fleet(server, "engine-0") as fleet:
+        await fleet.round_end()
+
+        signals = fleet.scraper.signals()["uid-engine-0"]
+        assert signals.error is None
+        assert signals.sample is not None
+        assert (signals.sample.taken_at, signals.sample.running_requests) == (1000.0, 4.0)
+        assert signals.sample.waiting_requests == 28.0
+
+
+async def test_the_request_asks_for_plain_text_and_keeps_no_connection(server):
+    async with a_fleet(server, "engine-0") as fleet:
+        await fleet.round_end()
+
+        assert server.headers["Accept"] == "text/plain;version=0.0.4"
+        assert server.headers["Accept-Encoding"] == "identity"
+        assert server.headers["Connection"] == "close"
+
+
+async def test_a_proxy_in_the_environment_is_not_used(server, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    async with a_fleet(server, "engine-0") as fleet:
+        await fleet.round_end()
+
+        assert fleet.error("engine-0") is None
+
+
+@pytest.mark.parametrize(
+    ("pod", "failure", "said"),
+    [
+        pytest.param("broken-0", Failure.STATUS, "answered HTTP 500 Internal Server Error", id="an error status"),
+        pytest.param("moved-0", Failure.STATUS, "answered HTTP 302 Found", id="a redirect is not followed"),
+        pytest.param("half-0", Failure.CUT, "the answer ended before its announced length", id="half a body"),
+        pytest.param("slow-0", Failure.TIMEOUT, "no answer within 0.05 s", id="no answer"),
+        pytest.param("drip-0", Failure.TIMEOUT, "no answer within 0.05 s", id="an answer that does not end"),
+    ],
+)
+async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, said):
+    async with a_fleet(server, pod, settings=replace(IMPATIENT, round_deadline_seconds=60)) as fleet:
+        await fleet.round_end()
+
+        assert fleet.running(pod) is None
+        assert fleet.error(pod) == f"http://127.0.0.1:{server.port}/default/{pod}: {said}"
+        assert fleet.scraper.statistics().failures[failure] == 1
+        assert server.asked.total() == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure", "said"),
+    [
+        pytest.param("", Failure.NOT_AN_ENGINE, "has no series that starts with vllm:", id="empty"),
+        pytest.param(
+            "<html>Welcome</html>\n", Failure.NOT_AN_ENGINE, "the answer of 21 bytes has no series", id="a page"
+        ),
+        pytest.param(ANSWER[:-20], Failure.MALFORMED, "the answer is cut", id="cut, and the length fits"),
+        pytest.param("vllm:num_requests_running four\n", Failure.MALFORMED, "'four' of", id="garbage for a number"),
+        pytest.param("vllm:num_requests_running NaN\n", Failure.SIGNAL_MISSING, "which is no reading", id="NaN"),
+        pytest.param("vllm:x 1\n" * 200_000, Failure.TOO_LARGE, "is longer than 1048576 bytes", id="huge"),
+    ],
+)
+async def test_an_answer_that_says_nothing_is_unknown(server, answer, failure, said):
+    server.answers["engine-0"] = answer
+    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
+        await fleet.round_end()
+
+        assert fleet.running("engine-0") is None
+        assert said in (fleet.error("engine-0") or "")
+        assert fleet.scraper.statistics().failures[failure] == 1
+
+
+async def test_a_port_that_refuses_is_unknown(server):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: refuses, and nobody else gets the port
+        async with a_fleet(server) as fleet:
+            fleet.pods = [replace(fleet.target("engine-0"), port=closed.getsockname()[1])]
+            await fleet.round_end()
+
+            assert fleet.running("engine-0") is None
+            assert "no connection" in (fleet.error("engine-0") or "")
+            assert fleet.scraper.statistics().failures[Failure.CONNECTION] == 1
+
+
+async def test_what_is_not_http_is_unknown(server):
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    other = await asyncio.start_server(babble, "127.0.0.1", 0)
+    async with other, a_fleet(server, settings=PATIENT) as fleet:
+        fleet.pods = [replace(fleet.target("engine-0"), port=other.sockets[0].getsockname()[1])]
+        await fleet.round_end()
+
+        assert "the answer is not HTTP" in (fleet.error("engine-0") or "")
+
+
+async def test_a_pod_without_an_address_is_unknown(server):
+    async with a_fleet(server) as fleet:
+        fleet.pods = [replace(fleet.target("engine-0"), ip="")]
+        await fleet.round_end()
+
+        assert "the pod has no address to ask" in (fleet.error("engine-0") or "")
+
+
+async def test_the_last_good_sample_stays_and_ages(server):
+    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
+        await fleet.round_end()
+        server.answers["engine-0"] = "out of order\n"
+        await fleet.next_round()
+        await fleet.next_round()
+
+        signals = fleet.scraper.signals()["uid-engine-0"]
+        assert signals.sample is not None
+        assert signals.sample.running_requests == 4.0
+        assert fleet.time.clock().now() - signals.sample.taken_at == 10.0
+        assert "has no series" in (signals.error or "")
+
+
+async def test_a_good_answer_clears_the_error(server):
+    server.answers["engine-0"] = "out of order\n"
+    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
+        await fleet.round_end()
+        del server.answers["engine-0"]
+        await fleet.next_round()
+
+        assert (fleet.running("engine-0"), fleet.error("engine-0")) == (4.0, None)
+
+
+async def test_a_pod_that_is_gone_is_forgotten(server):
+    async with a_fleet(server, "engine-0", "engine-1") as fleet:
+        await fleet.round_end()
+        fleet.pods = [fleet.target("engine-1")]
+        await fleet.next_round()
+
+        assert set(fleet.scraper.signals()) == {"uid-engine-1"}
+
+
+async def test_a_pod_that_goes_while_it_is_asked_is_forgotten(server):
+    async with a_fleet(server, "slow-0", settings=PATIENT) as fleet:
+        await fleet.deadline()
+        fleet.pods = []
+        await fleet.time.wake(until=5.0)
+        await fleet.round_end()
+        server.release.set()
+        await fleet.next_round()
+
+        assert fleet.scraper.signals() == {}
+
+
+async def test_a_slow_pod_delays_nobody(server):
+    """The round is reported at its deadline, the others are fresh by then, and the slow one is kept when it comes.
+
+    Of three pods on two slots the last is asked once the second has been read: the slow one holds the first slot.
+    """
+    pods = ("slow-0", "engine-0", "slow-1")
+    async with a_fleet(server, *pods, settings=replace(PATIENT, concurrency=2)) as fleet:
+        await asyncio.wait_for(server.was_asked["slow-1"].wait(), LIMIT_SECONDS)
+        await fleet.deadline()
+        assert fleet.time.seconds == PATIENT.round_deadline_seconds
+        assert set(fleet.scraper.signals()) == {"uid-engine-0"}
+
+        await fleet.time.wake(until=5.0)
+        server.release.set()
+        await fleet.round_end()
+        late = fleet.scraper.signals()["uid-slow-0"].sample
+        assert late is not None
+        assert (late.running_requests, late.taken_at) == (4.0, 1000.0)
+
+
+async def test_a_pod_is_never_asked_twice_at_a_time(server):
+    async with a_fleet(server, "slow-0", settings=PATIENT) as fleet:
+        for beginning in (0.0, 5.0, 10.0):
+            await fleet.deadline()
+            await fleet.time.wake(until=beginning + 5.0)
+
+        assert server.asked["slow-0"] == 1
+        assert fleet.scraper.statistics().rounds == 3
+
+
+async def test_at_most_so_many_are_asked_at_once(server):
+    pods = [f"slow-{number}" for number in range(8)]
+    async with a_fleet(server, *pods, settings=replace(PATIENT, concurrency=3)) as fleet:
+        for pod in pods[:3]:
+            await asyncio.wait_for(server.was_asked[pod].wait(), LIMIT_SECONDS)
+        server.release.set()
+        await fleet.round_end()
+
+        assert server.asked.total() == 8
+        assert server.most_of_all_at_once == 3
+        assert len(fleet.scraper.signals()) == 8
+
+
+async def test_pods_that_failed_cannot_fill_the_slots_of_the_healthy(server):
+    """Three slow pods and three slots: once known, they wait in their own lane and the healthy pod is still read."""
+    settings = replace(IMPATIENT, concurrency=3, slow_lane_concurrency=1, round_deadline_seconds=60)
+    async with a_fleet(server, "slow-0", "slow-1", "slow-2", settings=settings) as fleet:
+        await fleet.round_end()
+        fleet.pods = [*fleet.pods, fleet.target("engine-0")]
+        await fleet.next_round()
+
+        assert fleet.running("engine-0") == 4.0
+        assert server.most_of_all_at_once == 3
+        server.most_of_all_at_once = 0
+        await fleet.next_round()
+        assert server.most_of_all_at_once <= 2
+
+
+async def test_rounds_keep_the_interval_from_start_to_start(server):
+    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
+        assert await fleet.round_end() == 0.0
+        await fleet.next_round()
+        await fleet.next_round()
+
+        assert server.asked["engine-0"] == 3
+        assert fleet.time.seconds == 10.0
+
+
+@pytest.mark.parametrize(
+    ("pods", "seconds"),
+    [
+        pytest.param(0, 5.0, id="nobody"),
+        pytest.param(1, 5.0, id="one"),
+        pytest.param(1000, 5.0, id="the largest fleet at the shortest interval"),
+        pytest.param(1600, 8.0, id="grows with the fleet"),
+        pytest.param(2000, 10.0, id="2,000 stay fresh"),
+    ],
+)
+def test_the_interval(pods, seconds):
+    assert interval_seconds(pods) == seconds
+
+
+async def test_stop_ends_a_round_under_way(server):
+    async with a_fleet(server, "slow-0", settings=PATIENT) as fleet:
+        await fleet.time.asleep(until=1.5)
+        fleet.scraper.stop()
+        await asyncio.wait_for(fleet.work, LIMIT_SECONDS)
+
+        assert fleet.scraper.signals() == {}
+
+
+async def test_a_round_that_fails_in_the_caller_is_not_the_last(server, caplog):
+    calls: list[int] = []
+
+    def targets() -> Sequence[ScrapeTarget]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("no world yet")
+        return []
+
+    time, ended = StillClock(), asyncio.Event()
+    scraper = Scraper(UrlTemplate(), clock=time.clock())
+    work = asyncio.create_task(scraper.run(targets, ended.set))
+    await time.wake(until=5.0)
+    await asyncio.wait_for(ended.wait(), LIMIT_SECONDS)
+    scraper.stop()
+    await asyncio.wait_for(work, LIMIT_SECONDS)
+
+    assert len(calls) == 2
+    assert "a scrape round failed" in caplog.text
+
+
+async def test_an_engine_version_nobody_knows_warns_once(server, caplog):
+    async with a_fleet(server) as fleet:
+        fleet.pods = [replace(fleet.target(f"engine-{number}"), engine_version="0.99.0") for number in range(3)]
+        await fleet.round_end()
+        await fleet.next_round()
+
+        assert fleet.running("engine-0") == 4.0
+        assert caplog.text.count("engine version '0.99.0' is not in the metric catalogue") == 1
+        assert fleet.scraper.statistics().unknown_versions == ("0.99.0",)
+
+
+async def test_statistics(server):
+    async with a_fleet(server, "engine-0", "engine-1", "broken-0", settings=PATIENT) as fleet:
+        await fleet.round_end()
+        await fleet.next_round()
+
+        statistics = fleet.scraper.statistics()
+        assert (statistics.rounds, statistics.scrapes, statistics.last_round_pods) == (2, 6, 3)
+        assert statistics.durations.count == 6
+        assert {failure: count for failure, count in statistics.failures.items() if count} == {Failure.STATUS: 2}
+        assert set(statistics.failures) == set(Failure)
