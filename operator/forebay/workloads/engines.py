@@ -1,0 +1,124 @@
+"""What Forebay knows of vLLM's versions: the default one, its image, and which flags and formats a version lacks.
+
+vLLM refuses flags it does not know, and the pod dies at start, after minutes of waiting for a GPU. So what is known to
+be gone, or not there yet, is refused before any pod exists. Flags that no table names are passed on: the tables hold
+changes, not vLLM's whole command line.
+
+Read from the files of vLLM 0.20 to 0.33. A change seen in 0.N, where the version before was not read, is dated 0.N.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.api.inference_service import EngineSpec
+
+OLDEST: Final = (0, 20)
+"""Renders the same command line as all later ones; `--shutdown-timeout`, which every drain needs, is since 0.18."""
+NEWEST: Final = (0, 33)
+"""Newest version whose command line was read; later ones are treated alike, with a warning."""
+
+_VERSION = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:(?:a|b|rc|\.post|\.dev|[+-])[0-9A-Za-z.+-]*)?$")
+_IMAGE_TAG = re.compile(r":v?(\d+\.\d+\.\d+)[^/:@]*(?:@[^/]+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What the operator fills in. A new release may change these; running pods keep what their revision says."""
+
+    engine_version: str = "0.32.0"
+    image_repository: str = "docker.io/vllm/vllm-openai"
+    gpu_memory_utilization_percent: int = 92
+    """vLLM's own default since 0.20, written out so that the memory plan and the engine cannot differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One vLLM server as it will run: everything the spec left open is decided."""
+
+    version: str
+    image: str
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    data_parallel_size: int
+    gpu_memory_utilization_percent: int
+
+    @property
+    def gpus(self) -> int:
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A flag, or a flag's value, that came or went with a version."""
+
+    name: str
+    version: tuple[int, int]
+    way_out: str
+
+
+REMOVED_FLAGS: Final = (
+    Change("--swap-space", (0, 18), "leave it out; vLLM recomputes preempted requests"),
+    Change("--disable-log-requests", (0, 18), "leave it out; requests are logged only with --enable-log-requests"),
+    Change("--num-scheduler-steps", (0, 10), "leave it out; scheduling is asynchronous by itself"),
+    Change("--use-v2-block-manager", (0, 10), "leave it out"),
+    Change("--enable-reasoning", (0, 10), "use --reasoning-parser alone"),
+    Change("--preemption-mode", (0, 12), "leave it out; vLLM recomputes preempted requests"),
+    Change("--guided-decoding-backend", (0, 12), "use --structured-outputs-config"),
+    Change("--max-seq-len-to-capture", (0, 12), "use --compilation-config"),
+    Change("--rope-scaling", (0, 12), "use --hf-overrides"),
+    Change("--task", (0, 15), "use --runner"),
+    Change("--calculate-kv-scales", (0, 28), "use a checkpoint that carries KV scales"),
+    Change("--max-num-partial-prefills", (0, 28), "leave it out"),
+)
+ADDED_FLAGS: Final = (
+    Change("--spec-method", (0, 22), "use --speculative-config"),
+    Change("--spec-model", (0, 22), "use --speculative-config"),
+    Change("--spec-tokens", (0, 22), "use --speculative-config"),
+    Change("--data-parallel-multi-port-external-lb", (0, 22), "leave it out"),
+    Change("--enable-cumem-allocator", (0, 22), "leave it out"),
+    Change("--device-ids", (0, 24), "leave it out; the container sees its own GPUs only"),
+    Change("--max-num-queued-reqs", (0, 29), "leave it out"),
+    Change("--max-num-queued-tokens", (0, 29), "leave it out"),
+    Change("--custom-histogram-buckets", (0, 32), "leave it out"),
+    Change("--max-num-active-seqs", (0, 32), "set spec.engine.maxNumSeqs"),
+    Change("--log-level", (0, 32), "set VLLM_LOGGING_LEVEL in spec.engine.env"),
+    Change("--device-memory-utilization", (0, 32), "set spec.engine.gpuMemoryUtilizationPercent"),
+)
+REMOVED_FORMATS: Final = (
+    Change("gguf", (0, 24), "convert the checkpoint to safetensors, or use an image with the gguf plugin"),
+    Change("bitsandbytes", (0, 28), "use a checkpoint quantized with awq, gptq or fp8"),
+)
+"""Left vLLM's core both as `--quantization` and as `--load-format`."""
+
+ANY_MODEL_NAME_SINCE: Final = (0, 21)
+"""First version with VLLM_SKIP_MODEL_NAME_VALIDATION, which lets an engine answer to the names of routes."""
+
+
+def minor(version: str) -> tuple[int, int] | None:
+    """Major and minor number of `0.32.0`, `v0.32.1rc1` or `0.32.0+cpu`; None when it is no version."""
+    match = _VERSION.match(version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def version_of_image(image: str) -> str | None:
+    """The version an image's tag states, such as 0.29.0 for `registry/vllm:v0.29.0-cu129`; None when it states none."""
+    match = _IMAGE_TAG.search(image)
+    return match[1] if match else None
+
+
+def resolve_engine(spec: EngineSpec, defaults: Defaults) -> Engine:
+    """Decide what the spec leaves open.
+
+    The version comes from the spec, else from the image's tag, else from the operator; the image follows the version.
+    """
+    version = spec.version or (spec.image and version_of_image(spec.image)) or defaults.engine_version
+    version = version.removeprefix("v")
+    return Engine(
+        version=version,
+        image=spec.image or f"{defaults.image_repository}:v{version}",
+        tensor_parallel_size=spec.tensor_parallel_size or 1,
+        pipeline_parallel_size=spec.pipeline_parallel_size or 1,
+        data_parallel_size=spec.data_parallel_size or 1,
+        gpu_memory_utilization_percent=spec.gpu_memory_utilization_percent or defaults.gpu_memory_utilization_percent,
+    )

@@ -1,0 +1,57 @@
+"""Who a child belongs to: the controller reference and the labels that every child carries.
+
+Objects that are not ours by controller uid are never touched, so everything built here names its controller.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from forebay.api import labels
+from forebay.api.model import API_VERSION
+from forebay.planner.world import ServiceKey
+
+KIND = "InferenceService"
+UID_CHARACTERS = 5
+"""Of a service's uid in names: a service made again under its old name meets no name of its predecessor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The InferenceService that children are built for."""
+
+    key: ServiceKey
+    uid: str
+
+    @property
+    def short_uid(self) -> str:
+        return self.uid.replace("-", "")[:UID_CHARACTERS]
+
+
+def owner_reference(owner: Owner) -> dict[str, Any]:
+    """Controller and blocking, so that garbage collection removes children and foreground deletion waits for them."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": owner.key.name,
+        "uid": owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def child_labels(owner: Owner) -> dict[str, str]:
+    return {
+        labels.MANAGED_BY: labels.MANAGER,
+        labels.SERVICE: owner.key.name,
+        labels.SERVICE_UID: owner.uid,
+    }
+
+
+def child_metadata(owner: Owner, name: str) -> dict[str, Any]:
+    """Name, namespace, labels and controller of a child; nothing of the parent's own labels or annotations."""
+    return {
+        "name": name,
+        "namespace": owner.key.namespace,
+        "labels": child_labels(owner),
+        "ownerReferences": [owner_reference(owner)],
+    }

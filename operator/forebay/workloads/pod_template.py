@@ -1,0 +1,145 @@
+"""The pod of a revision: all of it that does not depend on which replica it is, or when it is created.
+
+Built once, when a spec is resolved, and stored with the revision, so that a replica replaced a year later by a newer
+operator is the same pod.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from forebay.api import labels
+from forebay.api.inference_service import GpuSpec, InferenceServiceSpec, PodSpec, Resources
+from forebay.workloads import probes
+from forebay.workloads.arguments import COMMAND, PORT, engine_arguments, engine_environment, public_name
+from forebay.workloads.canonical import present
+from forebay.workloads.engines import Engine
+from forebay.workloads.lifetimes import PRE_STOP_SECONDS, grace_seconds
+from forebay.workloads.model_source import SourceParts, source_parts
+from forebay.workloads.ownership import Owner
+from forebay.workloads.volumes import pod_volumes, volume_mounts
+
+CONTAINER: Final = "engine"
+PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+USER_ID: Final = 1000
+
+UNDISTURBED: Final[Mapping[str, str]] = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Node autoscalers may ask for a node (Forebay then moves its replicas), but not take one from under a stream."""
+
+
+def pod_template(spec: InferenceServiceSpec, owner: Owner, engine: Engine, restarted_at: str | None) -> dict[str, Any]:
+    """`metadata.annotations` and `spec` of every pod of the revision, before a user's PodTemplate is merged."""
+    annotations = {
+        **(spec.pod.annotations or {}),
+        "kubectl.kubernetes.io/default-container": CONTAINER,
+        **UNDISTURBED,
+    }
+    if restarted_at is not None:
+        annotations[labels.RESTARTED_AT] = restarted_at
+    return {"metadata": {"annotations": annotations}, "spec": present(_pod_spec(spec, owner, engine))}
+
+
+def node_selector(spec: InferenceServiceSpec) -> dict[str, str]:
+    selector = {**(spec.pod.node_selector or {}), **(spec.gpu.node_selector or {})}
+    if spec.gpu.product is not None:
+        selector[PRODUCT_LABEL] = spec.gpu.product
+    return selector
+
+
+def _pod_spec(spec: InferenceServiceSpec, owner: Owner, engine: Engine) -> dict[str, Any]:
+    pod = spec.pod
+    source = source_parts(spec.model)
+    return {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": grace_seconds(spec),
+        # A Service called `vllm` would inject VLLM_PORT=tcp://… and break the engine (vllm#15613).
+        "enableServiceLinks": False,
+        "serviceAccountName": pod.service_account_name,
+        "automountServiceAccountToken": pod.service_account_name is not None,
+        "imagePullSecrets": [
+            {"name": name} for name in dict.fromkeys((*pod.image_pull_secrets, *source.image_pull_secrets))
+        ],
+        "runtimeClassName": pod.runtime_class_name,
+        "priorityClassName": pod.priority_class_name,
+        "nodeSelector": node_selector(spec),
+        "tolerations": _tolerations(pod, spec.gpu),
+        "affinity": pod.affinity.wire() if pod.affinity else None,
+        "topologySpreadConstraints": _topology_spread(pod, owner),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(spec, owner, engine, source)],
+        "volumes": pod_volumes(spec, engine, source),
+    }
+
+
+def _container(spec: InferenceServiceSpec, owner: Owner, engine: Engine, source: SourceParts) -> dict[str, Any]:
+    return present(
+        {
+            "name": CONTAINER,
+            "image": engine.image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": list(COMMAND),
+            "args": engine_arguments(spec, owner.key, engine, source),
+            "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
+            "env": engine_environment(spec, source),
+            "envFrom": _env_from(spec.pod),
+            "resources": _resources(spec.pod.resources, spec.gpu, engine),
+            "volumeMounts": volume_mounts(spec, engine, source),
+            "startupProbe": probes.startup_probe(spec, PORT, public_name(owner.key)),
+            "readinessProbe": probes.readiness_probe(),
+            "livenessProbe": probes.liveness_probe(),
+            "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+        }
+    )
+
+
+def _resources(resources: Resources | None, gpu: GpuSpec, engine: Engine) -> dict[str, Any]:
+    """CPU is requested but not limited: a throttled API server would slow every stream of the GPU behind it."""
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {gpu.resource_name: str(engine.gpus)}
+    if resources is not None and resources.cpu is not None:
+        requests["cpu"] = resources.cpu
+    if resources is not None and resources.memory is not None:
+        requests["memory"] = limits["memory"] = resources.memory
+    return present({"requests": requests, "limits": limits})
+
+
+def _tolerations(pod: PodSpec, gpu: GpuSpec) -> list[dict[str, Any]]:
+    """GPU nodes are commonly tainted with the name of their resource."""
+    ours = {"key": gpu.resource_name, "operator": "Exists", "effect": "NoSchedule"}
+    return [ours, *(toleration.wire() for toleration in pod.tolerations)]
+
+
+def _topology_spread(pod: PodSpec, owner: Owner) -> list[dict[str, Any]]:
+    """Counted within one revision, so that a rollout's old pods do not crowd the new ones out of a zone."""
+    return [
+        {
+            **constraint.model_dump(by_alias=True, exclude_none=True),
+            "labelSelector": {"matchLabels": {labels.SERVICE_UID: owner.uid}},
+            "matchLabelKeys": [labels.REVISION],
+        }
+        for constraint in pod.topology_spread_constraints
+    ]
+
+
+def _env_from(pod: PodSpec) -> list[dict[str, Any]]:
+    sources: list[dict[str, Any]] = []
+    for source in pod.env_from:
+        if source.secret is not None:
+            sources.append({"secretRef": {"name": source.secret}})
+        if source.config_map is not None:
+            sources.append({"configMapRef": {"name": source.config_map}})
+    return sources

@@ -1,0 +1,44 @@
+"""Pods of a replica, built from a stored revision and the little that differs between them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from forebay.api import labels
+from forebay.planner.world import Revision
+from forebay.workloads.ownership import Owner, child_metadata
+
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+
+
+def build_pod(
+    owner: Owner, revision: Revision, ordinal: int, rank: int, name: str, avoid_nodes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The pod to create. `avoid_nodes` are nodes on which replicas of the service failed, by their hostname label."""
+    template = json.loads(revision.data)["pod"]
+    metadata = child_metadata(owner, name)
+    metadata["labels"] |= {
+        labels.REVISION: revision.hash,
+        labels.ORDINAL: str(ordinal),
+        labels.RANK: str(rank),
+        labels.SERVING: "true",
+    }
+    metadata["annotations"] = template["metadata"]["annotations"]
+    spec = template["spec"]
+    if avoid_nodes:
+        spec["affinity"] = _avoiding(spec.get("affinity") or {}, sorted(set(avoid_nodes)))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _avoiding(affinity: dict[str, Any], nodes: list[str]) -> dict[str, Any]:
+    """The affinity with the nodes excluded from each of its terms: terms are alternatives, so one would not do."""
+    exclusion = {"key": HOSTNAME_LABEL, "operator": "NotIn", "values": nodes}
+    node_affinity = affinity.get("nodeAffinity") or {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = [
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or []), exclusion]}
+        for term in required.get("nodeSelectorTerms") or [{}]
+    ]
+    required = {**required, "nodeSelectorTerms": terms}
+    node_affinity = {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": required}
+    return {**affinity, "nodeAffinity": node_affinity}

@@ -1,0 +1,147 @@
+"""Revisions: the pod-affecting fields of a spec, resolved once and kept as ControllerRevisions.
+
+Pods are built from a stored revision, never from the spec, so neither a new operator nor a new default changes a
+running service. Two hashes tell what moved: `spec_hash` is of what the user wrote, and its change asks for a rollout;
+`hash` is of everything it resolved to, and its change alone means that an update is available.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.labels import REVISION, SPEC_HASH
+from forebay.api.model import Model
+from forebay.planner.world import Problem, ReplicaShape, Revision
+from forebay.workloads.canonical import canonical_json, short_hash, without_empty
+from forebay.workloads.engines import Defaults, Engine, resolve_engine
+from forebay.workloads.ownership import Owner, child_metadata
+from forebay.workloads.pod_template import node_selector, pod_template
+from forebay.workloads.problems import Submission, problems_of, warnings_of
+from forebay.workloads.template_merge import merge_template
+
+HASH_LENGTH: Final = 7
+"""33 bits, told apart only within one service; part of pod names."""
+SPEC_HASH_LENGTH: Final = 13
+POD_FIELDS: Final[Mapping[str, Any]] = {
+    "model": True,
+    "engine": True,
+    "gpu": True,
+    "pod": True,
+    "rollout": {"drain_timeout": True},
+}
+"""Fields of a spec that reach its pods; the drain time-out as `--shutdown-timeout` and as the grace period."""
+
+
+def resolve(
+    spec: InferenceServiceSpec,
+    owner: Owner,
+    restarted_at: str | None = None,
+    defaults: Defaults | None = None,
+    template: Mapping[str, Any] | None = None,
+) -> Revision | tuple[Problem, ...]:
+    """What the spec means with today's operator, or why it means nothing that could run.
+
+    `restarted_at` is the service's annotation `forebay.dev/restarted-at`; `template` is the `template` field of the
+    PodTemplate that `spec.pod.templateRef` names, or None when there is none.
+    """
+    engine = resolve_engine(spec.engine, defaults or Defaults())
+    problems = problems_of(Submission(spec, engine, template))
+    if problems:
+        return problems
+    pod = pod_template(spec, owner, engine, restarted_at)
+    if template is not None:
+        pod = merge_template(pod, template)
+    shape = _shape(spec, engine)
+    data = {"engine": {"version": engine.version}, "shape": shape.model_dump(by_alias=True), "pod": pod}
+    return Revision(
+        hash=short_hash(data, HASH_LENGTH),
+        spec_hash=spec_hash(spec, restarted_at),
+        shape=shape.to_replica_shape(),
+        data=canonical_json(data),
+    )
+
+
+def warnings(spec: InferenceServiceSpec, defaults: Defaults | None = None) -> tuple[Problem, ...]:
+    """What people should know of a spec that runs all the same."""
+    return warnings_of(Submission(spec, resolve_engine(spec.engine, defaults or Defaults())))
+
+
+def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None) -> str:
+    """Of the pod-affecting fields that were written, as they were written.
+
+    Fields that were left out do not take part: a release that fills them differently, or knows more of them, must not
+    look like a change by the user.
+    """
+    written = spec.model_dump(mode="json", by_alias=True, include=dict(POD_FIELDS), exclude_unset=True)
+    return short_hash({"spec": without_empty(written), "restartedAt": restarted_at}, SPEC_HASH_LENGTH)
+
+
+def revision_name(owner: Owner, revision_hash: str) -> str:
+    return f"{owner.key.name}-{owner.short_uid}-{revision_hash}"
+
+
+def controller_revision(owner: Owner, revision: Revision, number: int) -> dict[str, Any]:
+    """The object to create; the API server keeps its `data` from changing."""
+    metadata = child_metadata(owner, revision_name(owner, revision.hash))
+    metadata["labels"][REVISION] = revision.hash
+    metadata["annotations"] = {SPEC_HASH: revision.spec_hash}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": metadata,
+        "revision": number,
+        "data": json.loads(revision.data),
+    }
+
+
+def read_revision(
+    *, name: str, labels: Mapping[str, str], annotations: Mapping[str, str], number: int, data: Mapping[str, Any]
+) -> Revision | None:
+    """A stored ControllerRevision; None for one that `controller_revision` did not write.
+
+    Other operators keep theirs under the same kind.
+    """
+    revision_hash = labels.get(REVISION)
+    if revision_hash is None or "pod" not in data:
+        return None
+    try:
+        shape = _Shape.model_validate(data.get("shape")).to_replica_shape()
+    except ValidationError:
+        return None
+    return Revision(
+        hash=revision_hash,
+        spec_hash=annotations.get(SPEC_HASH, ""),
+        shape=shape,
+        data=canonical_json(data),
+        number=number,
+        name=name,
+    )
+
+
+def engine_version(revision: Revision) -> str:
+    """The vLLM version that the revision's pods run; metric names depend on it."""
+    return str(json.loads(revision.data)["engine"]["version"])
+
+
+class _Shape(Model):
+    pods: int
+    gpus_per_pod: int
+    resource_name: str
+    node_selector: dict[str, str]
+
+    def to_replica_shape(self) -> ReplicaShape:
+        return ReplicaShape(
+            pods=self.pods,
+            gpus_per_pod=self.gpus_per_pod,
+            resource_name=self.resource_name,
+            node_selector=tuple(sorted(self.node_selector.items())),
+        )
+
+
+def _shape(spec: InferenceServiceSpec, engine: Engine) -> _Shape:
+    return _Shape(
+        pods=1, gpus_per_pod=engine.gpus, resource_name=spec.gpu.resource_name, node_selector=node_selector(spec)
+    )

@@ -1,0 +1,50 @@
+"""Services, as short as a test needs them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.planner.world import Revision, ServiceKey
+from forebay.workloads.engines import Defaults
+from forebay.workloads.ownership import Owner
+from forebay.workloads.pods import build_pod
+from forebay.workloads.revisions import resolve
+
+GOLDEN = Path(__file__).parent / "golden"
+CHAT = Owner(ServiceKey("team-a", "chat"), "0f4c1d2e-5b6a-4c3d-9e8f-a1b2c3d4e5f6")
+MODEL = {"source": "hf://Qwen/Qwen2.5-7B-Instruct"}
+
+
+def a_spec(text: str = "", /, **blocks: Any) -> InferenceServiceSpec:
+    """From YAML or keyword blocks; the model is filled in when neither names one."""
+    return InferenceServiceSpec.model_validate({"model": MODEL} | (yaml.safe_load(text) or {}) | blocks)
+
+
+def a_revision(
+    spec: InferenceServiceSpec,
+    restarted_at: str | None = None,
+    defaults: Defaults | None = None,
+    template: Mapping[str, Any] | None = None,
+) -> Revision:
+    resolved = resolve(spec, CHAT, restarted_at, defaults, template)
+    assert isinstance(resolved, Revision), resolved
+    return resolved
+
+
+def a_pod(spec: InferenceServiceSpec, **options: Any) -> dict[str, Any]:
+    """The first replica's pod."""
+    revision = a_revision(spec, template=options.pop("template", None))
+    return build_pod(CHAT, revision, 0, 0, f"chat-0f4c1-{revision.hash}-0", **options)
+
+
+def engine_of(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The pod's engine container."""
+    engine: Mapping[str, Any] = next(one for one in pod["spec"]["containers"] if one["name"] == "engine")
+    return engine
+
+
+def arguments_of(spec: InferenceServiceSpec) -> list[str]:
+    return list(engine_of(a_pod(spec))["args"])

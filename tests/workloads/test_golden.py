@@ -1,0 +1,59 @@
+"""Rendered objects, kept as files and reviewed as diffs."""
+
+import pytest
+import yaml
+
+from forebay.workloads.children import disruption_budget_body, service_body
+from forebay.workloads.revisions import controller_revision
+from tests.workloads.manifests import MANIFESTS
+from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
+
+POD_TEMPLATE = yaml.safe_load("""
+    metadata:
+      labels: {app.kubernetes.io/instance: prod}
+      annotations: {example.com/owner: platform, karpenter.sh/do-not-disrupt: "false"}
+    spec:
+      hostNetwork: false
+      terminationGracePeriodSeconds: 5
+      dnsPolicy: ClusterFirst
+      tolerations: [{key: spot, operator: Exists}]
+      securityContext: {supplementalGroups: [2000], runAsNonRoot: false}
+      containers:
+        - name: tracing
+          image: registry.example.com/tracing:1
+        - name: engine
+          image: registry.example.com/other:1
+          args: [--uds]
+          env: [{name: NCCL_DEBUG, value: INFO}, {name: VLLM_NO_USAGE_STATS, value: "0"}]
+          volumeMounts: [{name: fabric, mountPath: /fabric}]
+          resources: {limits: {rdma/hca: "1", nvidia.com/gpu: "8"}}
+      initContainers:
+        - name: tune
+          image: registry.example.com/tune:1
+      volumes: [{name: fabric, emptyDir: {}}, {name: tmp, emptyDir: {medium: Memory}}]
+""")
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_pod_of(name, golden):
+    golden(name, a_pod(a_spec(MANIFESTS[name])))
+
+
+def test_the_pod_with_a_pod_template(golden):
+    golden("pod-template", a_pod(a_spec(pod={"templateRef": "gpu-pods"}), template=POD_TEMPLATE))
+
+
+def test_the_pod_that_avoids_nodes(golden):
+    golden("avoid-nodes", a_pod(a_spec(MANIFESTS["pod-block"]), avoid_nodes=["gpu-7", "gpu-3", "gpu-7"]))
+
+
+def test_the_controller_revision(golden):
+    golden("controller-revision", controller_revision(CHAT, a_revision(a_spec(), "2026-03-01T10:00:00Z"), 3))
+
+
+def test_the_service(golden):
+    golden("service", service_body(CHAT))
+
+
+def test_the_disruption_budget(golden):
+    golden("disruption-budget", disruption_budget_body(CHAT, 9))

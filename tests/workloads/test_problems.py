@@ -1,0 +1,149 @@
+"""What the schema accepts and an engine or the API server would refuse later."""
+
+from typing import Any
+
+import pytest
+
+from forebay.planner.world import Problem, Revision
+from forebay.workloads.revisions import resolve, warnings
+from tests.workloads.specs import CHAT, a_spec
+
+TEMPLATE_WITH_OUR_ANNOTATION = {"metadata": {"annotations": {"forebay.dev/drain-started": "2026-03-01T10:00:00Z"}}}
+
+
+def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
+    return {"engine": {"version": version, "extraArgs": list(arguments)}}
+
+
+@pytest.mark.parametrize(
+    ("block", "template", "problem"),
+    [
+        pytest.param(
+            an_engine("0.19.1"),
+            None,
+            Problem(
+                "EngineVersionUnsupported",
+                'spec.engine.version: "0.19.1" is older than 0.20.0, the oldest that Forebay can drain and measure; '
+                "use 0.20.0 or newer.",
+            ),
+            id="too old",
+        ),
+        pytest.param(
+            an_engine("0.32.0", "--tensor-parallel=4"),
+            None,
+            Problem(
+                "EngineFlagReserved",
+                'spec.engine.extraArgs: "--tensor-parallel" is read by vLLM as --tensor-parallel-size, which has a '
+                "field; set engine.tensorParallelSize.",
+            ),
+            id="the beginning of a flag of ours",
+        ),
+        pytest.param(
+            an_engine("0.32.0", "--seed", "1", "--swap_space=4"),
+            None,
+            Problem(
+                "EngineFlagUnavailable",
+                'spec.engine.extraArgs: "--swap-space" is not a flag of vLLM 0.32.0: it was removed by vLLM 0.18; '
+                "leave it out; vLLM recomputes preempted requests.",
+            ),
+            id="a flag that is gone",
+        ),
+        pytest.param(
+            an_engine("0.28.0", "--calculate-kv-scales"),
+            None,
+            Problem(
+                "EngineFlagUnavailable",
+                'spec.engine.extraArgs: "--calculate-kv-scales" is not a flag of vLLM 0.28.0: it was removed by '
+                "vLLM 0.28; use a checkpoint that carries KV scales.",
+            ),
+            id="gone in this version",
+        ),
+        pytest.param(
+            an_engine("0.31.2", "--log-level", "debug"),
+            None,
+            Problem(
+                "EngineFlagUnavailable",
+                'spec.engine.extraArgs: "--log-level" is not a flag of vLLM 0.31.2: it came with vLLM 0.32; '
+                "set VLLM_LOGGING_LEVEL in spec.engine.env.",
+            ),
+            id="not there yet",
+        ),
+        pytest.param(
+            an_engine("0.24.0", "--load-format", "gguf"),
+            None,
+            Problem(
+                "FormatUnavailable",
+                'spec.engine.extraArgs: --load-format: "gguf" is not supported by vLLM 0.24.0: it left with vLLM 0.24; '
+                "convert the checkpoint to safetensors, or use an image with the gguf plugin.",
+            ),
+            id="a load format that left",
+        ),
+        pytest.param(
+            an_engine("0.28.0", "--load_format=bitsandbytes"),
+            None,
+            Problem(
+                "FormatUnavailable",
+                'spec.engine.extraArgs: --load-format: "bitsandbytes" is not supported by vLLM 0.28.0: it left with '
+                "vLLM 0.28; use a checkpoint quantized with awq, gptq or fp8.",
+            ),
+            id="another load format that left",
+        ),
+        pytest.param(
+            {"pod": {"templateRef": "gpu-pods"}},
+            None,
+            Problem(
+                "PodTemplateNotFound",
+                'spec.pod.templateRef: there is no PodTemplate "gpu-pods" in the namespace of the service; create it, '
+                "or leave the field out.",
+            ),
+            id="no such template",
+        ),
+        pytest.param(
+            {"pod": {"templateRef": "gpu-pods"}},
+            TEMPLATE_WITH_OUR_ANNOTATION,
+            Problem(
+                "AnnotationReserved",
+                'spec.pod.templateRef: the annotation "forebay.dev/drain-started" of PodTemplate "gpu-pods" is how '
+                "Forebay remembers drains; choose another prefix.",
+            ),
+            id="a template that would drain its pods",
+        ),
+    ],
+)
+def test_refused(block, template, problem):
+    assert resolve(a_spec(**block), CHAT, template=template) == (problem,)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(an_engine("0.20.0"), id="the oldest version"),
+        pytest.param(an_engine("0.32.0", "--seed=1"), id="a flag that no table names"),
+        pytest.param(an_engine("0.26.0", "--calculate-kv-scales"), id="before it went"),
+        pytest.param(an_engine("0.32.0", "--log-level", "debug"), id="once it came"),
+        pytest.param(an_engine("0.23.0", "--load-format", "gguf"), id="before the format left"),
+        pytest.param(an_engine("0.28.0", "--load-format", "tensorizer"), id="a format that stayed"),
+        pytest.param(an_engine("0.99.0"), id="newer than what is known"),
+    ],
+)
+def test_accepted(block):
+    assert isinstance(resolve(a_spec(**block), CHAT), Revision)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    found = resolve(a_spec(**an_engine("0.32.0", "--tensor-par", "--swap-space")), CHAT)
+    assert isinstance(found, tuple)
+    assert [problem.reason for problem in found] == ["EngineFlagReserved", "EngineFlagUnavailable"]
+
+
+@pytest.mark.parametrize(
+    ("version", "reasons"),
+    [
+        pytest.param("0.20.2", ["EngineChecksModelName"], id="answers to one name only"),
+        pytest.param("0.21.0", [], id="known"),
+        pytest.param("0.33.0", [], id="the newest known"),
+        pytest.param("0.34.0", ["EngineVersionUnknown"], id="unknown"),
+    ],
+)
+def test_warnings(version, reasons):
+    assert [warning.reason for warning in warnings(a_spec(**an_engine(version)))] == reasons
