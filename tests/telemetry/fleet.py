@@ -9,7 +9,6 @@ from forebay.telemetry.scraper import Clock, Scraper, ScrapeSettings, ScrapeTarg
 from forebay.telemetry.url_template import UrlTemplate
 from tests.telemetry.engine_server import EngineServer
 
-IMPATIENT = ScrapeSettings(timeout_seconds=0.05)
 PATIENT = ScrapeSettings(timeout_seconds=60)
 LIMIT_SECONDS = 20
 """For one awaited step of a test; reached only when the test fails."""
@@ -27,6 +26,8 @@ class StillClock:
         return Clock(now=lambda: 1000.0 + self.seconds, monotonic=lambda: self.seconds, sleep=self.sleep)
 
     async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
         sleeper = (self.seconds + seconds, asyncio.get_running_loop().create_future())
         self._sleepers.append(sleeper)
         async with self._fell_asleep:
@@ -59,28 +60,30 @@ class Fleet:
     time: StillClock
     pods: list[ScrapeTarget] = field(default_factory=list)
     """Read at the start of each round, so a test may change them at any time before it."""
-    rounds: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
+    news: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
     work: "asyncio.Task[None]" = field(init=False)
 
     async def run(self) -> None:
-        await self.scraper.run(lambda: self.pods, lambda: self.rounds.put_nowait(self.time.seconds))
+        await self.scraper.run(lambda: self.pods, lambda: self.news.put_nowait(self.time.seconds))
 
     def target(self, pod: str) -> ScrapeTarget:
         return ScrapeTarget(f"uid-{pod}", "default", pod, "127.0.0.1", self.server.port, "0.32.0")
 
-    async def round_end(self) -> float:
-        """Time at which the next round ends."""
-        return await asyncio.wait_for(self.rounds.get(), LIMIT_SECONDS)
+    async def told(self) -> float:
+        """Time at which the scraper next says that there is news."""
+        return await asyncio.wait_for(self.news.get(), LIMIT_SECONDS)
 
     async def next_round(self) -> None:
-        """Moves time to the next round and waits until it ended."""
+        """Moves time to the next round, which ends without any time passing."""
         await self.time.wake(until=self.time.seconds + self.scraper.statistics().interval_seconds)
-        await self.round_end()
+        await self.told()
 
-    async def deadline(self) -> None:
-        """Moves time to the deadline of the round under way, which ends it."""
-        await self.time.wake(until=self.time.seconds + PATIENT.round_deadline_seconds)
-        await self.round_end()
+    async def outlast_a_round(self) -> None:
+        """Lets the interval of the round under way pass, with somebody who does not answer."""
+        begun = self.time.seconds
+        for elapsed in (1.5, 3.0, 4.5, 5.0):
+            await self.time.wake(until=begun + elapsed)
+            await self.told()
 
     def running(self, pod: str) -> float | None:
         sample = self.scraper.signals()[f"uid-{pod}"].sample
@@ -92,7 +95,7 @@ class Fleet:
 
 @asynccontextmanager
 async def a_fleet(
-    server: EngineServer, *pods: str, settings: ScrapeSettings = IMPATIENT, template: str = ""
+    server: EngineServer, *pods: str, settings: ScrapeSettings = PATIENT, template: str = ""
 ) -> AsyncIterator[Fleet]:
     time = StillClock()
     url_template = UrlTemplate(template or "http://{ip}:{port}/{namespace}/{pod}")

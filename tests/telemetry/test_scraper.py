@@ -15,7 +15,7 @@ from forebay.telemetry.fetch import Failure
 from forebay.telemetry.scraper import Scraper, ScrapeTarget, interval_seconds
 from forebay.telemetry.url_template import UrlTemplate
 from tests.telemetry.engine_server import ANSWER, EngineServer, an_engine_server
-from tests.telemetry.fleet import IMPATIENT, LIMIT_SECONDS, PATIENT, StillClock, a_fleet
+from tests.telemetry.fleet import LIMIT_SECONDS, PATIENT, StillClock, a_fleet
 
 
 @pytest_asyncio.fixture
@@ -26,7 +26,7 @@ async def server() -> AsyncIterator[EngineServer]:
 
 async def test_a_pod_is_read(server):
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.round_end()
+        await fleet.told()
 
         signals = fleet.scraper.signals()["uid-engine-0"]
         assert signals.error is None
@@ -37,7 +37,7 @@ async def test_a_pod_is_read(server):
 
 async def test_the_request_asks_for_plain_text_and_keeps_no_connection(server):
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.round_end()
+        await fleet.told()
 
         assert server.headers["Accept"] == "text/plain;version=0.0.4"
         assert server.headers["Accept-Encoding"] == "identity"
@@ -47,7 +47,7 @@ async def test_the_request_asks_for_plain_text_and_keeps_no_connection(server):
 async def test_a_proxy_in_the_environment_is_not_used(server, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.round_end()
+        await fleet.told()
 
         assert fleet.error("engine-0") is None
 
@@ -63,8 +63,9 @@ async def test_a_proxy_in_the_environment_is_not_used(server, monkeypatch):
     ],
 )
 async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, said):
-    async with a_fleet(server, pod, settings=replace(IMPATIENT, round_deadline_seconds=60)) as fleet:
-        await fleet.round_end()
+    impatient = replace(PATIENT, timeout_seconds=0.05)
+    async with a_fleet(server, pod, settings=impatient if failure is Failure.TIMEOUT else PATIENT) as fleet:
+        await fleet.told()
 
         assert fleet.running(pod) is None
         assert fleet.error(pod) == f"http://127.0.0.1:{server.port}/default/{pod}: {said}"
@@ -87,8 +88,8 @@ async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, said):
 )
 async def test_an_answer_that_says_nothing_is_unknown(server, answer, failure, said):
     server.answers["engine-0"] = answer
-    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
-        await fleet.round_end()
+    async with a_fleet(server, "engine-0") as fleet:
+        await fleet.told()
 
         assert fleet.running("engine-0") is None
         assert said in (fleet.error("engine-0") or "")
@@ -100,7 +101,7 @@ async def test_a_port_that_refuses_is_unknown(server):
         closed.bind(("127.0.0.1", 0))  # bound and not listening: refuses, and nobody else gets the port
         async with a_fleet(server) as fleet:
             fleet.pods = [replace(fleet.target("engine-0"), port=closed.getsockname()[1])]
-            await fleet.round_end()
+            await fleet.told()
 
             assert fleet.running("engine-0") is None
             assert "no connection" in (fleet.error("engine-0") or "")
@@ -115,9 +116,9 @@ async def test_what_is_not_http_is_unknown(server):
         writer.close()
 
     other = await asyncio.start_server(babble, "127.0.0.1", 0)
-    async with other, a_fleet(server, settings=PATIENT) as fleet:
+    async with other, a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target("engine-0"), port=other.sockets[0].getsockname()[1])]
-        await fleet.round_end()
+        await fleet.told()
 
         assert "the answer is not HTTP" in (fleet.error("engine-0") or "")
 
@@ -125,14 +126,14 @@ async def test_what_is_not_http_is_unknown(server):
 async def test_a_pod_without_an_address_is_unknown(server):
     async with a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target("engine-0"), ip="")]
-        await fleet.round_end()
+        await fleet.told()
 
         assert "the pod has no address to ask" in (fleet.error("engine-0") or "")
 
 
 async def test_the_last_good_sample_stays_and_ages(server):
-    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
-        await fleet.round_end()
+    async with a_fleet(server, "engine-0") as fleet:
+        await fleet.told()
         server.answers["engine-0"] = "out of order\n"
         await fleet.next_round()
         await fleet.next_round()
@@ -146,8 +147,8 @@ async def test_the_last_good_sample_stays_and_ages(server):
 
 async def test_a_good_answer_clears_the_error(server):
     server.answers["engine-0"] = "out of order\n"
-    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
-        await fleet.round_end()
+    async with a_fleet(server, "engine-0") as fleet:
+        await fleet.told()
         del server.answers["engine-0"]
         await fleet.next_round()
 
@@ -156,7 +157,7 @@ async def test_a_good_answer_clears_the_error(server):
 
 async def test_a_pod_that_is_gone_is_forgotten(server):
     async with a_fleet(server, "engine-0", "engine-1") as fleet:
-        await fleet.round_end()
+        await fleet.told()
         fleet.pods = [fleet.target("engine-1")]
         await fleet.next_round()
 
@@ -164,45 +165,42 @@ async def test_a_pod_that_is_gone_is_forgotten(server):
 
 
 async def test_a_pod_that_goes_while_it_is_asked_is_forgotten(server):
-    async with a_fleet(server, "slow-0", settings=PATIENT) as fleet:
-        await fleet.deadline()
-        fleet.pods = []
-        await fleet.time.wake(until=5.0)
-        await fleet.round_end()
+    async with a_fleet(server, "slow-0") as fleet:
+        await fleet.outlast_a_round()
+        fleet.pods = [fleet.target("engine-0")]
         server.release.set()
-        await fleet.next_round()
+        await fleet.told()
 
-        assert fleet.scraper.signals() == {}
+        assert set(fleet.scraper.signals()) == {"uid-engine-0"}
 
 
 async def test_a_slow_pod_delays_nobody(server):
-    """The round is reported at its deadline, the others are fresh by then, and the slow one is kept when it comes.
+    """What came in is reported after 1.5 s, and the slow pod's word when it comes.
 
     Of three pods on two slots the last is asked once the second has been read: the slow one holds the first slot.
     """
     pods = ("slow-0", "engine-0", "slow-1")
     async with a_fleet(server, *pods, settings=replace(PATIENT, concurrency=2)) as fleet:
         await asyncio.wait_for(server.was_asked["slow-1"].wait(), LIMIT_SECONDS)
-        await fleet.deadline()
-        assert fleet.time.seconds == PATIENT.round_deadline_seconds
+        await fleet.time.wake(until=1.5)
+        assert await fleet.told() == 1.5
         assert set(fleet.scraper.signals()) == {"uid-engine-0"}
 
-        await fleet.time.wake(until=5.0)
         server.release.set()
-        await fleet.round_end()
+        assert await fleet.told() == 1.5
         late = fleet.scraper.signals()["uid-slow-0"].sample
         assert late is not None
         assert (late.running_requests, late.taken_at) == (4.0, 1000.0)
 
 
 async def test_a_pod_is_never_asked_twice_at_a_time(server):
-    async with a_fleet(server, "slow-0", settings=PATIENT) as fleet:
-        for beginning in (0.0, 5.0, 10.0):
-            await fleet.deadline()
-            await fleet.time.wake(until=beginning + 5.0)
+    async with a_fleet(server, "slow-0") as fleet:
+        await fleet.outlast_a_round()
+        await fleet.outlast_a_round()
+        await fleet.time.asleep(until=11.5)
 
+        assert fleet.scraper.statistics().rounds == 2
         assert server.asked["slow-0"] == 1
-        assert fleet.scraper.statistics().rounds == 3
 
 
 async def test_at_most_so_many_are_asked_at_once(server):
@@ -211,31 +209,30 @@ async def test_at_most_so_many_are_asked_at_once(server):
         for pod in pods[:3]:
             await asyncio.wait_for(server.was_asked[pod].wait(), LIMIT_SECONDS)
         server.release.set()
-        await fleet.round_end()
+        await fleet.told()
 
         assert server.asked.total() == 8
-        assert server.most_of_all_at_once == 3
+        assert server.most_at_once == 3
         assert len(fleet.scraper.signals()) == 8
 
 
 async def test_pods_that_failed_cannot_fill_the_slots_of_the_healthy(server):
-    """Three slow pods and three slots: once known, they wait in their own lane and the healthy pod is still read."""
-    settings = replace(IMPATIENT, concurrency=3, slow_lane_concurrency=1, round_deadline_seconds=60)
-    async with a_fleet(server, "slow-0", "slow-1", "slow-2", settings=settings) as fleet:
-        await fleet.round_end()
-        fleet.pods = [*fleet.pods, fleet.target("engine-0")]
-        await fleet.next_round()
+    """Two pods fail and then hang; on the one slot of the healthy, the second is asked once the first was read."""
+    pods = ("slow-0", "slow-1", "engine-0", "engine-1")
+    server.answers = {"slow-0": "out of order\n", "slow-1": "out of order\n"}
+    async with a_fleet(server, *pods[:2], settings=replace(PATIENT, concurrency=1)) as fleet:
+        await fleet.told()
+        server.answers = {}
+        fleet.pods = [fleet.target(pod) for pod in pods]
+        await fleet.time.wake(until=5.0)
+        await asyncio.wait_for(server.was_asked["engine-1"].wait(), LIMIT_SECONDS)
 
         assert fleet.running("engine-0") == 4.0
-        assert server.most_of_all_at_once == 3
-        server.most_of_all_at_once = 0
-        await fleet.next_round()
-        assert server.most_of_all_at_once <= 2
 
 
 async def test_rounds_keep_the_interval_from_start_to_start(server):
-    async with a_fleet(server, "engine-0", settings=PATIENT) as fleet:
-        assert await fleet.round_end() == 0.0
+    async with a_fleet(server, "engine-0") as fleet:
+        assert await fleet.told() == 0.0
         await fleet.next_round()
         await fleet.next_round()
 
@@ -248,17 +245,29 @@ async def test_rounds_keep_the_interval_from_start_to_start(server):
     [
         pytest.param(0, 5.0, id="nobody"),
         pytest.param(1, 5.0, id="one"),
-        pytest.param(1000, 5.0, id="the largest fleet at the shortest interval"),
-        pytest.param(1600, 8.0, id="grows with the fleet"),
-        pytest.param(2000, 10.0, id="2,000 stay fresh"),
+        pytest.param(625, 5.0, id="the largest fleet at the shortest interval"),
+        pytest.param(1600, 12.8, id="grows with the fleet"),
+        pytest.param(2000, 16.0, id="2,000 are asked twice before they are stale"),
     ],
 )
 def test_the_interval(pods, seconds):
     assert interval_seconds(pods) == seconds
 
 
+def test_an_interval_can_be_asked_for_and_never_a_shorter_one():
+    assert (interval_seconds(1, at_least=30), interval_seconds(1, at_least=1)) == (30.0, 5.0)
+
+
+async def test_no_pods_no_news(server):
+    async with a_fleet(server) as fleet:
+        await fleet.time.asleep(until=5.0)
+
+        assert fleet.news.empty()
+        assert fleet.scraper.statistics().rounds == 1
+
+
 async def test_stop_ends_a_round_under_way(server):
-    async with a_fleet(server, "slow-0", settings=PATIENT) as fleet:
+    async with a_fleet(server, "slow-0") as fleet:
         await fleet.time.asleep(until=1.5)
         fleet.scraper.stop()
         await asyncio.wait_for(fleet.work, LIMIT_SECONDS)
@@ -273,7 +282,7 @@ async def test_a_round_that_fails_in_the_caller_is_not_the_last(server, caplog):
         calls.append(1)
         if len(calls) == 1:
             raise RuntimeError("no world yet")
-        return []
+        return [ScrapeTarget("uid", "default", "engine-0", ip="", port=8000)]
 
     time, ended = StillClock(), asyncio.Event()
     scraper = Scraper(UrlTemplate(), clock=time.clock())
@@ -290,7 +299,7 @@ async def test_a_round_that_fails_in_the_caller_is_not_the_last(server, caplog):
 async def test_an_engine_version_nobody_knows_warns_once(server, caplog):
     async with a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target(f"engine-{number}"), engine_version="0.99.0") for number in range(3)]
-        await fleet.round_end()
+        await fleet.told()
         await fleet.next_round()
 
         assert fleet.running("engine-0") == 4.0
@@ -299,8 +308,8 @@ async def test_an_engine_version_nobody_knows_warns_once(server, caplog):
 
 
 async def test_statistics(server):
-    async with a_fleet(server, "engine-0", "engine-1", "broken-0", settings=PATIENT) as fleet:
-        await fleet.round_end()
+    async with a_fleet(server, "engine-0", "engine-1", "broken-0") as fleet:
+        await fleet.told()
         await fleet.next_round()
 
         statistics = fleet.scraper.statistics()
