@@ -8,15 +8,22 @@ from forebay.planner.world import Revision, ServiceKey
 
 @dataclass(frozen=True, slots=True)
 class StoreRevision:
+    """Create the ControllerRevision, or give the one of the same hash this `number` and `spec_hash`.
+
+    The actions after it rest on it: when it fails, the rest of the service's actions wait for the next tick.
+    """
+
     revision: Revision
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyChildren:
-    """Write the Service and the PodDisruptionBudget again: they are missing or differ."""
+    """Write the service's own objects again: they are missing or differ."""
 
     min_available: int
     """Of the budget: maxReplicas + maxSurge, in pods, so that no serving pod is ever evicted under way."""
+    kinds: tuple[str, ...] = ()
+    """Which of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +32,19 @@ class CreatePod:
     ordinal: int
     rank: int
     name: str
+    avoid_nodes: tuple[str, ...] = ()
+    """Nodes on which replicas of the service failed repeatedly; at most 10."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptPod:
+    """Make an orphan ours by an ownerReference, and, when it is not needed, draining in the same write."""
+
     name: str
     uid: str
     resource_version: str
+    drain_reason: str | None = None
+    """None to let it serve on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,8 @@ class ServicePlan:
     actions: tuple[Action, ...]
     status: InferenceServiceStatus
     events: tuple[EventRecord, ...] = ()
+    error: str | None = None
+    """The traceback, for the log, when planning this service failed; its actions are then empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,14 @@ class Settings:
     max_drains_per_10_minutes: int = 40
     max_creates_per_minute: int = 200
     max_gpus: int | None = None
-    """Ceiling over all services; None means what the nodes have."""
+    """Ceiling over all services, pods that are ending included; None leaves it to what the nodes have."""
     pending_timeout_seconds: float = 300.0
     """A pod that stays unscheduled or cannot pull its image for longer is marked and no longer counted as capacity."""
     stale_after_seconds: float = 30.0
     lost_after_seconds: float = 300.0
     stall_after_seconds: float = 120.0
+    """An engine that says it runs requests and has made no step for so long hangs."""
+    node_lost_after_seconds: float = 60.0
+    """A node that is not ready, or that is gone, for so long has lost its replicas."""
+    drain_grace_seconds: float = 5.0
+    """A drained pod may still get requests for so long, from proxies that have not heard yet."""

@@ -70,6 +70,8 @@ class ServiceView:
     wanted: Revision | None
     """What the spec resolves to with today's operator; None while `problems` stand."""
     problems: tuple[Problem, ...] = ()
+    children: tuple["ChildView", ...] = ()
+    """What the service's own objects should look like; compared with `World.children`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,14 @@ class PodView:
     """Why it does not start, one of Unschedulable, QuotaExceeded, ImagePull, CrashLoop, or None."""
     blocked_message: str = ""
     restarts: int = 0
+    unready_since: float | None = None
+    """When the Ready condition last became False: when the pod was placed, or when it ceased to be ready. None before
+    it is placed. Time limits for loading count from here, so that they survive a restart of the operator."""
+
+    @property
+    def waiting_since(self) -> float:
+        """Since when the pod has been on its way to ready."""
+        return self.created_at if self.unready_since is None else max(self.created_at, self.unready_since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,8 @@ class NodeView:
     gpus: Mapping[str, int]
     """Allocatable GPUs by resource name."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    unready_since: float | None = None
+    """When its Ready condition left True; None while ready, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,18 @@ class ChildView:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """A pod that the API server would not create, remembered for as long as it explains something (10 minutes)."""
+
+    service_uid: str
+    pod_name: str
+    reason: str
+    """QuotaExceeded, NameTaken (the name belongs to somebody else's object), or Refused for all the rest."""
+    message: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     services: tuple[ServiceView, ...]
     revisions: Mapping[str, tuple[Revision, ...]]
@@ -136,3 +160,4 @@ class World:
     signals: Mapping[str, PodSignals]
     """By pod uid."""
     settings: Settings
+    refusals: tuple[Refusal, ...] = ()

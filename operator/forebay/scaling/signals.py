@@ -44,6 +44,13 @@ class EngineSample:
     kv_cache_tokens: int | None = None
     missing: tuple[str, ...] = ()
     """Names of series that this engine version should have and the answer lacked."""
+    deferred_requests: float = 0.0
+    """Waiting for an adapter or for remote KV: no reason to scale, but work that a drain has to wait for."""
+
+    @property
+    def in_flight(self) -> float:
+        """Everything the pod has accepted and not finished."""
+        return self.running_requests + self.waiting_requests + self.deferred_requests
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,265 @@
+"""Balance: from the replicas that are to the replicas that are wanted.
+
+Non-draining replicas never exceed maxReplicas, plus maxSurge while some of them have to be replaced. Capacity that is
+needed goes only after what replaces it serves.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from forebay.planner import drain
+from forebay.planner.names import free_ordinals, pod_names
+from forebay.planner.plan import AdoptPod, CreatePod
+from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.rollout import Turnover, lacks_spare, may_replace_without_spare, turnover
+from forebay.planner.scene import Scene
+from forebay.planner.steps import Kind, Step, normal
+from forebay.planner.world import Revision
+from forebay.scaling.decision import count
+
+ROLLOUT = "Rollout"
+NODE_DRAIN = "NodeDrain"
+SCALE_DOWN = "ScaleDown"
+NOT_NEEDED = "NotNeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    steps: tuple[Step, ...] = ()
+    waits: str = ""
+    """Why a replacement stands still, as a sentence; empty when it moves or there is none."""
+
+
+Grant = Callable[[Step], bool]
+"""Whether the operator's own limits let a step be taken; what they refuse is as if it had not been asked for."""
+Removals = list[tuple[Replica, Step]]
+
+
+def balance(scene: Scene, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> Balance:
+    """`ending` are the replicas that end in this tick, by name."""
+    live = [replica for replica in scene.live if replica.name not in ending]
+    adopted, steps = _adopt(scene, live, grant)
+    rest = turnover(scene, (*live, *adopted))
+    settled = {replica.name for replica in adopted}
+    for remove in (_superseded, _above_the_limit, _surplus, _replaced):
+        chosen = [(r, step) for r, step in remove(scene, rest) if r.name not in settled and grant(step)]
+        steps += [step for _, step in chosen]
+        rest = _without(rest, [replica for replica, _ in chosen])
+    waits = ""
+    moving = len(rest.live) < len(live) + len(adopted) or scene.having(ReplicaState.DRAINING)
+    if rest.leaving and not moving:
+        in_place, waits = _without_spare(scene, rest)
+        chosen = [(r, step) for r, step in in_place if r.name not in settled and grant(step)]
+        steps += [step for _, step in chosen]
+        rest = _without(rest, [replica for replica, _ in chosen])
+    steps += _grow(scene, rest, ending, grant, may_create)
+    return Balance(tuple(steps), waits)
+
+
+def _removals(replicas: Sequence[Replica], reason: str, why: str) -> Removals:
+    return [(replica, step) for replica in replicas for step in drain.remove(replica, reason, why)]
+
+
+def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Replica], list[Step]]:
+    """Orphans that are needed serve on; the others are adopted as draining, so that their streams end well."""
+    steps: list[Step] = []
+    by_worth = sorted(
+        (orphan for orphan in scene.orphans if orphan.state in _ADOPTABLE),
+        key=lambda r: (r.revision != scene.target.hash, r.state is not ReplicaState.SERVING, r.ordinal, r.name),
+    )
+    adopted: list[Replica] = []
+    for orphan in by_worth:
+        draining = orphan.state is ReplicaState.DRAINING
+        needed = not draining and len(live) + len(adopted) < scene.desired
+        reason = None if needed or draining else NOT_NEEDED
+        actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version, reason) for pod in orphan.pods)
+        fate = "it serves on" if needed else f"only {scene.desired} are wanted, so it finishes its requests and goes"
+        event = normal("ReplicaAdopted", f"{orphan.name} had lost its owner and is adopted: {fate}.")
+        step = Step(Kind.OTHER if reason is None else Kind.DRAIN, actions, subject=orphan.name, event=event)
+        if grant(step):
+            steps.append(step)
+            adopted += [orphan] if needed else []
+    return adopted, steps
+
+
+_ADOPTABLE = (ReplicaState.LOADING, ReplicaState.SERVING, ReplicaState.BLOCKED, ReplicaState.DRAINING)
+
+
+def _superseded(scene: Scene, rest: Turnover) -> Removals:
+    """Replicas that have not started and that nobody waits for any more."""
+    useless = [
+        replica
+        for replica in rest.leaving
+        if replica.state is ReplicaState.BLOCKED
+        or (
+            replica.state is ReplicaState.LOADING
+            and (rest.proven or replica.revision != rest.growth.hash or bool(replica.nodes & scene.cordoned))
+        )
+    ]
+    return _removals(useless, *_why_leaving(scene, useless))
+
+
+def _above_the_limit(scene: Scene, rest: Turnover) -> Removals:
+    """At once, whatever the load: maxReplicas was lowered, or pods came by another way."""
+    limits = scene.limits
+    above = len(rest.live) - limits.max_replicas - _surge(scene, rest)
+    victims = _victims(rest)[: max(0, above)]
+    return _removals(victims, SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
+
+
+def _surplus(scene: Scene, rest: Turnover) -> Removals:
+    """Above what is wanted: everything that has not started, else one replica at a time."""
+    surge = scene.spec.rollout.max_surge if rest.leaving else 0
+    surplus = len(rest.staying) + len(rest.leaving) - scene.desired - surge
+    if surplus <= 0:
+        return []
+    serving = [replica for replica in _victims(rest) if replica.state is ReplicaState.SERVING]
+    unstarted = [r for r in _victims(rest) if r.state is not ReplicaState.SERVING and r not in rest.failing]
+    if len(serving) > scene.desired:
+        # A serving one is surplus too; a replica that a rollout is trying is not given up in its place.
+        chosen = [] if scene.having(ReplicaState.DRAINING) else serving[:1]
+        chosen = chosen if rest.leaving or not unstarted else unstarted[:surplus]
+    else:
+        chosen = unstarted[:surplus]
+    return _removals(chosen, SCALE_DOWN, f"{count(scene.desired, 'replica')} wanted ({scene.decision.because})")
+
+
+def _replaced(scene: Scene, rest: Turnover) -> Removals:
+    """Leaving replicas that the service can spare, since others serve in their place."""
+    serving = [replica for replica in rest.live if replica.state is ReplicaState.SERVING]
+    leaving = [replica for replica in _victims(rest) if replica in rest.leaving and replica in serving]
+    spared = leaving[: max(0, len(serving) - scene.desired)]
+    return [pair for replica in spared for pair in _removals([replica], *_why_leaving(scene, [replica]))]
+
+
+def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
+    """Replace in place when there is no room for one more replica, if the user and the load allow it."""
+    lack = lacks_spare(scene, rest.staying)
+    if not lack or any(replica.state is ReplicaState.LOADING for replica in rest.staying):
+        return [], ""
+    serving = [replica for replica in rest.live if replica.state is ReplicaState.SERVING]
+    leaving = [replica for replica in _victims(rest) if replica in rest.leaving and replica in serving]
+    if not leaving or len(serving) < scene.desired:
+        return [], ""
+    if may_replace_without_spare(scene):
+        reason, why = _why_leaving(scene, leaving[:1])
+        return _removals(leaving[:1], reason, f"{why}, in place because {lack}"), ""
+    return [], (
+        f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} that serve are needed. "
+        f"Free {rest.growth.shape.gpus} × {rest.growth.shape.resource_name}, or set rollout.whenNoSpare: Replace."
+    )
+
+
+def _why_leaving(scene: Scene, replicas: Sequence[Replica]) -> tuple[str, str]:
+    nodes = sorted(node for replica in replicas for node in replica.nodes & scene.cordoned)
+    if nodes:
+        return NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
+    return ROLLOUT, f"revision {scene.target.hash} replaces it"
+
+
+def _victims(rest: Turnover) -> list[Replica]:
+    """In the order in which replicas go: what has to leave, then what has not started, then by the order of leaving."""
+    unstarted = {ReplicaState.BLOCKED: 0, ReplicaState.LOADING: 1, ReplicaState.SERVING: 2}
+    return sorted(
+        rest.live,
+        key=lambda r: (r not in rest.leaving, r not in rest.failing, unstarted[r.state], drain.order_of_leaving(r)),
+    )
+
+
+def _surge(scene: Scene, rest: Turnover) -> int:
+    return scene.spec.rollout.max_surge if rest.leaving or rest.failing else 0
+
+
+def _without(rest: Turnover, removed: Sequence[Replica]) -> Turnover:
+    names = {replica.name for replica in removed}
+    return replace(
+        rest,
+        staying=tuple(replica for replica in rest.staying if replica.name not in names),
+        leaving=tuple(replica for replica in rest.leaving if replica.name not in names),
+        failing=tuple(replica for replica in rest.failing if replica.name not in names),
+    )
+
+
+def _grow(scene: Scene, rest: Turnover, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> list[Step]:
+    """What is missing: drains are taken back before anything is created."""
+    missing = _missing(scene, rest)
+    still_there = sum(replica.name not in ending for replica in scene.having(ReplicaState.LOST))
+    room = scene.limits.max_replicas + _surge(scene, rest) - len(rest.live) - still_there
+    steps: list[Step] = []
+    if missing and len(missing) > room and rest.failing:
+        # The place of a failing replica is needed; there is a tick between its end and what comes instead.
+        spared = rest.failing[: len(missing) - max(0, room)]
+        steps += [step for _, step in _removals(spared, ROLLOUT, "its place is needed")]
+    cancellable = [replica for replica in _cancellable(scene) if replica.name not in ending]
+    ordinals: dict[str, Iterator[int]] = {}
+    for revision in missing[: max(0, room)]:
+        again = next((replica for replica in cancellable if replica.revision == revision.hash), None)
+        if again is not None:
+            cancellable.remove(again)
+            steps.append(drain.cancel(again, f"{count(scene.desired, 'replica')} wanted again"))
+        elif may_create:
+            if revision.hash not in ordinals:
+                ordinals[revision.hash] = _ordinals(scene, revision)
+            step = _create(scene, revision, next(ordinals[revision.hash]))
+            steps += [step] if grant(step) else []
+    return steps + [step for step in _complete(scene, rest) if may_create and grant(step)]
+
+
+def _missing(scene: Scene, rest: Turnover) -> list[Revision]:
+    """The revision of each replica that is to be created.
+
+    While the target has not proved itself, only the surge is tried with it, and the rest grows with what is known to
+    work.
+    """
+    counted = len(rest.staying) + len(rest.leaving)
+    tried_in_vain = any(replica.state is ReplicaState.BLOCKED for replica in rest.staying)
+    surge = scene.spec.rollout.max_surge if rest.leaving and not tried_in_vain else 0
+    missing = max(0, scene.desired + surge - counted)
+    if scene.halt is not None:
+        return [rest.growth] * missing
+    new = min(missing, max(0, scene.desired - len(rest.staying)))
+    if rest.proven:
+        return [scene.target] * new
+    new = min(new, max(0, max(1, scene.spec.rollout.max_surge) - len(rest.staying)))
+    old = min(missing - new, max(0, scene.desired - counted - new))
+    return [scene.target] * new + [rest.growth] * old
+
+
+def _cancellable(scene: Scene) -> list[Replica]:
+    """Draining replicas that could serve again, the newest drain first."""
+    able = [
+        replica
+        for replica in scene.having(ReplicaState.DRAINING)
+        if replica.drain_reason in (SCALE_DOWN, NOT_NEEDED, ROLLOUT, NODE_DRAIN)
+        and all(pod.ready for pod in replica.pods)
+        and not replica.nodes & scene.cordoned
+    ]
+    return sorted(able, key=lambda replica: (-(replica.drain_started_at or 0.0), replica.name))
+
+
+def _ordinals(scene: Scene, revision: Revision) -> Iterator[int]:
+    every = (*scene.replicas, *scene.orphans)
+    taken = {replica.ordinal for replica in every if replica.revision == revision.hash}
+    return free_ordinals(scene.service.key, scene.service.uid, revision, scene.taken_names, taken)
+
+
+def _create(scene: Scene, revision: Revision, ordinal: int) -> Step:
+    names = pod_names(scene.service.key, scene.service.uid, revision, ordinal)
+    actions = tuple(CreatePod(revision, ordinal, rank, name, scene.avoid_nodes) for rank, name in enumerate(names))
+    return Step(Kind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0])
+
+
+def _complete(scene: Scene, rest: Turnover) -> Iterator[Step]:
+    """Pods that a replica of several still lacks, because their creation failed half-way."""
+    for replica in rest.live:
+        revision = scene.revisions.get(replica.revision)
+        if revision is None or replica.state is not ReplicaState.LOADING:
+            continue
+        names = pod_names(scene.service.key, scene.service.uid, revision, replica.ordinal)
+        present = {pod.rank for pod in replica.pods}
+        lacking = [rank for rank in range(len(names)) if rank not in present]
+        if lacking and not any(names[rank] in scene.taken_names for rank in lacking):
+            actions = tuple(
+                CreatePod(revision, replica.ordinal, rank, names[rank], scene.avoid_nodes) for rank in lacking
+            )
+            yield Step(Kind.CREATE, actions, gpus=len(lacking) * revision.shape.gpus_per_pod, subject=names[0])

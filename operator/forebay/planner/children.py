@@ -1,0 +1,44 @@
+"""A service's own objects besides its pods: its Service and its PodDisruptionBudget."""
+
+from collections.abc import Iterable
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.planner.plan import ApplyChildren
+from forebay.planner.world import ChildView, Problem, ReplicaShape, ServiceView
+
+
+def min_available(spec: InferenceServiceSpec, shape: ReplicaShape) -> int:
+    """Of the budget, in pods: as many as can ever serve at once, so that none of them is evicted."""
+    return (spec.scaling.max_replicas + spec.rollout.max_surge) * shape.pods
+
+
+def repair(service: ServiceView, live: Iterable[ChildView], shape: ReplicaShape) -> tuple[ApplyChildren, ...]:
+    """Writes again what is missing or was changed by hand."""
+    if service.spec is None:
+        return ()
+    found = {(child.kind, child.namespace, child.name): child for child in live}
+    kinds = [
+        wanted.kind
+        for wanted in service.children
+        if (there := found.get((wanted.kind, wanted.namespace, wanted.name))) is None
+        or (there.owner_uid == service.uid and there.fingerprint != wanted.fingerprint)
+    ]
+    return (ApplyChildren(min_available(service.spec, shape), tuple(sorted(kinds))),) if kinds else ()
+
+
+def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[Problem, ...]:
+    """Objects of the names we need that belong to somebody else. They are not touched."""
+    wanted = {(child.kind, child.namespace, child.name) for child in service.children}
+    foreign = sorted(
+        (child.kind, child.name)
+        for child in live
+        if (child.kind, child.namespace, child.name) in wanted and child.owner_uid != service.uid
+    )
+    return tuple(
+        Problem(
+            "NameTaken",
+            f'metadata.name: the {kind} "{name}" exists and is not ours, so the service cannot be reached by its name; '
+            f"delete that {kind}, or give the InferenceService another name.",
+        )
+        for kind, name in foreign
+    )

@@ -1,0 +1,232 @@
+"""Conditions: the state of a service in five questions, each with a whole sentence for an answer.
+
+All of positive polarity: True is good. A time stamp changes only with the status it belongs to.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.api.inference_service import Condition, ScalingMode
+from forebay.planner.balance import Balance
+from forebay.planner.instants import rfc3339
+from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.rollout import turnover
+from forebay.planner.scene import Scene
+from forebay.scaling.decision import count
+from forebay.scaling.freshness import Freshness
+from forebay.scaling.stabilizer import fewest_for
+
+READY: Final = "Ready"
+PLANNED: Final = "Planned"
+METRICS_FRESH: Final = "MetricsFresh"
+WARM: Final = "Warm"
+UP_TO_DATE: Final = "UpToDate"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: str
+    """True, False or Unknown."""
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A scene and what came of it in this tick."""
+
+    scene: Scene
+    balance: Balance
+    held: str = ""
+    """What the operator's own limits, or a wait after failures, keep from being done."""
+
+    def replicas(self, *states: ReplicaState) -> tuple[Replica, ...]:
+        return self.scene.having(*states)
+
+
+def ready(outcome: Outcome) -> Answer:
+    """Whether the service answers, with at least minReplicas."""
+    scene = outcome.scene
+    serving = len(outcome.replicas(ReplicaState.SERVING))
+    fewest = min(max(1, scene.limits.min_replicas), max(1, scene.desired))
+    text = f"{serving} of {count(scene.desired, 'replica')} serve"
+    if scene.desired == 0 and serving == 0:
+        return Answer("False", "ScaledToZero", _at_zero(scene))
+    silent = [silent for silent in scene.load.silent if silent.freshness is Freshness.LOST]
+    if serving and len(silent) == serving:
+        return Answer("False", "MetricsLost", f"{text}, but none gives metrics, so load cannot be followed.")
+    rest = _rest(outcome)
+    if serving >= fewest:
+        reason = "Serving" if serving >= scene.desired else "ScalingUp"
+        return Answer(
+            "True", reason, f"{text}{'; ' + rest if rest and serving < scene.desired else ''}".rstrip(".") + "."
+        )
+    return Answer("False", _why_not(outcome), f"{text}{'; ' + rest if rest else ''}".rstrip(".") + ".")
+
+
+def planned(outcome: Outcome) -> Answer:
+    """Whether the spec means something that can run."""
+    shape = outcome.scene.target.shape
+    each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
+    limits = outcome.scene.limits
+    bounds = f"{limits.min_replicas} to {limits.max_replicas} replicas of {each}"
+    if limits.min_replicas + limits.warm_replicas > limits.max_replicas:
+        bounds += (
+            f"; minReplicas {limits.min_replicas} and warmPool.replicas {limits.warm_replicas} do not fit under "
+            f"maxReplicas {limits.max_replicas}"
+        )
+    return Answer("True", "Planned", f"Revision {outcome.scene.target.hash}, {bounds}.")
+
+
+def metrics_fresh(outcome: Outcome) -> Answer:
+    """Whether the load of every replica that serves is known."""
+    load = outcome.scene.load
+    if load.replicas == 0:
+        return Answer("Unknown", "NothingServes", "No replica serves, so there are no metrics.")
+    silent = [silent for silent in load.silent if not silent.new]
+    if silent:
+        worst = max(silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
+        others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        why = f": {worst.error}" if worst.error else ""
+        return Answer(
+            "False",
+            f"Metrics{load.freshness}",
+            f"{worst.pod}{others} gives no metrics since {rfc3339(worst.since)}{why}. "
+            "Until they are back nothing is scaled down.",
+        )
+    if load.missing:
+        pod, series = load.missing[0]
+        return Answer(
+            "False",
+            "SeriesMissing",
+            f"{pod} does not export {', '.join(series)}, which its engine version should; "
+            "check spec.engine.version against the image. The rules that need them do not act.",
+        )
+    return Answer("True", "Fresh", f"All {load.replicas} serving replicas give metrics.")
+
+
+def warm(outcome: Outcome) -> Answer:
+    """Whether the spare replicas that were asked for are there, on top of what the load needs."""
+    scene = outcome.scene
+    asked = scene.limits.warm_replicas
+    if asked == 0:
+        return Answer("True", "NotAsked", "No warm replicas are asked for (warmPool.replicas is 0).")
+    there = warm_replicas(outcome)
+    if there is None:
+        return Answer("Unknown", "LoadUnknown", "The load is not known, so it cannot be told which replicas are spare.")
+    text = f"{there} of {count(asked, 'warm replica')} {'is' if there == 1 else 'are'} spare"
+    if there >= asked:
+        return Answer("True", "Warm", f"{text}.")
+    if scene.desired >= scene.limits.max_replicas:
+        return Answer("False", "MaxReplicas", f"{text}; maxReplicas ({scene.limits.max_replicas}) leaves no more.")
+    if len(outcome.replicas(ReplicaState.SERVING)) < scene.desired:
+        return Answer("False", "Loading", f"{text}; others are loading.")
+    return Answer("False", "InUse", f"{text}; the load uses the others.")
+
+
+def up_to_date(outcome: Outcome) -> Answer:
+    """Whether every replica is what, and where, it should be."""
+    scene = outcome.scene
+    target, halt = scene.target, scene.halt
+    others = [r for r in scene.live if r.revision != target.hash]
+    if halt is not None:
+        return Answer(
+            "False",
+            "RolloutFailed",
+            f"The rollout of revision {target.hash} is halted: {halt.why} {count(len(others), 'replica')} of the old "
+            "revision serve on. Correct the spec, or set the annotation forebay.dev/restarted-at to try again.",
+        )
+    leaving = turnover(scene, scene.live).leaving
+    if outcome.balance.waits:
+        return Answer("False", "WaitingForSpare", outcome.balance.waits)
+    if others:
+        done = len(scene.live) - len(others)
+        return Answer("False", "RollingOut", f"{done} of {scene.desired} replicas are of revision {target.hash}.")
+    if leaving:
+        nodes = sorted({node for replica in leaving for node in replica.nodes & scene.cordoned})
+        return Answer("False", "LeavingNodes", f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}.")
+    if scene.choice.update_available:
+        return Answer(
+            "False",
+            "UpdateAvailable",
+            f"This operator would build the pods differently than revision {target.hash}. They are left alone until a "
+            "field that affects pods changes or the annotation forebay.dev/restarted-at is set.",
+        )
+    return Answer("True", "UpToDate", f"All replicas are of revision {target.hash}.")
+
+
+ANSWERS: Final[tuple[tuple[str, Callable[[Outcome], Answer]], ...]] = (
+    (READY, ready),
+    (PLANNED, planned),
+    (METRICS_FRESH, metrics_fresh),
+    (WARM, warm),
+    (UP_TO_DATE, up_to_date),
+)
+
+
+def conditions(
+    answers: Iterable[tuple[str, Answer]], before: Iterable[Condition], generation: int, now: float
+) -> tuple[Condition, ...]:
+    """Conditions with their times: kept as long as the status is the same."""
+    earlier = {condition.type: condition for condition in before}
+    return tuple(_condition(kind, answer, earlier.get(kind), generation, now) for kind, answer in answers)
+
+
+def _condition(kind: str, answer: Answer, before: Condition | None, generation: int, now: float) -> Condition:
+    kept = before is not None and before.status == answer.status
+    return Condition(
+        type=kind,
+        status=answer.status,
+        reason=answer.reason,
+        message=answer.message,
+        last_transition_time=before.last_transition_time if before is not None and kept else rfc3339(now),
+        observed_generation=generation,
+    )
+
+
+def warm_replicas(outcome: Outcome) -> int | None:
+    """How many of the warm replicas that were asked for the load leaves unused; None while the load is not known."""
+    scene = outcome.scene
+    needed = fewest_for(scene.load, scene.limits)
+    if needed is None:
+        return None
+    spare = scene.load.replicas - max(needed, scene.limits.min_replicas)
+    return max(0, min(scene.limits.warm_replicas, spare))
+
+
+def _at_zero(scene: Scene) -> str:
+    if scene.limits.max_replicas == 0:
+        return "spec.scaling.maxReplicas is 0, so no replica runs."
+    return (
+        "spec.scaling.minReplicas is 0 and no replica runs. Without replicas there is no load to see, so nothing "
+        "starts one by itself; set minReplicas to 1 or more to start one."
+    )
+
+
+def _rest(outcome: Outcome) -> str:
+    """What the replicas that do not serve are doing, as clauses."""
+    loading = outcome.replicas(ReplicaState.LOADING)
+    stuck = outcome.replicas(ReplicaState.BLOCKED)
+    clauses = []
+    if loading:
+        clauses.append(f"{len(loading)} loading")
+    if stuck:
+        more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
+        clauses.append(f"{stuck[0].message.rstrip('.')}{more}")
+    if outcome.held:
+        clauses.append(outcome.held)
+    if outcome.scene.spec.scaling.mode is ScalingMode.PAUSED:
+        clauses.append("scaling.mode is Paused, so none is created")
+    return "; ".join(clauses)
+
+
+def _why_not(outcome: Outcome) -> str:
+    """The reason for a service that does not serve enough: what is worst."""
+    stuck = outcome.replicas(ReplicaState.BLOCKED)
+    loading = outcome.replicas(ReplicaState.LOADING)
+    if outcome.scene.spec.scaling.mode is ScalingMode.PAUSED and not loading:
+        return "Paused"
+    if stuck:
+        return stuck[0].reason
+    return "HeldBack" if outcome.held and not loading else "Loading"

@@ -1,0 +1,119 @@
+"""Endings: replicas that are over, or that have been stuck for so long that they are given up.
+
+A chain of checks, one replica at a time; the first that speaks decides. None of them looks at how many replicas are
+wanted: what is missing afterwards is created by `balance`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from forebay.planner import drain
+from forebay.planner.replicas import Reason, Replica, ReplicaState
+from forebay.planner.rollout import is_faulty
+from forebay.planner.scene import Scene
+from forebay.planner.steps import Kind, Step, warning
+
+LONGEST_RETRY_SECONDS: Final = 3600.0
+UNSCHEDULABLE_RETRIES: Final = 1
+"""Once, so that nodes to avoid are left out. After that its waiting is what a cluster autoscaler needs to see."""
+
+
+def half_gone(scene: Scene, replica: Replica) -> tuple[Step, ...]:
+    """One pod of it is being deleted, so the rest is of no use."""
+    if replica.state is not ReplicaState.DELETING or all(pod.deleting for pod in replica.pods):
+        return ()
+    return (drain.delete(replica, "Incomplete", "another pod of the same replica is being deleted"),)
+
+
+def ended(scene: Scene, replica: Replica) -> tuple[Step, ...]:
+    if replica.state is not ReplicaState.FAILED:
+        return ()
+    return (drain.delete(replica, replica.reason, replica.message.rstrip("."), alarming=True),)
+
+
+def node_lost(scene: Scene, replica: Replica) -> tuple[Step, ...]:
+    if replica.state is not ReplicaState.LOST:
+        return ()
+    return (drain.delete(replica, "NodeLost", replica.message.rstrip("."), alarming=True, kind=Kind.DRAIN),)
+
+
+def drained(scene: Scene, replica: Replica) -> tuple[Step, ...]:
+    if replica.state is not ReplicaState.DRAINING:
+        return ()
+    if replica.drain_started_at is None:
+        return (drain.start(replica, "LabelRemoved", "its serving label was taken off"),)
+    timeout_seconds = scene.spec.rollout.drain_timeout.seconds
+    return drain.finish(replica, timeout_seconds, scene.settings, scene.now)
+
+
+def half_drained(scene: Scene, replica: Replica) -> tuple[Step, ...]:
+    """A drain that reached only some pods of a replica is brought to the others."""
+    if replica.state is not ReplicaState.DRAINING or all(pod.drain_started_at is not None for pod in replica.pods):
+        return ()
+    return (drain.start(replica, replica.drain_reason or "ScaleDown", "it drains as a whole"),)
+
+
+def hung(scene: Scene, replica: Replica) -> tuple[Step, ...]:
+    """An engine that makes no step serves nobody; what little may still end in it gets its time by drain.
+
+    One at a time, and never when all of several stand still at once: that would be the metrics.
+    """
+    if replica.reason != Reason.STALLED or scene.having(ReplicaState.DRAINING):
+        return ()
+    stalled = [other for other in scene.live if other.reason == Reason.STALLED]
+    others = [other for other in scene.live if other not in stalled and other.state is ReplicaState.SERVING]
+    if replica != stalled[0] or (len(stalled) > 1 and not others):
+        return ()
+    return drain.remove(replica, "Stalled", replica.message.rstrip("."))
+
+
+def given_up(scene: Scene, replica: Replica) -> tuple[Step, ...]:
+    """Stuck for too long: tried once more elsewhere, then less and less often.
+
+    The failing replica of a halted rollout is kept to be looked at: another one of the same would fail as well.
+    """
+    if replica.state is not ReplicaState.BLOCKED or replica.reason == Reason.STALLED:
+        return ()
+    if scene.halt is not None and replica.revision == scene.halt.revision and is_faulty(replica):
+        return ()
+    if not is_retry_due(scene, replica):
+        return ()
+    return drain.remove(replica, replica.reason, f"{replica.message.rstrip('.')}; it is tried once more")
+
+
+ENDINGS: Final[tuple[Callable[[Scene, Replica], tuple[Step, ...]], ...]] = (
+    half_gone,
+    ended,
+    node_lost,
+    drained,
+    half_drained,
+    hung,
+    given_up,
+)
+
+
+def endings(scene: Scene) -> dict[str, Step]:
+    """What ends, by the name of the replica."""
+    steps: dict[str, Step] = {}
+    for replica in scene.replicas:
+        for ending in ENDINGS:
+            if found := ending(scene, replica):
+                steps[replica.name] = found[0]
+                break
+    return steps
+
+
+def is_retry_due(scene: Scene, replica: Replica) -> bool:
+    retries = scene.memory.retries
+    if replica.reason in (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED) and retries >= UNSCHEDULABLE_RETRIES:
+        return False
+    waiting_since = min(pod.waiting_since for pod in replica.pods)
+    wait_seconds = scene.settings.pending_timeout_seconds * 2.0 ** min(retries, 16)
+    return scene.now - waiting_since >= min(wait_seconds, LONGEST_RETRY_SECONDS)
+
+
+def noted_block(replica: Replica) -> Step | None:
+    """The event of a replica that has just been found stuck."""
+    if replica.state is not ReplicaState.BLOCKED:
+        return None
+    return Step(Kind.OTHER, (), subject=replica.name, event=warning(f"Replica{replica.reason}", replica.message))

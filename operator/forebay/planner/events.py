@@ -1,0 +1,87 @@
+"""Events: transitions only, each told once.
+
+What changed is read from the status that was planned before and the one that is planned now; after a restart the stored
+status takes the place of the former, so nothing is told twice.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from forebay.api.inference_service import Condition, InferenceServiceStatus
+from forebay.planner.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
+from forebay.planner.plan import EventRecord
+from forebay.planner.state import MOST_NOTES, Note
+from forebay.planner.steps import Step, normal, warning
+from forebay.scaling.decision import Decision
+
+REPEAT_SECONDS: Final = 600.0
+"""A step that failed and is tried again at every tick is told of again only after so long."""
+
+
+def told(
+    steps: Iterable[Step], transitions: Iterable[EventRecord], notes: tuple[Note, ...], now: float
+) -> tuple[tuple[EventRecord, ...], tuple[Note, ...]]:
+    """The events to send, and what to remember of them."""
+    kept = [note for note in notes if now - note.at < REPEAT_SECONDS]
+    known = {(note.reason, note.subject) for note in kept}
+    events = list(transitions)
+    for step in steps:
+        if step.event is None or (step.event.reason, step.subject) in known:
+            continue
+        known.add((step.event.reason, step.subject))
+        kept.append(Note(step.event.reason, step.subject, now))
+        events.append(step.event)
+    return tuple(events), tuple(kept[-MOST_NOTES:])
+
+
+def transitions(before: InferenceServiceStatus, after: InferenceServiceStatus) -> tuple[EventRecord, ...]:
+    found = (rule(_condition(before, kind), _condition(after, kind)) for kind, rule in _RULES)
+    return tuple(event for event in found if event is not None)
+
+
+def scaled(decision: Decision) -> tuple[EventRecord, ...]:
+    """A change of the count, with the rule that bound and its numbers."""
+    if decision.applied == decision.before:
+        return ()
+    reason = "ScaledUp" if decision.applied > decision.before else "ScaledDown"
+    text = f"From {decision.before} to {decision.applied} replicas by {decision.rule}: {decision.because}."
+    return (normal(reason, text),)
+
+
+def _planned(before: Condition | None, after: Condition | None) -> EventRecord | None:
+    if after is None or (before is not None and (before.status, before.message) == (after.status, after.message)):
+        return None
+    if after.status == "False":
+        return warning(after.reason, after.message)
+    if before is not None and before.status == "False":
+        return normal("Planned", after.message)
+    return None
+
+
+def _metrics(before: Condition | None, after: Condition | None) -> EventRecord | None:
+    if after is None or (before is not None and before.reason == after.reason):
+        return None
+    if after.status == "False":
+        return warning(after.reason, after.message)
+    if before is not None and before.status == "False" and after.status == "True":
+        return normal("MetricsBack", after.message)
+    return None
+
+
+def _rollout(before: Condition | None, after: Condition | None) -> EventRecord | None:
+    if after is None or (before is not None and before.reason == after.reason):
+        return None
+    if after.reason in ("RolloutFailed", "WaitingForSpare"):
+        return warning(after.reason, after.message)
+    if after.reason == "RollingOut" and (before is None or before.reason != "WaitingForSpare"):
+        return normal("RolloutStarted", after.message)
+    if before is not None and before.reason in ("RollingOut", "WaitingForSpare", "RolloutFailed"):
+        return normal("RolloutFinished", after.message) if after.reason in ("UpToDate", "UpdateAvailable") else None
+    return normal(after.reason, after.message) if after.reason == "UpdateAvailable" else None
+
+
+def _condition(status: InferenceServiceStatus, kind: str) -> Condition | None:
+    return next((condition for condition in status.conditions if condition.type == kind), None)
+
+
+_RULES: Final = ((PLANNED, _planned), (METRICS_FRESH, _metrics), (UP_TO_DATE, _rollout))

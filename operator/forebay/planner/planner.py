@@ -1,0 +1,204 @@
+"""The planner: everything that is known in, everything that is to be done out.
+
+Pure and total. The order of what comes in does not matter, and the same input gives the same output. A fault in
+planning one service holds that service alone.
+"""
+
+import traceback
+from dataclasses import dataclass, replace
+from typing import Final
+
+from forebay.api.inference_service import InferenceServiceStatus, ScalingMode
+from forebay.planner import blast_radius, children, drain
+from forebay.planner.balance import Balance, balance
+from forebay.planner.blast_radius import Budget
+from forebay.planner.conditions import Outcome
+from forebay.planner.endings import endings, noted_block
+from forebay.planner.events import scaled, told, transitions
+from forebay.planner.nodes import lost_nodes, nodes_down
+from forebay.planner.plan import Action, Plan, ServicePlan
+from forebay.planner.replicas import ReplicaState, Sight, replicas_of
+from forebay.planner.revisions import forgotten
+from forebay.planner.scene import Scene
+from forebay.planner.staging import Site, site_of, stage, wait_before_creating
+from forebay.planner.state import ServiceMemory, State
+from forebay.planner.status import status_of, unplanned_status
+from forebay.planner.steps import Kind, Step
+from forebay.planner.wake import wake_in_seconds
+from forebay.planner.world import Problem, ServiceView, World
+
+DRAIN_TIMEOUT_UNKNOWN_SECONDS: Final = 300.0
+"""For drains that go on while the spec cannot be read."""
+ORDER_OF_ACTIONS: Final = (
+    "StoreRevision",
+    "ApplyChildren",
+    "AdoptPod",
+    "CancelDrain",
+    "CreatePod",
+    "StartDrain",
+    "DeletePod",
+    "DeleteRevision",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One service's share of the plan, before the operator's limits have been applied."""
+
+    service: ServiceView
+    memory: ServiceMemory
+    scene: Scene | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
+    """What to do now, and what to remember for the next time."""
+    held, census = blast_radius.doubt(world, state.census, now)
+    if held is not None:
+        return Plan(services=(), held=held), replace(state, census=census)
+    down = nodes_down(world.nodes, world.pods, state.nodes_down, now)
+    site = site_of(world, lost_nodes(world.nodes, down, world.settings, now), state.since, now)
+    services = sorted(world.services, key=lambda service: (service.key, service.uid))
+    drafts = {service.uid: _draft(site, service, state.services.get(service.uid)) for service in services}
+    drains = blast_radius.recent(state.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
+    creates = blast_radius.recent(state.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
+    budget = Budget.of(world, drains, creates)
+    done: dict[str, tuple[ServicePlan, ServiceMemory]] = {}
+    for uid in blast_radius.by_urgency({uid: _serving(draft) for uid, draft in drafts.items()}):
+        draft = drafts[uid]
+        done[uid] = draft if isinstance(draft, tuple) else _finished(site, draft, budget)
+    return (
+        Plan(
+            services=tuple(done[service.uid][0] for service in services),
+            wake_in_seconds=wake_in_seconds((d.scene for d in drafts.values() if isinstance(d, Draft)), now),
+        ),
+        State(
+            since=state.since,
+            services={uid: done[uid][1] for uid in sorted(done)},
+            nodes_down=down,
+            drains=blast_radius.recent(drains, budget.drained, blast_radius.DRAIN_WINDOW_SECONDS, now),
+            creates=blast_radius.recent(creates, budget.created, blast_radius.CREATE_WINDOW_SECONDS, now),
+            census=census,
+        ),
+    )
+
+
+def _draft(site: Site, service: ServiceView, before: ServiceMemory | None) -> Draft | tuple[ServicePlan, ServiceMemory]:
+    """The scene is set; or a finished share of the plan when that fails."""
+    memory = before or ServiceMemory(status=service.status)
+    try:
+        problems = (*service.problems, *children.names_taken(service, site.world.children))
+        if service.deleting or problems or service.spec is None or service.wanted is None:
+            return Draft(service, memory, problems=problems or (_UNREADABLE,))
+        scene, memory = stage(site, service, service.wanted, memory)
+        return Draft(service, memory, scene)
+    except Exception as error:  # noqa: BLE001 - one service's fault must not hold the others
+        return _failed(service, memory, error, site.now)
+
+
+def _serving(draft: Draft | tuple[ServicePlan, ServiceMemory]) -> int:
+    if not isinstance(draft, Draft) or draft.scene is None:
+        return 0
+    return len(draft.scene.having(ReplicaState.SERVING))
+
+
+def _finished(site: Site, draft: Draft, budget: Budget) -> tuple[ServicePlan, ServiceMemory]:
+    try:
+        if draft.service.deleting:
+            return ServicePlan(draft.service.key, draft.service.uid, (), _last_status(draft)), draft.memory
+        if draft.scene is None:
+            return _unplanned(site, draft)
+        return _planned(site, draft.scene, draft.memory, budget)
+    except Exception as error:  # noqa: BLE001
+        return _failed(draft.service, draft.memory, error, site.now)
+
+
+def _planned(site: Site, scene: Scene, memory: ServiceMemory, budget: Budget) -> tuple[ServicePlan, ServiceMemory]:
+    service, before = scene.service, memory.status or scene.service.status
+    waits = wait_before_creating(scene)
+    steps, balanced = _steps(scene, budget, may_create=not waits)
+    held = budget.held.get(service.uid, "") or waits
+    status = status_of(Outcome(scene, balanced, held), before, site.now)
+    blocks = tuple(step for replica in scene.replicas if (step := noted_block(replica)))
+    changes = (*scaled(scene.decision), *transitions(before, status))
+    events, notes = told((*blocks, *steps), changes, memory.notes, site.now)
+    remembered = replace(
+        memory,
+        status=status,
+        notes=notes,
+        retries=memory.retries + _retried(scene, steps),
+        held_back=held if service.uid in budget.ceiling_met else "",
+    )
+    return ServicePlan(service.key, service.uid, _actions(site, scene, steps), status, events), remembered
+
+
+def _steps(scene: Scene, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
+    """Everything that is to be done to replicas, within the operator's limits. Paused does nothing at all."""
+    if scene.spec.scaling.mode is ScalingMode.PAUSED:
+        return (), Balance()
+
+    def grant(step: Step) -> bool:
+        return budget.grant(scene.service.uid, step)
+
+    ending = {name: step for name, step in endings(scene).items() if grant(step)}
+    balanced = balance(scene, ending, grant, may_create)
+    return (*ending.values(), *balanced.steps), balanced
+
+
+def _actions(site: Site, scene: Scene, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+    if scene.spec.scaling.mode is ScalingMode.PAUSED:
+        return ()
+    used = {pod.revision for pod in site.pods.get(scene.service.uid, ())}
+    stored = site.world.revisions.get(scene.service.uid, ())
+    actions: list[Action] = [
+        *([scene.choice.store] if scene.choice.store else []),
+        *children.repair(scene.service, site.world.children, scene.target.shape),
+        *(action for step in steps for action in step.actions),
+        *forgotten(stored, used, scene.target),
+    ]
+    return tuple(sorted(actions, key=lambda action: ORDER_OF_ACTIONS.index(type(action).__name__)))
+
+
+def _retried(scene: Scene, steps: tuple[Step, ...]) -> int:
+    """1 when stuck replicas are given up in this tick."""
+    stuck = {replica.name for replica in scene.having(ReplicaState.BLOCKED)}
+    return int(any(step.subject in stuck and step.kind is not Kind.CREATE for step in steps))
+
+
+def _unplanned(site: Site, draft: Draft) -> tuple[ServicePlan, ServiceMemory]:
+    """Nothing is created for a service whose spec cannot be used; what serves goes on, and drains end."""
+    service, memory = draft.service, draft.memory
+    before = memory.status or service.status
+    status = unplanned_status(service, draft.problems, before, site.now)
+    sight = Sight(site.world.settings, site.now, float("inf"), {}, site.lost_nodes, memory.histories)
+    owned = [pod for pod in site.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
+    timeout = DRAIN_TIMEOUT_UNKNOWN_SECONDS if service.spec is None else service.spec.rollout.drain_timeout.seconds
+    steps = tuple(
+        step
+        for replica in replicas_of(owned, sight)
+        if replica.state is ReplicaState.DRAINING
+        for step in drain.finish(replica, timeout, site.world.settings, site.now)
+    )
+    events, notes = told(steps, transitions(before, status), memory.notes, site.now)
+    actions = tuple(action for step in steps for action in step.actions)
+    return ServicePlan(service.key, service.uid, actions, status, events), replace(memory, status=status, notes=notes)
+
+
+def _failed(
+    service: ServiceView, memory: ServiceMemory, error: Exception, now: float
+) -> tuple[ServicePlan, ServiceMemory]:
+    before = memory.status or service.status
+    told_of = f"Planning failed, so nothing is done for this service: {type(error).__name__}: {error}"
+    status = unplanned_status(service, (Problem("PlanningFailed", told_of),), before, now)
+    trace = "".join(traceback.format_exception(error))
+    done = ServicePlan(service.key, service.uid, (), status, transitions(before, status), error=trace)
+    return done, replace(memory, status=status)
+
+
+def _last_status(draft: Draft) -> InferenceServiceStatus:
+    return draft.memory.status or draft.service.status
+
+
+_UNREADABLE: Final = Problem(
+    "SpecUnreadable", "spec: what is stored does not fit this operator's schema; apply the manifest again."
+)

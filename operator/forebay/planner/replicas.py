@@ -1,0 +1,234 @@
+"""Replicas: the planner's unit. One pod, or one pod per rank, that come, serve and go as a whole."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from forebay.planner.instants import rfc3339
+from forebay.planner.settings import Settings
+from forebay.planner.world import PodView
+from forebay.scaling.decision import seconds
+from forebay.scaling.history import PodHistory
+
+CRASHES_UNTIL_STUCK: Final = 2
+"""Restarts of a container that is in back-off; one crash may be chance."""
+INCOMPLETE_SECONDS: Final = 60.0
+"""How long a replica may lack pods of its ranks, counted from its first one."""
+
+
+class ReplicaState(StrEnum):
+    LOADING = "Loading"
+    """On its way to ready: coming capacity."""
+    BLOCKED = "Blocked"
+    """Stuck on its way, or hung: no capacity, though it still holds its place."""
+    SERVING = "Serving"
+    DRAINING = "Draining"
+    DELETING = "Deleting"
+    FAILED = "Failed"
+    """Its pods ended by themselves, or not all of them exist."""
+    LOST = "Lost"
+    """Its node is gone."""
+
+
+class Reason(StrEnum):
+    UNSCHEDULABLE = "Unschedulable"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    IMAGE_PULL = "ImagePull"
+    CRASH_LOOP = "CrashLoop"
+    MODEL_LOAD = "ModelLoad"
+    STALLED = "Stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    revision: str
+    ordinal: int
+    pods: tuple[PodView, ...]
+    """By rank."""
+    state: ReplicaState
+    reason: str = ""
+    message: str = ""
+    """A whole sentence on why it is stuck or has failed."""
+    started: bool | None = False
+    """Whether it serves or has served, so that there may be requests in it; None while that cannot be told."""
+    in_flight: float | None = None
+    """Requests it has accepted and not finished; None while unknown."""
+    kv_fraction: float | None = None
+    sampled_at: float | None = None
+    """When these two were read."""
+
+    @property
+    def name(self) -> str:
+        return self.pods[0].name
+
+    @property
+    def created_at(self) -> float:
+        return min(pod.created_at for pod in self.pods)
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(pod.node for pod in self.pods if pod.node is not None)
+
+    @property
+    def drain_started_at(self) -> float | None:
+        return min((pod.drain_started_at for pod in self.pods if pod.drain_started_at is not None), default=None)
+
+    @property
+    def drain_reason(self) -> str:
+        return next((pod.drain_reason for pod in self.pods if pod.drain_reason), "")
+
+    @property
+    def gpus(self) -> int:
+        return sum(pod.gpus for pod in self.pods)
+
+    @property
+    def uids(self) -> frozenset[str]:
+        return frozenset(pod.uid for pod in self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What it takes to tell the state of a service's replicas."""
+
+    settings: Settings
+    now: float
+    startup_timeout_seconds: float
+    pods_per_replica: Mapping[str, int]
+    """By revision hash."""
+    lost_nodes: frozenset[str] = frozenset()
+    histories: Mapping[str, PodHistory] | None = None
+    """By pod uid."""
+    watching_since: float = 0.0
+    """When this operator began to watch; right after that, a pod that is not ready may still have been so before."""
+    impatient: bool = False
+    """Replicas have been stuck and tried anew: another one that cannot start is stuck at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    state: ReplicaState
+    reason: str = ""
+    message: str = ""
+
+
+def replicas_of(pods: Iterable[PodView], sight: Sight) -> tuple[Replica, ...]:
+    """Group pods into replicas, ordered by revision and ordinal; the order of `pods` does not matter."""
+    groups: dict[tuple[str, int], list[PodView]] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.rank, pod.name, pod.uid)):
+        groups.setdefault((pod.revision, pod.ordinal), []).append(pod)
+    return tuple(_replica(revision, ordinal, groups[revision, ordinal], sight) for revision, ordinal in sorted(groups))
+
+
+def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: Sight) -> Replica:
+    finding = next(found for check in CHECKS if (found := check(pods, sight)))
+    history = (sight.histories or {}).get(pods[0].uid)
+    newest = None if history is None else history.newest
+    return Replica(
+        revision=revision,
+        ordinal=ordinal,
+        pods=tuple(pods),
+        state=finding.state,
+        reason=finding.reason,
+        message=finding.message,
+        started=_started(pods, newest is not None, sight),
+        in_flight=None if newest is None else newest.in_flight,
+        kv_fraction=None if newest is None else newest.kv_fraction,
+        sampled_at=None if newest is None else newest.taken_at,
+    )
+
+
+def _started(pods: Sequence[PodView], answered: bool, sight: Sight) -> bool | None:
+    """An engine answers for its metrics from the moment it serves, and not before."""
+    if answered or any(pod.ready for pod in pods):
+        return True
+    if all(pod.node is None for pod in pods):
+        return False
+    return False if sight.now - sight.watching_since >= sight.settings.stale_after_seconds else None
+
+
+def deleting(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    return Finding(ReplicaState.DELETING) if any(pod.deleting for pod in pods) else None
+
+
+def failed(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    """Engines run for ever; a pod that has ended was evicted or refused by its node."""
+    ended = next((pod for pod in pods if pod.phase in ("Failed", "Succeeded")), None)
+    if ended is None:
+        return None
+    return Finding(ReplicaState.FAILED, f"Pod{ended.phase}", f"{ended.name} has ended ({ended.phase}).")
+
+
+def lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    gone = next((pod for pod in pods if pod.node in sight.lost_nodes), None)
+    if gone is None:
+        return None
+    return Finding(ReplicaState.LOST, "NodeLost", f"{gone.name} was on node {gone.node}, which is gone or not ready.")
+
+
+def draining(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    """A pod that is ready without the serving label drains too: whoever took the label off took it out of service."""
+    if any(pod.drain_started_at is not None or (pod.ready and not pod.serving) for pod in pods):
+        return Finding(ReplicaState.DRAINING)
+    return None
+
+
+def incomplete(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    wanted = sight.pods_per_replica.get(pods[0].revision, len(pods))
+    age_seconds = sight.now - min(pod.created_at for pod in pods)
+    if len(pods) >= wanted or age_seconds < INCOMPLETE_SECONDS:
+        return None
+    return Finding(ReplicaState.FAILED, "Incomplete", f"{pods[0].name} has {len(pods)} of the {wanted} pods it needs.")
+
+
+def stalled(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    """The engine's own health endpoint does not notice."""
+    history = (sight.histories or {}).get(pods[0].uid)
+    limit = sight.settings.stall_after_seconds
+    if history is None or not history.stalled(limit) or not all(pod.ready for pod in pods):
+        return None
+    running = f"{history.newest.running_requests:.0f} requests"
+    message = f"{pods[0].name} runs {running} and has made no step since {rfc3339(history.stepped_at)}."
+    return Finding(ReplicaState.BLOCKED, Reason.STALLED, message)
+
+
+def serving(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    wanted = sight.pods_per_replica.get(pods[0].revision, len(pods))
+    return Finding(ReplicaState.SERVING) if len(pods) >= wanted and all(pod.ready for pod in pods) else None
+
+
+def blocked(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    found = [finding for pod in pods if (finding := _stuck(pod, sight))]
+    return found[0] if found else None
+
+
+def loading(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    return Finding(ReplicaState.LOADING)
+
+
+Check = Callable[[Sequence[PodView], Sight], Finding | None]
+CHECKS: Final[tuple[Check, ...]] = (deleting, failed, lost, draining, incomplete, stalled, serving, blocked, loading)
+
+
+def _stuck(pod: PodView, sight: Sight) -> Finding | None:
+    """Every way to ready is time-boxed: to a node and an image by pendingTimeout, from there by startupTimeout."""
+    if pod.ready:
+        return None
+    waited_seconds = sight.now - pod.waiting_since
+    if pod.blocked == Reason.CRASH_LOOP and pod.restarts >= CRASHES_UNTIL_STUCK:
+        return _finding(pod, Reason.CRASH_LOOP, f"has crashed {pod.restarts} times")
+    patience_seconds = 0.0 if sight.impatient and pod.blocked else sight.settings.pending_timeout_seconds
+    placed = pod.node is not None
+    if waited_seconds >= patience_seconds and (not placed or pod.blocked in (Reason.IMAGE_PULL, Reason.QUOTA_EXCEEDED)):
+        reason = pod.blocked or Reason.UNSCHEDULABLE
+        what = "cannot pull its image" if reason == Reason.IMAGE_PULL else "finds no node"
+        return _finding(pod, reason, f"{what} since {rfc3339(pod.waiting_since)}")
+    limit = sight.startup_timeout_seconds
+    if placed and waited_seconds >= limit:
+        return _finding(pod, Reason.MODEL_LOAD, f"was not ready within startupTimeout ({seconds(limit)})")
+    return None
+
+
+def _finding(pod: PodView, reason: str, what: str) -> Finding:
+    detail = f": {pod.blocked_message}" if pod.blocked_message else ""
+    return Finding(ReplicaState.BLOCKED, reason, f"{pod.name} {what}{detail}".rstrip(".") + ".")

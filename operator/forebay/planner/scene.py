@@ -1,0 +1,59 @@
+"""The scene: everything that is decided from when one service is planned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.revisions import Choice
+from forebay.planner.settings import Settings
+from forebay.planner.state import Halt, ServiceMemory
+from forebay.planner.world import Refusal, Revision, ServiceView
+from forebay.scaling.decision import Decision
+from forebay.scaling.limits import Limits
+from forebay.scaling.load import Load
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    service: ServiceView
+    spec: InferenceServiceSpec
+    settings: Settings
+    now: float
+    choice: Choice
+    revisions: Mapping[str, Revision]
+    """Known ones by hash: stored, and the target."""
+    replicas: tuple[Replica, ...]
+    """Ours, in every state."""
+    orphans: tuple[Replica, ...]
+    """Without a controller, of a known revision, created for this service."""
+    taken_names: frozenset[str]
+    """Of every object in the namespace that a new pod could collide with."""
+    cordoned: frozenset[str]
+    """Nodes that are to be left."""
+    avoid_nodes: tuple[str, ...]
+    memory: ServiceMemory
+    refusals: tuple[Refusal, ...]
+    """Of this service's pods, oldest first."""
+    limits: Limits
+    load: Load
+    decision: Decision
+    halt: Halt | None
+    one_less_would_do: bool
+    """The load of the whole scaleDownCooldown, and minReplicas, would be met by one serving replica less."""
+
+    @property
+    def target(self) -> Revision:
+        return self.choice.target
+
+    @property
+    def desired(self) -> int:
+        return self.decision.applied
+
+    @property
+    def live(self) -> tuple[Replica, ...]:
+        """Those that hold a place under maxReplicas: on their way, stuck or serving."""
+        return self.having(ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
+
+    def having(self, *states: ReplicaState) -> tuple[Replica, ...]:
+        return tuple(replica for replica in self.replicas if replica.state in states)

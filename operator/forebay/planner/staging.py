@@ -1,0 +1,235 @@
+"""Staging: from the world to the scene of one service, with what has to be remembered for the next one."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
+from forebay.planner.replicas import Replica, ReplicaState, Sight, replicas_of
+from forebay.planner.revisions import choose
+from forebay.planner.rollout import halt_of, is_faulty
+from forebay.planner.scene import Scene
+from forebay.planner.state import Failure, ServiceMemory
+from forebay.planner.world import PodView, Refusal, Revision, ServiceView, World
+from forebay.scaling.decision import seconds
+from forebay.scaling.desired import Fleet, decide
+from forebay.scaling.freshness import Ages
+from forebay.scaling.history import PodHistory, is_sound, remember
+from forebay.scaling.limits import Limits
+from forebay.scaling.load import Load, Reading, load_of
+from forebay.scaling.signals import PodSignals
+from forebay.scaling.stabilizer import carried_by
+
+SHORTEST_WAIT_SECONDS = 10.0
+LONGEST_WAIT_SECONDS = 300.0
+FAILURE_WINDOW_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all services share: sorted once per tick."""
+
+    world: World
+    now: float
+    watching_since: float
+    pods: Mapping[str, tuple[PodView, ...]]
+    """Ours and orphaned ones, by the uid of their service."""
+    names: Mapping[str, frozenset[str]]
+    """Of all pods there are, by namespace."""
+    lost_nodes: frozenset[str]
+    cordoned: frozenset[str]
+    refusals: Mapping[str, tuple[Refusal, ...]]
+    """By service uid, oldest first."""
+
+
+def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now: float) -> Site:
+    pods: dict[str, list[PodView]] = {}
+    names: dict[str, set[str]] = {}
+    for pod in world.pods:
+        names.setdefault(pod.key.namespace, set()).add(pod.name)
+        home = pod.service_uid if pod.owner_uid is None else pod.owner_uid
+        if home is not None:
+            pods.setdefault(home, []).append(pod)
+    refusals: dict[str, list[Refusal]] = {}
+    for refusal in sorted(world.refusals, key=lambda refusal: (refusal.at, refusal.pod_name)):
+        refusals.setdefault(refusal.service_uid, []).append(refusal)
+    return Site(
+        world=world,
+        now=now,
+        watching_since=watching_since,
+        pods={uid: tuple(sorted(found, key=lambda pod: (pod.name, pod.uid))) for uid, found in pods.items()},
+        names={namespace: frozenset(found) for namespace, found in names.items()},
+        lost_nodes=lost_nodes,
+        cordoned=frozenset(node.name for node in world.nodes if node.cordoned),
+        refusals={uid: tuple(found) for uid, found in refusals.items()},
+    )
+
+
+def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> tuple[Scene, ServiceMemory]:
+    """The scene, and the memory as far as it follows from what was seen. `service.spec` must not be None."""
+    assert service.spec is not None
+    spec, world, now = service.spec, site.world, site.now
+    stored = world.revisions.get(service.uid, ())
+    choice = choose(wanted, stored)
+    revisions = {revision.hash: revision for revision in (*stored, choice.target)}
+    pods = site.pods.get(service.uid, ())
+    histories = _histories(pods, world.signals, memory.histories)
+    sight = Sight(
+        settings=world.settings,
+        now=now,
+        startup_timeout_seconds=spec.engine.startup_timeout.seconds,
+        pods_per_replica={revision.hash: revision.shape.pods for revision in revisions.values()},
+        lost_nodes=site.lost_nodes,
+        histories=histories,
+        watching_since=site.watching_since,
+        impatient=memory.retries > 0,
+    )
+    replicas = replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight)
+    orphans = replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), sight)
+    limits = Limits.of(spec)
+    load = _load(replicas, histories, site)
+    halt = halt_of(choice.target, (r for r in replicas if r.state in _LIVE), memory.halt)
+    fleet = _fleet(replicas, service, site, choice.target)
+    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now)
+    failures = _failures(memory.failures, replicas, now)
+    remembered = replace(
+        memory,
+        scaling=scaling,
+        histories=histories,
+        failures=failures,
+        halt=halt,
+        retries=0 if _settled(replicas) else memory.retries,
+    )
+    one_less = fleet.serving - 1
+    scene = Scene(
+        service=service,
+        spec=spec,
+        settings=world.settings,
+        now=now,
+        choice=choice,
+        revisions=revisions,
+        replicas=replicas,
+        orphans=orphans,
+        taken_names=_taken_names(site, service),
+        cordoned=site.cordoned,
+        avoid_nodes=avoided_nodes(failures, world.nodes),
+        memory=remembered,
+        refusals=site.refusals.get(service.uid, ()),
+        limits=limits,
+        load=load,
+        decision=decision,
+        halt=halt,
+        one_less_would_do=one_less >= limits.min_replicas
+        and load.complete
+        and carried_by(one_less, scaling.watch, limits, now),
+    )
+    return scene, remembered
+
+
+_LIVE = (ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
+
+
+def wait_before_creating(scene: Scene) -> str:
+    """Why nothing is created just now, as a clause: creations that fail at once are not repeated at once.
+
+    The first failure is answered without a wait; from then on each one doubles it, up to 5 minutes.
+    """
+    refused = [refusal for refusal in scene.refusals if refusal.reason != "NameTaken"]
+    if refused and scene.now < refused[-1].at + _wait_seconds(len(refused)):
+        last = refused[-1]
+        return f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
+    ended = [f for f in scene.memory.failures if f.ended and scene.now - f.at < FAILURE_WINDOW_SECONDS]
+    wait_seconds = _wait_seconds(len(ended) - 1)
+    if ended and scene.now < ended[-1].at + wait_seconds:
+        return (
+            f"{len(ended)} pods ended soon after they were created; the next one follows {seconds(wait_seconds)} later"
+        )
+    return ""
+
+
+def _wait_seconds(failures: int) -> float:
+    if failures < 1:
+        return 0.0
+    return float(min(LONGEST_WAIT_SECONDS, SHORTEST_WAIT_SECONDS * 2.0 ** min(failures - 1, 16)))
+
+
+def _histories(
+    pods: Iterable[PodView], signals: Mapping[str, PodSignals], before: Mapping[str, PodHistory]
+) -> dict[str, PodHistory]:
+    """Of the pods that exist; those of others are forgotten with them."""
+    histories: dict[str, PodHistory] = {}
+    for pod in sorted(pods, key=lambda pod: pod.uid):
+        history, told = before.get(pod.uid), signals.get(pod.uid)
+        if told is not None and told.sample is not None and is_sound(told.sample):
+            history = remember(history, told.sample)
+        if history is not None:
+            histories[pod.uid] = history
+    return histories
+
+
+def _load(replicas: Iterable[Replica], histories: Mapping[str, PodHistory], site: Site) -> Load:
+    serving: list[Reading] = []
+    draining: list[Reading] = []
+    for replica in replicas:
+        if replica.state not in (ReplicaState.SERVING, ReplicaState.DRAINING):
+            continue
+        first = replica.pods[0]
+        told = site.world.signals.get(first.uid)
+        reading = Reading(
+            pod=first.name,
+            history=histories.get(first.uid),
+            ready_since=max((pod.ready_since or pod.created_at for pod in replica.pods), default=-inf),
+            error=None if told is None else told.error,
+        )
+        (serving if replica.state is ReplicaState.SERVING else draining).append(reading)
+    settings = site.world.settings
+    return load_of(serving, draining, site.now, Ages(settings.stale_after_seconds, settings.lost_after_seconds))
+
+
+def _fleet(replicas: tuple[Replica, ...], service: ServiceView, site: Site, target: Revision) -> Fleet:
+    count = {state: sum(replica.state is state for replica in replicas) for state in ReplicaState}
+    live = [replica for replica in replicas if replica.state in _LIVE]
+    return Fleet(
+        serving=count[ReplicaState.SERVING],
+        loading=count[ReplicaState.LOADING],
+        blocked=count[ReplicaState.BLOCKED],
+        draining=count[ReplicaState.DRAINING],
+        standing=_standing(live, service, site, target),
+        newest_created_at=max((replica.created_at for replica in live), default=None),
+    )
+
+
+def _standing(live: list[Replica], service: ServiceView, site: Site, target: Revision) -> int:
+    """What an operator that has just started takes for wanted: what status says, and no less than what there is.
+
+    While replicas are being replaced there is one more than wanted, or several.
+    """
+    assert service.spec is not None
+    there = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
+    if any(replica.revision != target.hash or replica.nodes & site.cordoned for replica in live):
+        there -= service.spec.rollout.max_surge
+    return max(service.status.replicas.desired, there, 0)
+
+
+def _failures(before: tuple[Failure, ...], replicas: tuple[Replica, ...], now: float) -> tuple[Failure, ...]:
+    """One per pod, of the last hour. Not those that only wait for a node: no node is at fault for that."""
+    known = {failure.pod_uid for failure in before}
+    new = [
+        Failure(replica.pods[0].uid, replica.pods[0].node, now, ended=replica.state is ReplicaState.FAILED)
+        for replica in replicas
+        if (replica.state is ReplicaState.FAILED or is_faulty(replica)) and replica.pods[0].uid not in known
+    ]
+    kept = [failure for failure in before if now - failure.at < FAILURES_KEPT_SECONDS]
+    return (*kept, *new)[-MOST_FAILURES:]
+
+
+def _settled(replicas: tuple[Replica, ...]) -> bool:
+    """Nothing is stuck or on its way, so earlier attempts no longer matter."""
+    return not any(replica.state in (ReplicaState.BLOCKED, ReplicaState.LOADING) for replica in replicas) and any(
+        replica.state is ReplicaState.SERVING for replica in replicas
+    )
+
+
+def _taken_names(site: Site, service: ServiceView) -> frozenset[str]:
+    refused = {r.pod_name for r in site.refusals.get(service.uid, ()) if r.reason == "NameTaken"}
+    return site.names.get(service.key.namespace, frozenset()) | refused

@@ -1,0 +1,93 @@
+"""State: what the planner remembers between two ticks. All of it may be lost at any time.
+
+Nothing here is needed to be right, only to be quick or quiet: what must survive a restart is in the cluster
+(annotations, revisions, status). An empty state errs towards keeping replicas. Everything is bounded, and what belongs
+to a service, a pod or a node goes when that goes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from forebay.api.inference_service import InferenceServiceStatus
+from forebay.scaling.desired import ScalingMemory
+from forebay.scaling.history import PodHistory
+
+MOST_NOTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """A rollout that a failing replica has stopped; kept when that replica is gone."""
+
+    revision: str
+    pods: tuple[str, ...]
+    """Uids of the pods that failed; should one of them come to serve, the rollout goes on."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An event that was sent, so that it is not sent again at every tick."""
+
+    reason: str
+    subject: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A replica that ended or never served, and where."""
+
+    pod_uid: str
+    node: str | None
+    at: float
+    ended: bool = False
+    """Its pod ended by itself (evicted, refused by the node), and is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceMemory:
+    scaling: ScalingMemory = field(default_factory=ScalingMemory)
+    histories: Mapping[str, PodHistory] = field(default_factory=dict)
+    """By pod uid."""
+    status: InferenceServiceStatus | None = None
+    """As planned last; what changes against it is an event."""
+    retries: int = 0
+    """How often stuck replicas were given up and tried anew since all of them served."""
+    failures: tuple[Failure, ...] = ()
+    """Of the last hour, oldest first."""
+    halt: Halt | None = None
+    notes: tuple[Note, ...] = ()
+    held_back: str = ""
+    """What the operator's own limits kept from being done in the last tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How much there was to see when the world was last believed."""
+
+    services: int = 0
+    nodes: int = 0
+    pods: int = 0
+    doubted_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    since: float = 0.0
+    """When this operator began to watch."""
+    services: Mapping[str, ServiceMemory] = field(default_factory=dict)
+    """By service uid."""
+    nodes_down: Mapping[str, float] = field(default_factory=dict)
+    """Since when a node is not ready, or missing while pods name it."""
+    drains: tuple[float, ...] = ()
+    """Times of the drains of the last 10 minutes."""
+    creates: tuple[float, ...] = ()
+    """Times of the creations of the last minute."""
+    census: Census = field(default_factory=Census)
+
+    @classmethod
+    def empty(cls, now: float) -> Self:
+        """Of an operator that has just begun to lead. It has watched nothing, so nothing is scaled down at first."""
+        return cls(since=now)

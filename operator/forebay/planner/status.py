@@ -1,0 +1,91 @@
+"""Status: what people and other controllers read of a service, and when it is worth a write."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from forebay.api.inference_service import (
+    Condition,
+    InferenceServiceStatus,
+    LoadStatus,
+    ReplicaStatus,
+)
+from forebay.planner.conditions import ANSWERS, PLANNED, Answer, Outcome, conditions, warm_replicas
+from forebay.planner.replicas import ReplicaState
+from forebay.planner.world import Problem, ServiceKey, ServiceView
+from forebay.scaling.load import Load
+
+TELEMETRY_SECONDS: Final = 30.0
+"""Numbers that move with the load are written at most this often."""
+
+
+def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> InferenceServiceStatus:
+    scene = outcome.scene
+    generation = scene.service.generation
+    answers = [(kind, answer(outcome)) for kind, answer in ANSWERS]
+    return InferenceServiceStatus(
+        observed_generation=generation,
+        conditions=conditions(answers, before.conditions, generation, now),
+        url=url_of(scene.service.key),
+        replicas=ReplicaStatus(
+            desired=scene.desired,
+            ready=len(outcome.replicas(ReplicaState.SERVING)),
+            loading=len(outcome.replicas(ReplicaState.LOADING)),
+            draining=len(outcome.replicas(ReplicaState.DRAINING)),
+            warm=warm_replicas(outcome) or 0,
+        ),
+        load=load_status(scene.load),
+        decision=scene.decision.to_status(),
+    )
+
+
+def unplanned_status(
+    service: ServiceView, problems: Sequence[Problem], before: InferenceServiceStatus, now: float
+) -> InferenceServiceStatus:
+    """Of a service that cannot be planned: why, and what was last known otherwise."""
+    message = " ".join(problem.message for problem in problems)
+    answer = Answer("False", problems[0].reason, message)
+    told = conditions([(PLANNED, answer)], before.conditions, service.generation, now)
+    kept = tuple(condition for condition in before.conditions if condition.type != PLANNED)
+    return before.model_copy(update={"observed_generation": service.generation, "conditions": _ordered((*kept, *told))})
+
+
+def url_of(key: ServiceKey) -> str:
+    return f"http://{key.name}.{key.namespace}.svc:80/v1"
+
+
+def load_status(load: Load) -> LoadStatus:
+    """Absent while unknown: missing is not zero."""
+    if not load.known:
+        return LoadStatus()
+    return LoadStatus(queue=round(load.waiting_requests), kv_percent=min(100, round(load.kv_fraction * 100)))
+
+
+def should_write(
+    stored: InferenceServiceStatus, wanted: InferenceServiceStatus, last_written_at: float | None, now: float
+) -> bool:
+    """Whether the status is worth a write.
+
+    What people and controllers act on is written at once, telemetry and wording at most every 30 s, and what is already
+    there never.
+    """
+    if wanted == stored:
+        return False
+    if _acted_on(wanted) != _acted_on(stored):
+        return True
+    return last_written_at is None or now - last_written_at >= TELEMETRY_SECONDS
+
+
+def _acted_on(status: InferenceServiceStatus) -> object:
+    decision = status.decision
+    return (
+        status.observed_generation,
+        status.url,
+        status.replicas,
+        sorted((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions),
+        None if decision is None else (decision.rule, decision.desired),
+    )
+
+
+def _ordered(found: Iterable[Condition]) -> tuple[Condition, ...]:
+    order = [kind for kind, _ in ANSWERS]
+    return tuple(sorted(found, key=lambda c: (order.index(c.type) if c.type in order else len(order), c.type)))

@@ -1,0 +1,31 @@
+"""When the next thing is due that no event announces: the end of a drain's grace, of a time limit, of a cooldown."""
+
+from collections.abc import Iterable, Iterator
+
+from forebay.planner.replicas import ReplicaState
+from forebay.planner.scene import Scene
+
+SOONEST_SECONDS = 0.5
+
+
+def wake_in_seconds(scenes: Iterable[Scene | None], now: float) -> float | None:
+    due = [at for scene in scenes if scene is not None for at in _due(scene) if at > now]
+    return max(SOONEST_SECONDS, min(due) - now) if due else None
+
+
+def _due(scene: Scene) -> Iterator[float]:
+    settings = scene.settings
+    for replica in scene.having(ReplicaState.DRAINING):
+        started_at = replica.drain_started_at
+        if started_at is not None:
+            yield started_at + settings.drain_grace_seconds
+            yield started_at + scene.spec.rollout.drain_timeout.seconds
+    for replica in scene.having(ReplicaState.LOADING):
+        for pod in replica.pods:
+            yield pod.waiting_since + settings.pending_timeout_seconds
+            yield pod.waiting_since + scene.spec.engine.startup_timeout.seconds
+    scaling = scene.memory.scaling
+    if scaling.jumped_at is not None:
+        yield scaling.jumped_at + scene.limits.scale_up_cooldown_seconds
+    if scaling.raised_at is not None:
+        yield scaling.raised_at + scene.limits.scale_down_cooldown_seconds

@@ -1,0 +1,106 @@
+"""Guards: signs that a service is already late, whatever the plan said.
+
+A guard looks at one signal and proposes a replica count, or nothing. It sees no clock, no cluster and no other guard.
+Guards correct a plan upwards, they never lower it. Each answers with one bounded step, so that a signal that cannot be
+cured by replicas costs one step per cooldown and not the whole fleet.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from forebay.scaling.decision import Proposal, count, number, percent, seconds, whole_replicas
+from forebay.scaling.latency import Latency
+from forebay.scaling.limits import Limits
+from forebay.scaling.load import Load
+
+LARGEST_STEP: Final = 1.5
+"""At most half as many again at once: the next look, with the new replicas serving, decides on more."""
+FEWEST_LATE: Final = 3
+"""Requests beyond a limit before a latency counts; one slow request on a quiet service is no load."""
+FEWEST_TOKENS: Final = 100
+
+
+def queue_depth(load: Load, limits: Limits) -> Proposal | None:
+    """Enough replicas to bring waiting requests back to the target per replica, with headroom.
+
+    Only requests that wait for capacity count: those deferred for an adapter or a remote KV block would not start
+    sooner on another replica (vLLM `num_requests_waiting_by_reason`).
+    """
+    allowed = limits.queue_depth * load.known
+    if load.waiting_requests <= allowed:
+        return None
+    return Proposal(
+        replicas=_stepped(load, load.waiting_requests / allowed if allowed else LARGEST_STEP, limits),
+        rule="queue_depth",
+        because=f"{number(load.waiting_requests)} requests wait on {count(load.known, 'replica')}, "
+        f"target {number(limits.queue_depth)} each",
+    )
+
+
+def kv_cache(load: Load, limits: Limits) -> Proposal | None:
+    """Enough replicas to bring the KV cache back to its target: a full cache preempts, and preempted work is redone."""
+    if not load.known or load.kv_fraction <= limits.kv_fraction:
+        return None
+    return Proposal(
+        replicas=_stepped(load, load.kv_fraction / limits.kv_fraction if limits.kv_fraction else LARGEST_STEP, limits),
+        rule="kv_cache",
+        because=f"the KV cache of {count(load.known, 'replica')} is {percent(load.kv_fraction)} full "
+        f"(highest of the last minute), target {percent(limits.kv_fraction)}",
+    )
+
+
+def queue_wait(load: Load, limits: Limits) -> Proposal | None:
+    """The 99th percentile of the time that requests waited before their first step."""
+    return _late(load, limits, load.queue_time, 0.99, limits.queue_wait_seconds, "queue_wait", "queue wait (p99)")
+
+
+def time_to_first_token(load: Load, limits: Limits) -> Proposal | None:
+    """The 95th percentile of the time to the first token."""
+    seen, limit = load.time_to_first_token, limits.time_to_first_token_seconds
+    return _late(load, limits, seen, 0.95, limit, "time_to_first_token", "time to first token (p95)")
+
+
+def inter_token_latency(load: Load, limits: Limits) -> Proposal | None:
+    """The mean time between two tokens.
+
+    The step is in proportion to the excess. It errs on the small side, since the part of a step's time that does not
+    depend on load cannot be divided among more replicas; it takes a profile to know that part.
+    """
+    seen, limit = load.inter_token_latency, limits.inter_token_latency_seconds
+    mean = None if seen is None or seen.count < FEWEST_TOKENS else seen.mean_seconds
+    if mean is None or mean <= limit:
+        return None
+    return Proposal(
+        replicas=_stepped(load, mean / limit if limit else LARGEST_STEP, limits),
+        rule="inter_token_latency",
+        because=f"inter-token latency (mean) was {seconds(mean)} over the last minute, limit {seconds(limit)}",
+    )
+
+
+Guard = Callable[[Load, Limits], Proposal | None]
+LATENCY_GUARDS: Final[tuple[Guard, ...]] = (queue_wait, time_to_first_token, inter_token_latency)
+GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS)
+
+
+def propose(load: Load, limits: Limits) -> tuple[Proposal, ...]:
+    """What every guard that fires proposes, in the order of `GUARDS`."""
+    return tuple(proposal for guard in GUARDS if (proposal := guard(load, limits)))
+
+
+def _late(
+    load: Load, limits: Limits, seen: Latency | None, quantile: float, limit: float, rule: str, what: str
+) -> Proposal | None:
+    """Counters that stand still are no violation: nobody waited."""
+    value = None if seen is None else seen.quantile_seconds(quantile)
+    if seen is None or value is None or value <= limit or seen.above(limit) < FEWEST_LATE:
+        return None
+    return Proposal(
+        replicas=_stepped(load, value / limit if limit else LARGEST_STEP, limits),
+        rule=rule,
+        because=f"{what} was {seconds(value)} over the last minute, limit {seconds(limit)}",
+    )
+
+
+def _stepped(load: Load, ratio: float, limits: Limits) -> int:
+    """What the ratio of measured to allowed asks for, with headroom, within the largest step."""
+    return whole_replicas(load.replicas * min(ratio * (1 + limits.headroom), LARGEST_STEP))

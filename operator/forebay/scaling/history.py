@@ -1,0 +1,122 @@
+"""What is remembered of one pod's samples: enough for the rates of the last minute, and no more.
+
+Bounded: at most `MOST_MARKS` samples and as many KV readings, whatever the pace of scraping.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final
+
+from forebay.scaling.latency import Latency, between
+from forebay.scaling.signals import EngineSample, Histogram
+
+RATE_SECONDS: Final = 60.0
+"""Latencies are read over so long."""
+SMOOTHING_SECONDS: Final = 60.0
+"""KV use saw-tooths (0.47 to 0.99 within 10 s were measured at constant overload): its maximum over so long counts."""
+OLDEST_SECONDS: Final = 120.0
+"""A sample that is older than this, because none came in between, says nothing about the last minute."""
+SPACING_SECONDS: Final = 10.0
+MOST_MARKS: Final = 13
+
+
+@dataclass(frozen=True, slots=True)
+class PodHistory:
+    marks: tuple[EngineSample, ...]
+    """Oldest first, the last one the newest sample; the others at least 10 s apart."""
+    kv: tuple[tuple[float, float], ...]
+    """(time, highest KV fraction) in steps of at least 5 s, oldest first."""
+    stepped_at: float
+    """When the engine was last seen to make progress, or to have nothing to do."""
+
+    @property
+    def newest(self) -> EngineSample:
+        return self.marks[-1]
+
+    @property
+    def smoothed_kv_fraction(self) -> float:
+        return max(fraction for _, fraction in self.kv)
+
+    def queue_time(self) -> Latency | None:
+        return self._lately(self.marks[0].queue_time, self.newest.queue_time)
+
+    def time_to_first_token(self) -> Latency | None:
+        return self._lately(self.marks[0].time_to_first_token, self.newest.time_to_first_token)
+
+    def inter_token_latency(self) -> Latency | None:
+        return self._lately(self.marks[0].inter_token_latency, self.newest.inter_token_latency)
+
+    def _lately(self, earlier: Histogram | None, later: Histogram | None) -> Latency | None:
+        return between(earlier, later) if len(self.marks) > 1 else None
+
+    def stalled(self, stall_after_seconds: float) -> bool:
+        """Requests run and no step is made: the engine hangs, though it may still call itself healthy.
+
+        Told from samples alone, so that silence is never taken for a stall.
+        """
+        newest = self.newest
+        return newest.running_requests > 0 and newest.taken_at - self.stepped_at > stall_after_seconds
+
+
+def is_sound(sample: EngineSample) -> bool:
+    """Whether the deciding values are numbers; a sample with NaN in it is no sample."""
+    return all(isfinite(v) for v in (sample.running_requests, sample.waiting_requests, sample.kv_fraction))
+
+
+def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
+    """The history with one more sample; the same object when the sample is the one already known."""
+    if history is None:
+        return PodHistory((sample,), ((sample.taken_at, sample.kv_fraction),), sample.taken_at)
+    if sample.taken_at <= history.newest.taken_at:
+        return history
+    return PodHistory(
+        marks=_marks(history, sample),
+        kv=_kv(history, sample),
+        stepped_at=sample.taken_at if _made_progress(history.newest, sample) else history.stepped_at,
+    )
+
+
+def _marks(history: PodHistory, sample: EngineSample) -> tuple[EngineSample, ...]:
+    if _restarted(history.newest, sample):
+        return (sample,)
+    marks = list(history.marks)
+    if len(marks) > 1 and sample.taken_at - marks[-2].taken_at < SPACING_SECONDS:
+        marks.pop()
+    marks.append(sample)
+    while len(marks) > 1 and (
+        marks[1].taken_at <= sample.taken_at - RATE_SECONDS or marks[0].taken_at < sample.taken_at - OLDEST_SECONDS
+    ):
+        marks.pop(0)
+    return tuple(marks[-MOST_MARKS:])
+
+
+def _kv(history: PodHistory, sample: EngineSample) -> tuple[tuple[float, float], ...]:
+    recent = [(at, fraction) for at, fraction in history.kv if at > sample.taken_at - SMOOTHING_SECONDS]
+    if recent and sample.taken_at - recent[-1][0] < SMOOTHING_SECONDS / MOST_MARKS:
+        at, fraction = recent.pop()
+        return (*recent, (at, max(fraction, sample.kv_fraction)))
+    return (*recent, (sample.taken_at, sample.kv_fraction))
+
+
+def _restarted(earlier: EngineSample, later: EngineSample) -> bool:
+    """A counter that goes down can only mean that the process began anew."""
+    return any(
+        old is not None and new is not None and new < old
+        for old, new in (
+            (earlier.generation_tokens, later.generation_tokens),
+            (earlier.finished_requests, later.finished_requests),
+            (earlier.engine_steps, later.engine_steps),
+        )
+    )
+
+
+def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
+    """Only a counter that was read twice and stood still speaks against it."""
+    if later.running_requests <= 0:
+        return True
+    counters = (
+        (earlier.engine_steps, later.engine_steps),
+        (earlier.generation_tokens, later.generation_tokens),
+    )
+    known = [(old, new) for old, new in counters if old is not None and new is not None]
+    return not known or any(old != new for old, new in known)

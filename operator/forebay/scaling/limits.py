@@ -1,0 +1,45 @@
+"""Limits: the numbers of a spec that scaling works with, in base units (seconds, fractions)."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from forebay.api.inference_service import InferenceServiceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    min_replicas: int = 1
+    max_replicas: int = 1
+    warm_replicas: int = 0
+    queue_depth: float = 20.0
+    """Waiting requests per replica."""
+    kv_fraction: float = 0.8
+    headroom: float = 0.2
+    """Margin on top of what the load asks for, as a fraction."""
+    queue_wait_seconds: float = 1.0
+    """For the 99th percentile."""
+    time_to_first_token_seconds: float = 0.5
+    """For the 95th percentile."""
+    inter_token_latency_seconds: float = 0.04
+    """For the mean."""
+    max_num_seqs: int = 256
+    """Requests that one engine works on at a time; the rest wait."""
+    scale_up_cooldown_seconds: float = 90.0
+    scale_down_cooldown_seconds: float = 300.0
+
+    @classmethod
+    def of(cls, spec: InferenceServiceSpec) -> Self:
+        return cls(
+            min_replicas=spec.scaling.min_replicas,
+            max_replicas=spec.scaling.max_replicas,
+            warm_replicas=spec.warm_pool.replicas,
+            queue_depth=spec.scaling.targets.queue_depth,
+            kv_fraction=spec.scaling.targets.kv_cache_percent / 100,
+            headroom=spec.scaling.headroom_percent / 100,
+            queue_wait_seconds=spec.slo.queue_wait.p99.seconds,
+            time_to_first_token_seconds=spec.slo.time_to_first_token.p95.seconds,
+            inter_token_latency_seconds=spec.slo.inter_token_latency.mean.seconds,
+            max_num_seqs=spec.engine.max_num_seqs,
+            scale_up_cooldown_seconds=spec.scaling.scale_up_cooldown.seconds,
+            scale_down_cooldown_seconds=spec.scaling.scale_down_cooldown.seconds,
+        )

@@ -1,0 +1,119 @@
+"""Load: what the replicas of one service carry right now, summed up from their pods' samples.
+
+Only live serving pods count, so a pod that is gone leaves no frozen gauge behind. A ready pod without a sample is
+unknown, never idle.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from forebay.scaling.freshness import Ages, Freshness, freshness
+from forebay.scaling.history import PodHistory
+from forebay.scaling.latency import Latency, merged
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of one serving or draining replica: the pod that answers for it."""
+
+    pod: str
+    history: PodHistory | None
+    ready_since: float
+    error: str | None = None
+    """Why the last scrape gave nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A replica that serves and whose load is not known."""
+
+    pod: str
+    freshness: Freshness
+    since: float
+    error: str | None
+    new: bool = False
+    """Became ready a moment ago; the first sample is on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    replicas: int
+    """That serve, known or not."""
+    known: int
+    """Of them, those with a fresh sample; all sums are over these."""
+    waiting_requests: float
+    running_requests: float
+    kv_fraction: float
+    """Mean over the replicas of each one's smoothed KV use."""
+    queue_time: Latency | None = None
+    time_to_first_token: Latency | None = None
+    inter_token_latency: Latency | None = None
+    silent: tuple[Silent, ...] = ()
+    draining_requests: float = 0.0
+    """In flight on replicas that drain: load that those which stay would have carried."""
+    draining_kv: float = 0.0
+    """Sum of the KV fractions of those."""
+    missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(pod, series that its engine version should export and that its answer lacks)."""
+
+    @property
+    def freshness(self) -> Freshness:
+        """The worst of all replicas; those that have just become ready are forgiven."""
+        states = {silent.freshness for silent in self.silent if not silent.new}
+        return next((state for state in (Freshness.LOST, Freshness.STALE) if state in states), Freshness.FRESH)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every replica that serves is known."""
+        return self.replicas > 0 and self.known == self.replicas
+
+    @property
+    def kv_total(self) -> float:
+        """KV use in replicas: 1.2 fills one replica and a fifth of another."""
+        return self.kv_fraction * self.known + self.draining_kv
+
+
+def load_of(serving: Sequence[Reading], draining: Sequence[Reading], now: float, ages: Ages) -> Load:
+    """Sums do not depend on the order of the readings."""
+    states = [(reading, _freshness(reading, now, ages)) for reading in sorted(serving, key=lambda r: r.pod)]
+    known = [reading.history for reading, state in states if state is Freshness.FRESH and reading.history is not None]
+    leaving = [
+        reading.history
+        for reading in draining
+        if reading.history is not None and _freshness(reading, now, ages) is Freshness.FRESH
+    ]
+    return Load(
+        replicas=len(serving),
+        known=len(known),
+        waiting_requests=fsum(history.newest.waiting_requests for history in known),
+        running_requests=fsum(history.newest.running_requests for history in known),
+        kv_fraction=fsum(history.smoothed_kv_fraction for history in known) / len(known) if known else 0.0,
+        queue_time=merged(history.queue_time() for history in known),
+        time_to_first_token=merged(history.time_to_first_token() for history in known),
+        inter_token_latency=merged(history.inter_token_latency() for history in known),
+        silent=tuple(_silent(reading, state, now, ages) for reading, state in states if state is not Freshness.FRESH),
+        draining_requests=fsum(history.newest.in_flight for history in leaving),
+        draining_kv=fsum(history.newest.kv_fraction for history in leaving),
+        missing=tuple(
+            (reading.pod, reading.history.newest.missing)
+            for reading, _ in states
+            if reading.history is not None and reading.history.newest.missing
+        ),
+    )
+
+
+def _freshness(reading: Reading, now: float, ages: Ages) -> Freshness:
+    taken_at = None if reading.history is None else reading.history.newest.taken_at
+    return freshness(taken_at, reading.ready_since, now, ages)
+
+
+def _silent(reading: Reading, state: Freshness, now: float, ages: Ages) -> Silent:
+    history = reading.history
+    return Silent(
+        pod=reading.pod,
+        freshness=state,
+        since=reading.ready_since if history is None else history.newest.taken_at,
+        error=reading.error,
+        new=history is None and now - reading.ready_since <= ages.stale_after_seconds,
+    )

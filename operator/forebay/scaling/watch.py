@@ -1,0 +1,142 @@
+"""The watch: what the load came to in every part of the last scaleDownCooldown.
+
+Scaling down asks whether fewer replicas would have done at *every* moment of that window, so the window has to have
+been watched in full. It is kept in a fixed number of parts, each with its maxima.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from forebay.scaling.decision import Proposal
+from forebay.scaling.guards import LATENCY_GUARDS
+from forebay.scaling.limits import Limits
+from forebay.scaling.load import Load
+
+PARTS: Final = 20
+SHORTEST_PART_SECONDS: Final = 1.0
+STRAIN_COOLDOWNS: Final = 6
+"""A load that made requests late is remembered for so many cooldowns: 30 minutes at the default of 300 s."""
+MOST_STRAINS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The highest values of one part of the window, over all replicas together."""
+
+    since: float
+    waiting_requests: float
+    running_requests: float
+    kv_total: float
+    """In full replicas."""
+    late: str = ""
+    """What was late, or within the headroom of being late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strain:
+    """So many running requests per replica were more than the promised latencies allow."""
+
+    at: float
+    running_per_replica: float
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    since: float | None = None
+    """From when on every serving replica has been known without a gap; None while one is not."""
+    parts: tuple[Part, ...] = ()
+    strains: tuple[Strain, ...] = ()
+
+    def covers(self, window_seconds: float, now: float) -> bool:
+        return self.since is not None and now - self.since >= window_seconds
+
+    @property
+    def waiting_requests(self) -> float:
+        return max((part.waiting_requests for part in self.parts), default=0.0)
+
+    @property
+    def running_requests(self) -> float:
+        return max((part.running_requests for part in self.parts), default=0.0)
+
+    @property
+    def in_flight(self) -> float:
+        return max((part.waiting_requests + part.running_requests for part in self.parts), default=0.0)
+
+    @property
+    def kv_total(self) -> float:
+        return max((part.kv_total for part in self.parts), default=0.0)
+
+
+def look(watch: Watch, load: Load, limits: Limits, now: float) -> Watch:
+    """The watch with one more look at the load. A replica that has gone silent ends it; a new one is waited for."""
+    if load.replicas == 0 or any(not silent.new for silent in load.silent):
+        return Watch(strains=watch.strains)
+    window_seconds = limits.scale_down_cooldown_seconds
+    if not load.known:
+        return watch
+    return Watch(
+        since=now if watch.since is None else watch.since,
+        parts=_with(watch.parts, _part(load, limits, now), window_seconds, now),
+        strains=_strains(watch.strains, load, limits, now),
+    )
+
+
+def _part(load: Load, limits: Limits, now: float) -> Part:
+    late = _late(load, _with_headroom(limits))
+    return Part(
+        since=now,
+        waiting_requests=load.waiting_requests,
+        running_requests=load.running_requests + load.draining_requests,
+        kv_total=load.kv_total,
+        late=late.because if late else "",
+    )
+
+
+def _with(parts: tuple[Part, ...], new: Part, window_seconds: float, now: float) -> tuple[Part, ...]:
+    """A part is dropped only once its youngest look has left the window."""
+    width = max(SHORTEST_PART_SECONDS, window_seconds / PARTS)
+    kept = tuple(part for part in parts if part.since + width >= now - window_seconds)
+    if not kept or now - kept[-1].since >= width:
+        return (*kept, new)
+    last = kept[-1]
+    joined = Part(
+        since=last.since,
+        waiting_requests=max(last.waiting_requests, new.waiting_requests),
+        running_requests=max(last.running_requests, new.running_requests),
+        kv_total=max(last.kv_total, new.kv_total),
+        late=new.late or last.late,
+    )
+    return (*kept[:-1], joined)
+
+
+def _strains(strains: tuple[Strain, ...], load: Load, limits: Limits, now: float) -> tuple[Strain, ...]:
+    """One per scaleUpCooldown at most, the lowest load of each; the rest is forgotten in time.
+
+    Lateness with less than one running request per replica was no matter of load.
+    """
+    kept = tuple(s for s in strains if now - s.at < STRAIN_COOLDOWNS * limits.scale_down_cooldown_seconds)
+    late = _late(load, limits)
+    if late is None or load.running_requests < load.known:
+        return kept
+    new = Strain(now, load.running_requests / load.known, late.rule)
+    if kept and now - kept[-1].at < limits.scale_up_cooldown_seconds:
+        if new.running_per_replica >= kept[-1].running_per_replica:
+            return kept
+        return (*kept[:-1], replace(new, at=kept[-1].at))
+    return (*kept, new)[-MOST_STRAINS:]
+
+
+def _late(load: Load, limits: Limits) -> Proposal | None:
+    return next((proposal for guard in LATENCY_GUARDS if (proposal := guard(load, limits))), None)
+
+
+def _with_headroom(limits: Limits) -> Limits:
+    """Limits that are reached while the real ones are still `headroom` away."""
+    margin = 1 + limits.headroom
+    return replace(
+        limits,
+        queue_wait_seconds=limits.queue_wait_seconds / margin,
+        time_to_first_token_seconds=limits.time_to_first_token_seconds / margin,
+        inter_token_latency_seconds=limits.inter_token_latency_seconds / margin,
+    )

@@ -1,0 +1,297 @@
+"""Builders of worlds: every argument has a sensible default, so that a test names only what it is about."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import Any
+
+from forebay.api.duration import Duration
+from forebay.api.inference_service import (
+    EngineSpec,
+    InferenceServiceSpec,
+    InferenceServiceStatus,
+    ModelSpec,
+    RolloutSpec,
+    ScalingMode,
+    ScalingSpec,
+    Targets,
+    WarmPoolSpec,
+    WhenNoSpare,
+)
+from forebay.planner.settings import Settings
+from forebay.planner.world import (
+    ChildView,
+    NodeView,
+    PodView,
+    Problem,
+    Refusal,
+    ReplicaShape,
+    Revision,
+    ServiceKey,
+    ServiceView,
+    World,
+)
+from forebay.scaling.signals import EngineSample, Histogram, PodSignals
+
+NOW = 1_750_000_000.0
+"""A moment for tests that need only one: 2025-06-15T15:06:40Z."""
+GPU = "nvidia.com/gpu"
+
+
+def uid_of(name: str) -> str:
+    """A uid that looks like one, the same for the same name."""
+    digits = hashlib.sha256(name.encode()).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
+
+
+def a_spec(
+    *,
+    min_replicas: int = 1,
+    max_replicas: int = 4,
+    mode: ScalingMode = ScalingMode.AUTO,
+    queue_depth: int = 20,
+    kv_cache_percent: int = 80,
+    headroom_percent: int = 20,
+    scale_up_cooldown: str = "90s",
+    scale_down_cooldown: str = "300s",
+    warm_replicas: int = 0,
+    drain_timeout: str = "300s",
+    max_surge: int = 1,
+    when_no_spare: WhenNoSpare = WhenNoSpare.AUTO,
+    startup_timeout: str = "20m",
+    max_num_seqs: int = 256,
+) -> InferenceServiceSpec:
+    return InferenceServiceSpec(
+        model=ModelSpec(source="hf://example/model-8b"),
+        engine=EngineSpec(startup_timeout=Duration(startup_timeout), max_num_seqs=max_num_seqs),
+        scaling=ScalingSpec(
+            mode=mode,
+            min_replicas=min_replicas,
+            max_replicas=max_replicas,
+            targets=Targets(queue_depth=queue_depth, kv_cache_percent=kv_cache_percent),
+            headroom_percent=headroom_percent,
+            scale_up_cooldown=Duration(scale_up_cooldown),
+            scale_down_cooldown=Duration(scale_down_cooldown),
+        ),
+        warm_pool=WarmPoolSpec(replicas=warm_replicas),
+        rollout=RolloutSpec(drain_timeout=Duration(drain_timeout), max_surge=max_surge, when_no_spare=when_no_spare),
+    )
+
+
+def a_shape(*, gpus: int = 1, pods: int = 1, resource_name: str = GPU) -> ReplicaShape:
+    return ReplicaShape(pods=pods, gpus_per_pod=gpus, resource_name=resource_name)
+
+
+def a_revision(
+    hash: str = "7f3c",  # noqa: A002 - the field's name
+    *,
+    spec_hash: str | None = None,
+    gpus: int = 1,
+    pods: int = 1,
+    number: int = 0,
+    name: str | None = None,
+) -> Revision:
+    """A revision; with a `number` it is a stored one."""
+    return Revision(
+        hash=hash,
+        spec_hash=f"spec-{hash}" if spec_hash is None else spec_hash,
+        shape=a_shape(gpus=gpus, pods=pods),
+        data=f'{{"revision":"{hash}"}}',
+        number=number,
+        name=(f"revision-{hash}" if number else "") if name is None else name,
+    )
+
+
+def a_service(
+    name: str = "chat",
+    *,
+    namespace: str = "default",
+    uid: str | None = None,
+    spec: InferenceServiceSpec | None = None,
+    wanted: Revision | None = None,
+    problems: tuple[Problem, ...] = (),
+    deleting: bool = False,
+    generation: int = 1,
+    created_at: float = NOW - 3600,
+    status: InferenceServiceStatus | None = None,
+    children: tuple[ChildView, ...] = (),
+    **spec_fields: Any,
+) -> ServiceView:
+    """`spec_fields` are the arguments of `a_spec`. With `problems` nothing is wanted."""
+    return ServiceView(
+        key=ServiceKey(namespace, name),
+        uid=uid_of(f"{namespace}/{name}") if uid is None else uid,
+        generation=generation,
+        created_at=created_at,
+        deleting=deleting,
+        spec=spec if spec is not None else a_spec(**spec_fields),
+        status=status or InferenceServiceStatus(),
+        wanted=None if problems else (wanted or a_revision()),
+        problems=problems,
+        children=children,
+    )
+
+
+def a_pod(
+    service: ServiceView,
+    ordinal: int = 0,
+    *,
+    revision: Revision | str | None = None,
+    rank: int = 0,
+    name: str | None = None,
+    uid: str | None = None,
+    owner_uid: str | None = "",
+    ready: bool = True,
+    serving: bool = True,
+    phase: str | None = None,
+    node: str | None = "node-0",
+    created_at: float = NOW - 3600,
+    ready_since: float | None = None,
+    unready_since: float | None = None,
+    deleting: bool = False,
+    drain_started_at: float | None = None,
+    drain_reason: str | None = None,
+    blocked: str | None = None,
+    blocked_message: str = "",
+    restarts: int = 0,
+    gpus: int = 1,
+) -> PodView:
+    """A ready pod of the service, unless told otherwise. `owner_uid=None` makes an orphan of it.
+
+    One that drains has lost its serving label; one that is blocked or has no node is not ready.
+    """
+    hash_ = revision.hash if isinstance(revision, Revision) else revision or (service.wanted or a_revision()).hash
+    name = name or f"{service.key.name}-{service.uid[:5]}-{hash_}-{ordinal}" + (f"-{rank}" if rank else "")
+    ready = ready and blocked is None and node is not None and phase in (None, "Running")
+    draining = drain_started_at is not None
+    return PodView(
+        key=service.key,
+        name=name,
+        uid=uid or uid_of(f"{service.key}/{name}"),
+        resource_version="1",
+        owner_uid=service.uid if owner_uid == "" else owner_uid,
+        service_uid=service.uid,
+        revision=hash_,
+        ordinal=ordinal,
+        rank=rank,
+        serving=serving and not draining,
+        created_at=created_at,
+        phase=phase or ("Running" if ready else "Pending"),
+        gpus=gpus,
+        node=node,
+        ready=ready,
+        ready_since=(created_at + 60 if ready_since is None else ready_since) if ready else None,
+        unready_since=(created_at if unready_since is None else unready_since) if not ready and node else None,
+        deleting=deleting,
+        drain_started_at=drain_started_at,
+        drain_reason=(drain_reason or "ScaleDown") if draining else None,
+        blocked=blocked,
+        blocked_message=blocked_message,
+        restarts=restarts or (3 if blocked == "CrashLoop" else 0),
+    )
+
+
+def pods_of(service: ServiceView, count: int, **fields: Any) -> tuple[PodView, ...]:
+    """Pods of ordinals 0 to count − 1, all alike."""
+    return tuple(a_pod(service, ordinal, **fields) for ordinal in range(count))
+
+
+def a_node(
+    name: str = "node-0",
+    *,
+    gpus: int = 8,
+    ready: bool = True,
+    cordoned: bool = False,
+    unready_since: float | None = None,
+) -> NodeView:
+    return NodeView(name, ready, cordoned, {GPU: gpus}, unready_since=unready_since)
+
+
+def nodes(count: int, *, gpus: int = 8) -> tuple[NodeView, ...]:
+    return tuple(a_node(f"node-{index}", gpus=gpus) for index in range(count))
+
+
+def a_histogram(observations: Mapping[float, float] | None = None, *, total: float | None = None) -> Histogram:
+    """From counts per value, on bounds that are the values themselves (and infinity)."""
+    counts = observations or {}
+    bounds = (*sorted(counts), inf)
+    reached, cumulative = 0.0, []
+    for bound in bounds:
+        reached += counts.get(bound, 0.0)
+        cumulative.append(reached)
+    computed = sum(value * number for value, number in counts.items())
+    return Histogram(bounds, tuple(cumulative), computed if total is None else total)
+
+
+def a_sample(
+    *,
+    at: float = NOW,
+    running: float = 0.0,
+    waiting: float = 0.0,
+    kv: float = 0.0,
+    deferred: float = 0.0,
+    steps: float | None = None,
+    generation_tokens: float | None = None,
+    finished: float | None = None,
+    time_to_first_token: Histogram | None = None,
+    inter_token_latency: Histogram | None = None,
+    queue_time: Histogram | None = None,
+    missing: tuple[str, ...] = (),
+) -> EngineSample:
+    return EngineSample(
+        taken_at=at,
+        running_requests=running,
+        waiting_requests=waiting,
+        kv_fraction=kv,
+        deferred_requests=deferred,
+        engine_steps=steps,
+        generation_tokens=generation_tokens,
+        finished_requests=finished,
+        time_to_first_token=time_to_first_token,
+        inter_token_latency=inter_token_latency,
+        queue_time=queue_time,
+        missing=missing,
+    )
+
+
+def signals_of(pods: Iterable[PodView], **sample: Any) -> dict[str, PodSignals]:
+    """The same sample for each pod; the arguments are those of `a_sample`."""
+    return {pod.uid: PodSignals(a_sample(**sample)) for pod in pods}
+
+
+def a_world(
+    *services: ServiceView,
+    pods: Iterable[PodView] = (),
+    nodes: Iterable[NodeView] | None = None,
+    signals: Mapping[str, PodSignals] | None = None,
+    revisions: Mapping[str, tuple[Revision, ...]] | None = None,
+    children: Iterable[ChildView] | None = None,
+    settings: Settings | None = None,
+    refusals: Iterable[Refusal] = (),
+) -> World:
+    """Unless told otherwise: two nodes of 8 GPUs, each service's wanted revision stored, each child as wanted."""
+    stored = revisions
+    if stored is None:
+        stored = {s.uid: (_stored(s.wanted),) for s in services if s.wanted is not None}
+    return World(
+        services=services,
+        revisions=stored,
+        pods=tuple(pods),
+        nodes=(a_node("node-0"), a_node("node-1")) if nodes is None else tuple(nodes),
+        children=tuple(child for s in services for child in s.children) if children is None else tuple(children),
+        signals=signals or {},
+        settings=settings or Settings(),
+        refusals=tuple(refusals),
+    )
+
+
+def _stored(revision: Revision) -> Revision:
+    if revision.number:
+        return revision
+    return a_revision(
+        revision.hash,
+        spec_hash=revision.spec_hash,
+        gpus=revision.shape.gpus_per_pod,
+        pods=revision.shape.pods,
+        number=1,
+    )
