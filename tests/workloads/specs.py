@@ -1,6 +1,6 @@
 """Services, as short as a test needs them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from forebay.planner.world import Revision, ServiceKey
 from forebay.workloads.engines import Defaults
 from forebay.workloads.ownership import Owner
 from forebay.workloads.pods import build_pod
-from forebay.workloads.revisions import resolve
+from forebay.workloads.revisions import resolve, revision_name
 
 GOLDEN = Path(__file__).parent / "golden"
 CHAT = Owner(ServiceKey("team-a", "chat"), "0f4c1d2e-5b6a-4c3d-9e8f-a1b2c3d4e5f6")
@@ -28,16 +28,22 @@ def a_revision(
     restarted_at: str | None = None,
     defaults: Defaults | None = None,
     template: Mapping[str, Any] | None = None,
+    owner: Owner = CHAT,
 ) -> Revision:
-    resolved = resolve(spec, CHAT, restarted_at, defaults, template)
+    resolved = resolve(spec, owner, restarted_at, defaults, template)
     assert isinstance(resolved, Revision), resolved
     return resolved
 
 
-def a_pod(spec: InferenceServiceSpec, **options: Any) -> dict[str, Any]:
+def a_pod(
+    spec: InferenceServiceSpec,
+    template: Mapping[str, Any] | None = None,
+    avoid_nodes: Sequence[str] = (),
+    owner: Owner = CHAT,
+) -> dict[str, Any]:
     """The first replica's pod."""
-    revision = a_revision(spec, template=options.pop("template", None))
-    return build_pod(CHAT, revision, 0, 0, f"chat-0f4c1-{revision.hash}-0", **options)
+    revision = a_revision(spec, template=template, owner=owner)
+    return build_pod(owner, revision, 0, 0, f"{revision_name(owner, revision.hash)}-0", avoid_nodes)
 
 
 def engine_of(pod: Mapping[str, Any]) -> Mapping[str, Any]:

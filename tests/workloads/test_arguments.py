@@ -48,7 +48,7 @@ def test_the_version_decides_the_image():
 
 
 def test_the_operator_decides_what_is_left_open():
-    defaults = Defaults("0.33.0", "registry.example.com/vllm", 85)
+    defaults = Defaults("0.33.0", "registry.example.com/vllm:v{version}", 85)
     data = a_revision(a_spec(), defaults=defaults).data
     assert '"registry.example.com/vllm:v0.33.0"' in data
     assert '"--gpu-memory-utilization=0.85"' in data
@@ -126,6 +126,7 @@ def test_the_flag_of_an_argument(argument, flag):
         ("registry:5000/vllm:0.29.1-cu129@sha256:" + "0" * 64, "0.29.1"),
         ("registry:5000/vllm", None),
         ("registry:5000/vllm:latest", None),
+        ("registry:5000/vllm/chat-engine:1.4.0", None),
         ("registry:5000/vllm@sha256:" + "0" * 64, None),
     ],
 )

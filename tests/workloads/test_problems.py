@@ -24,7 +24,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
             Problem(
                 "EngineVersionUnsupported",
                 'spec.engine.version: "0.19.1" is older than 0.20.0, the oldest that Forebay can drain and measure; '
-                "use 0.20.0 or newer.",
+                "use 0.20.0 or newer, or state the version here when the image's tag counts something else.",
             ),
             id="too old",
         ),
@@ -33,8 +33,8 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
             None,
             Problem(
                 "EngineFlagReserved",
-                'spec.engine.extraArgs: "--tensor-parallel" is read by vLLM as --tensor-parallel-size, which has a '
-                "field; set engine.tensorParallelSize.",
+                'spec.engine.extraArgs: "--tensor-parallel" is short for --tensor-parallel-size, which has a field; '
+                "set engine.tensorParallelSize.",
             ),
             id="the beginning of a flag of ours",
         ),
@@ -67,6 +67,16 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
                 "set VLLM_LOGGING_LEVEL in spec.engine.env.",
             ),
             id="not there yet",
+        ),
+        pytest.param(
+            {"model": {"source": "hf://org/name", "quantization": "bitsandbytes"}},
+            None,
+            Problem(
+                "FormatUnavailable",
+                'spec.model.quantization: "bitsandbytes" is not supported by vLLM 0.32.0: it left with vLLM 0.28; '
+                "use a checkpoint quantized with awq, gptq or fp8.",
+            ),
+            id="a quantization that left",
         ),
         pytest.param(
             an_engine("0.24.0", "--load-format", "gguf"),
@@ -122,6 +132,10 @@ def test_refused(block, template, problem):
         pytest.param(an_engine("0.26.0", "--calculate-kv-scales"), id="before it went"),
         pytest.param(an_engine("0.32.0", "--log-level", "debug"), id="once it came"),
         pytest.param(an_engine("0.23.0", "--load-format", "gguf"), id="before the format left"),
+        pytest.param(
+            {"model": {"source": "hf://org/name", "quantization": "gguf"}, "engine": {"version": "0.23.0"}},
+            id="before the quantization left",
+        ),
         pytest.param(an_engine("0.28.0", "--load-format", "tensorizer"), id="a format that stayed"),
         pytest.param(an_engine("0.99.0"), id="newer than what is known"),
     ],

@@ -13,9 +13,9 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def short_hash(value: Any, length: int) -> str:
-    """`length` characters of `SAFE_ALPHABET` from the SHA-256 of the canonical JSON; 4.75 bits a character."""
-    number = int.from_bytes(hashlib.sha256(canonical_json(value).encode()).digest(), "big")
+def short_hash(text: str, length: int) -> str:
+    """`length` characters of `SAFE_ALPHABET` from the text's SHA-256; 4.75 bits a character."""
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
     characters = []
     for _ in range(length):
         number, digit = divmod(number, len(SAFE_ALPHABET))

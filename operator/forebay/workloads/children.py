@@ -11,7 +11,7 @@ from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.labels import MANAGED_BY, RANK, SERVICE_UID, SERVING
 from forebay.api.labels import SERVICE as SERVICE_NAME
 from forebay.planner.world import ChildView, ReplicaShape, ServiceView
-from forebay.workloads.canonical import short_hash
+from forebay.workloads.canonical import canonical_json, short_hash
 from forebay.workloads.ownership import Owner, child_metadata
 
 SERVICE: Final = "Service"
@@ -78,7 +78,7 @@ def wanted_children(service: ServiceView) -> tuple[ChildView, ...]:
 def fingerprint(kind: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> str:
     """Of exactly the fields we set, in a live object as in one we would write."""
     ours = {name: labels.get(name) for name in _OUR_LABELS}
-    return short_hash({"labels": ours, "spec": _OUR_FIELDS[kind](spec)}, FINGERPRINT_LENGTH)
+    return short_hash(canonical_json({"labels": ours, "spec": _OUR_FIELDS[kind](spec)}), FINGERPRINT_LENGTH)
 
 
 def _serving(owner: Owner) -> dict[str, str]:

@@ -19,7 +19,7 @@ NEWEST: Final = (0, 33)
 """Newest version whose command line was read; later ones are treated alike, with a warning."""
 
 _VERSION = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:(?:a|b|rc|\.post|\.dev|[+-])[0-9A-Za-z.+-]*)?$")
-_IMAGE_TAG = re.compile(r":v?(\d+\.\d+\.\d+)[^/:@]*(?:@[^/]+)?$")
+_VLLM_IMAGE = re.compile(r"(?:^|/)[^/:@]*vllm[^/:@]*:v?(\d+\.\d+\.\d+)[^/:@]*(?:@[^/]+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Defaults:
     """What the operator fills in. A new release may change these; running pods keep what their revision says."""
 
     engine_version: str = "0.32.0"
-    image_repository: str = "docker.io/vllm/vllm-openai"
+    image: str = "docker.io/vllm/vllm-openai:v{version}"
+    """`{version}` stands for the engine's version."""
     gpu_memory_utilization_percent: int = 92
     """vLLM's own default since 0.20, written out so that the memory plan and the engine cannot differ."""
 
@@ -102,8 +103,11 @@ def minor(version: str) -> tuple[int, int] | None:
 
 
 def version_of_image(image: str) -> str | None:
-    """The version an image's tag states, such as 0.29.0 for `registry/vllm:v0.29.0-cu129`; None when it states none."""
-    match = _IMAGE_TAG.search(image)
+    """The version an image's tag states, such as 0.29.0 for `registry/vllm:v0.29.0-cu129`; None when it states none.
+
+    The tag of an image that is not called vllm counts its own builds.
+    """
+    match = _VLLM_IMAGE.search(image)
     return match[1] if match else None
 
 
@@ -116,7 +120,7 @@ def resolve_engine(spec: EngineSpec, defaults: Defaults) -> Engine:
     version = version.removeprefix("v")
     return Engine(
         version=version,
-        image=spec.image or f"{defaults.image_repository}:v{version}",
+        image=spec.image or defaults.image.replace("{version}", version),
         tensor_parallel_size=spec.tensor_parallel_size or 1,
         pipeline_parallel_size=spec.pipeline_parallel_size or 1,
         data_parallel_size=spec.data_parallel_size or 1,

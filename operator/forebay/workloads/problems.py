@@ -52,20 +52,20 @@ def engine_version_unsupported(submission: Submission) -> Problem | None:
         return Problem(
             "EngineVersionUnsupported",
             f'spec.engine.version: "{version}" is older than {oldest}, the oldest that Forebay can drain and measure; '
-            f"use {oldest} or newer.",
+            f"use {oldest} or newer, or state the version here when the image's tag counts something else.",
         )
     return None
 
 
 def flag_abbreviated(submission: Submission) -> Problem | None:
-    """vLLM takes an unambiguous beginning of a flag for the flag: `--tensor-parallel` would set ours."""
+    """A command line takes an unambiguous beginning of a flag for the flag: `--tensor-parallel` would set ours."""
     for flag in _extra_flags(submission):
         for owned in OWNED_FLAGS:
             name = next((name for name in owned.names if _begins(flag, name)), None)
             if name is not None:
                 return Problem(
                     "EngineFlagReserved",
-                    f'spec.engine.extraArgs: "{flag}" is read by vLLM as {name}, which {owned.instead}.',
+                    f'spec.engine.extraArgs: "{flag}" is short for {name}, which {owned.instead}.',
                 )
     return None
 

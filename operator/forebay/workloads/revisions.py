@@ -55,12 +55,12 @@ def resolve(
     if template is not None:
         pod = merge_template(pod, template)
     shape = _shape(spec, engine)
-    data = {"engine": {"version": engine.version}, "shape": shape.model_dump(by_alias=True), "pod": pod}
+    data = canonical_json({"engine": {"version": engine.version}, "shape": shape.model_dump(by_alias=True), "pod": pod})
     return Revision(
         hash=short_hash(data, HASH_LENGTH),
         spec_hash=spec_hash(spec, restarted_at),
         shape=shape.to_replica_shape(),
-        data=canonical_json(data),
+        data=data,
     )
 
 
@@ -76,7 +76,8 @@ def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None) -> str:
     look like a change by the user.
     """
     written = spec.model_dump(mode="json", by_alias=True, include=dict(POD_FIELDS), exclude_unset=True)
-    return short_hash({"spec": without_empty(written), "restartedAt": restarted_at}, SPEC_HASH_LENGTH)
+    text = canonical_json({"spec": without_empty(written), "restartedAt": restarted_at})
+    return short_hash(text, SPEC_HASH_LENGTH)
 
 
 def revision_name(owner: Owner, revision_hash: str) -> str:
