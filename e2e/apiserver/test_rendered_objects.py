@@ -1,0 +1,116 @@
+"""What Forebay renders, put before a real API server: accepted under the restricted profile, read back as written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.harness import ControlPlane, eventually
+from forebay.planner.world import ServiceKey
+from forebay.workloads.children import disruption_budget_body, fingerprint, service_body
+from forebay.workloads.ownership import Owner
+from forebay.workloads.revisions import controller_revision, read_revision
+from tests.workloads.manifests import MANIFESTS
+from tests.workloads.specs import a_pod, a_revision, a_spec
+
+NAMESPACE = "rendered-objects"
+CHAT = Owner(ServiceKey(NAMESPACE, "chat"), "0f4c1d2e-5b6a-4c3d-9e8f-a1b2c3d4e5f6")
+REFERENCED: tuple[dict[str, Any], ...] = (
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "chat", "namespace": NAMESPACE}},
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "weights-reader", "namespace": NAMESPACE}},
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "serving"}, "value": 0},
+    {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "nvidia"},
+        "handler": "nvidia",
+    },
+)
+"""What the manifests name and admission looks up."""
+
+
+@pytest.fixture(scope="module")
+def team(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A namespace that enforces the restricted profile."""
+    kubectl = control_plane.kubectl
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+    for referenced in REFERENCED:
+        kubectl.apply(referenced)
+    eventually(
+        lambda: kubectl.get("serviceaccount", "default", NAMESPACE), within=30, what="the default service account"
+    )
+    yield control_plane
+    kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    kubectl("delete", "priorityclass/serving", "runtimeclass/nvidia")
+
+
+def created(team: ControlPlane, body: dict[str, Any], *flags: str) -> Any:
+    return json.loads(team.kubectl("create", "-f", "-", "-o", "json", *flags, stdin=json.dumps(body)))
+
+
+@pytest.mark.parametrize("name", [name for name in MANIFESTS if name != "cache-node-path"])
+def test_a_restricted_namespace_takes_the_pod_and_keeps_all_of_it(team, name):
+    wanted = a_pod(a_spec(MANIFESTS[name]), avoid_nodes=["gpu-1"], owner=CHAT)
+    stored = created(team, wanted, "--dry-run=server")
+    assert contains(stored, wanted) == []
+
+
+def test_a_cache_on_the_node_is_refused_there(team):
+    body = json.dumps(a_pod(a_spec(MANIFESTS["cache-node-path"]), owner=CHAT))
+    refused = team.kubectl.attempt("create", "-f", "-", "--dry-run=server", stdin=body)
+    assert 'volume "cache" uses restricted volume type "hostPath"' in refused.stderr
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_stored_revision_reads_back_as_it_was_resolved(team, name):
+    revision = a_revision(a_spec(MANIFESTS[name]), owner=CHAT)
+    stored = created(team, controller_revision(CHAT, revision, 1), "--dry-run=server")
+    found = read_revision(
+        name=stored["metadata"]["name"],
+        labels=stored["metadata"]["labels"],
+        annotations=stored["metadata"]["annotations"],
+        number=stored["revision"],
+        data=stored["data"],
+    )
+    assert found is not None
+    assert (found.hash, found.spec_hash, found.shape, found.data) == (
+        revision.hash,
+        revision.spec_hash,
+        revision.shape,
+        revision.data,
+    )
+
+
+@pytest.mark.parametrize("body", [service_body(CHAT), disruption_budget_body(CHAT, 9)], ids=["service", "budget"])
+def test_a_child_is_seen_as_written_and_a_change_by_hand_as_one(team, body):
+    kind, name = body["kind"], body["metadata"]["name"]
+    team.kubectl.apply(body, server_side=True)
+    assert live_fingerprint(team, kind, name) == fingerprint(kind, body["metadata"]["labels"], body["spec"])
+    change = {"Service": {"selector": {"app": "other"}}, "PodDisruptionBudget": {"minAvailable": 1}}[kind]
+    team.kubectl("patch", kind, name, "-n", NAMESPACE, "--type=merge", "-p", json.dumps({"spec": change}))
+    assert live_fingerprint(team, kind, name) != fingerprint(kind, body["metadata"]["labels"], body["spec"])
+    team.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(body))
+    assert live_fingerprint(team, kind, name) == fingerprint(kind, body["metadata"]["labels"], body["spec"])
+
+
+def live_fingerprint(team: ControlPlane, kind: str, name: str) -> str:
+    live = team.kubectl.get(kind, name, NAMESPACE)
+    assert live is not None
+    return fingerprint(kind, live["metadata"]["labels"], live["spec"])
+
+
+def contains(stored: Any, wanted: Any, path: str = "") -> list[str]:
+    """Paths of `wanted` that are missing or different in `stored`: an API server drops fields it does not know."""
+    if isinstance(wanted, dict):
+        if not isinstance(stored, dict):
+            return [path]
+        return [fault for key, value in wanted.items() for fault in contains(stored.get(key), value, f"{path}.{key}")]
+    if isinstance(wanted, list):
+        if not isinstance(stored, list) or len(stored) < len(wanted):
+            return [path]
+        return [fault for at, value in enumerate(wanted) for fault in contains(stored[at], value, f"{path}[{at}]")]
+    return [] if stored == wanted else [path]
