@@ -35,11 +35,6 @@ def a_service_plan(
 
 
 @dataclass
-class Leader:
-    leading: bool = True
-
-
-@dataclass
 class Story:
     """A loop with its surroundings; attributes change what the next tick meets."""
 
@@ -50,7 +45,7 @@ class Story:
     act_error: Exception | None = None
     act_seconds: float = 0.0
     failed_actions: int = 0
-    leader: Leader = field(default_factory=Leader)
+    leading: bool = True
     observed_at: list[float] = field(default_factory=list)
     planned_at: list[float] = field(default_factory=list)
     acted_at: list[float] = field(default_factory=list)
@@ -65,7 +60,7 @@ class Story:
         self.metrics = Metrics(self.pulse, now)
         self.loop = Loop(
             Stations(self._observe, self._plan, self._act, lambda _: 0),
-            leadership=self.leader,
+            is_leader=lambda: self.leading,
             wake=self.wake,
             pulse=self.pulse,
             metrics=self.metrics,

@@ -1,5 +1,6 @@
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -63,7 +64,7 @@ async def test_a_stop_waits_for_the_writes_of_the_tick_that_runs():
 @in_virtual_time
 async def test_a_standby_observes_and_neither_plans_nor_writes():
     story = Story()
-    story.leader.leading = False
+    story.leading = False
     await story.runs_for(11.0)
     assert story.observed_at == [0.0, 5.0, 10.0]
     assert story.planned_at == story.acted_at == []
@@ -73,7 +74,7 @@ async def test_a_standby_observes_and_neither_plans_nor_writes():
 @in_virtual_time
 async def test_leadership_lost_while_planning_writes_nothing():
     story = Story()
-    story.before_act = lambda: setattr(story.leader, "leading", False)
+    story.before_act = lambda: setattr(story, "leading", False)
     await story.runs_for(1.0)
     assert story.planned_at == [0.0]
     assert story.acted_at == []
@@ -83,8 +84,8 @@ async def test_leadership_lost_while_planning_writes_nothing():
 async def test_a_new_term_starts_without_the_memory_of_the_last():
     story = Story()
     loop = asyncio.get_running_loop()
-    loop.call_later(7.0, setattr, story.leader, "leading", False)
-    loop.call_later(12.0, setattr, story.leader, "leading", True)
+    loop.call_later(7.0, setattr, story, "leading", False)
+    loop.call_later(12.0, setattr, story, "leading", True)
     await story.runs_for(21.0)
     assert story.states == [0, 1, 0, 1]
 
@@ -181,3 +182,16 @@ async def test_a_decision_is_said_when_it_changes_and_not_again(caplog: pytest.L
     ]
     assert (said[1].service, said[1].rule) == ("team-a/chat", "queue_depth")  # type: ignore[attr-defined]
     assert story.sample("forebay_decisions_total", rule="queue_depth") == 1.0
+
+
+@in_virtual_time
+async def test_a_service_whose_planning_failed_is_said_once_and_counted_each_time(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.ERROR)
+    broken = replace(a_service_plan(), error="Traceback: ZeroDivisionError")
+    story = Story(next_plan=Plan(services=(broken,)))
+    await story.runs_for(11.0)
+    assert [record.message for record in caplog.records] == [
+        "planning of team-a/chat failed; it is left as it is: Traceback: ZeroDivisionError"
+    ]
+    assert story.sample("forebay_reconcile_errors_total", stage="service") == 3.0
+    assert story.acted_at == [0.0, 5.0, 10.0]

@@ -16,6 +16,7 @@ class DecisionLog:
     def __init__(self, changes: Counter) -> None:
         self._changes = changes
         self._last: dict[ServiceKey, tuple[str, int]] = {}
+        self._errors: dict[ServiceKey, str] = {}
         self._held: str | None = None
 
     def note(self, plan: Plan) -> None:
@@ -25,8 +26,18 @@ class DecisionLog:
                 log.warning("nothing is done: %s", plan.held)
             else:
                 log.info("the world is plausible again; planning goes on")
-        if plan.held is not None:
-            return
+        if plan.held is None:
+            self._note_errors(plan)
+            self._note_decisions(plan)
+
+    def _note_errors(self, plan: Plan) -> None:
+        errors = {service.key: service.error for service in plan.services if service.error is not None}
+        for key, error in errors.items():
+            if self._errors.get(key) != error:
+                log.error("planning of %s failed; it is left as it is: %s", key, error, extra={"service": str(key)})
+        self._errors = errors
+
+    def _note_decisions(self, plan: Plan) -> None:
         latest: dict[ServiceKey, tuple[str, int]] = {}
         for service in plan.services:
             decision = service.status.decision

@@ -17,12 +17,14 @@ QUIET_LOGGERS = {
     "kopf": logging.WARNING,
     "kopf.objects": logging.WARNING,
     "kopf._core.reactor.running": logging.ERROR,
+    "kopf._cogs.clients": logging.CRITICAL,
     "aiohttp.access": logging.WARNING,
     "asyncio": logging.WARNING,
     "kubernetes": logging.WARNING,
     "urllib3": logging.WARNING,
 }
-"""kopf reports every handler of every event at INFO, which buries decisions, and warns that it does not get signals."""
+"""kopf reports every handler of every event at INFO, which buries decisions; warns that it gets no signals, which are
+ours; and reports every attempt of an outage as an ERROR, which the loop tells once."""
 
 
 class LogFormat(StrEnum):

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey, World
@@ -22,13 +22,6 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 """What the planner remembers between ticks; the loop only carries it."""
-
-
-class Leadership(Protocol):
-    @property
-    def leading(self) -> bool:
-        """Whether this process may write, right now."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +44,17 @@ class Pace:
 
 
 class Loop(Generic[S]):
-    """`run` returns only after `Wake.stop`; `now` is wall time in unix seconds, `monotonic` never jumps."""
+    """`run` returns only after `Wake.stop`.
+
+    `is_leader` says whether this process may write right now; `now` is wall time in unix seconds, `monotonic` never
+    jumps.
+    """
 
     def __init__(
         self,
         stations: Stations[S],
         *,
-        leadership: Leadership,
+        is_leader: Callable[[], bool],
         wake: Wake,
         pulse: Pulse,
         metrics: Metrics,
@@ -66,7 +63,7 @@ class Loop(Generic[S]):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stations = stations
-        self._leadership = leadership
+        self._is_leader = is_leader
         self._wake = wake
         self._pulse = pulse
         self._metrics = metrics
@@ -115,15 +112,16 @@ class Loop(Generic[S]):
         plan, self._state = self._stations.plan(world, self._state, now)
         self._decisions.note(plan)
         self._metrics.show_plan(plan)
+        self._metrics.errors.labels("service").inc(sum(service.error is not None for service in plan.services))
         self._stage = "apply"
-        if plan.held is None and self._leadership.leading:
+        if plan.held is None and self._is_leader():
             failed_actions = await self._stations.act(world, plan, now)
             self._metrics.errors.labels("action").inc(failed_actions)
         return min(self._pace.tick_seconds, plan.wake_in_seconds or self._pace.tick_seconds)
 
     def _may_lead(self, now: float) -> bool:
         """Whether to plan; what was remembered from an earlier term is dropped when a new one begins."""
-        leading = self._leadership.leading
+        leading = self._is_leader()
         if leading and not self._pulse.leading:
             log.info("this replica leads")
             self._state = self._stations.empty_state(now)

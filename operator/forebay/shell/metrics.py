@@ -7,6 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from forebay import __version__
+from forebay.cluster.kubernetes_api import Call
 from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey
 from forebay.shell.pulse import Pulse
@@ -44,7 +45,10 @@ class Metrics:
             registry=self.registry,
         )
         self.errors = Counter(
-            "forebay_reconcile_errors", "Ticks or actions that failed, by stage.", ("stage",), registry=self.registry
+            "forebay_reconcile_errors",
+            "What failed, by stage: observe, plan and apply end a tick; service and action do not.",
+            ("stage",),
+            registry=self.registry,
         )
         self.api_requests = Counter(
             "forebay_api_requests",
@@ -67,6 +71,9 @@ class Metrics:
             for state in ("desired", "ready", "loading", "draining", "warm")
         }
         self._services: set[ServiceKey] = set()
+
+    def count_call(self, call: Call) -> None:
+        self.api_requests.labels(call.verb, call.resource, str(call.status)).inc()
 
     def show_plan(self, plan: Plan) -> None:
         """Replica numbers as the services' status says; series of services that went are removed."""

@@ -5,8 +5,11 @@ from pathlib import Path
 
 from forebay.planner.settings import Settings
 from forebay.shell.log_format import LogFormat, LogLevel
+from forebay.telemetry.url_template import DEFAULT as DEFAULT_METRICS_URL
+from forebay.telemetry.url_template import UrlTemplate
 
-DEFAULT_METRICS_URL = "http://{ip}:{port}/metrics"
+SHORTEST_SCRAPE_INTERVAL_SECONDS = 5.0
+"""vLLM answers from the process that serves requests; asked more often it gets slower."""
 
 
 class OptionError(ValueError):
@@ -35,16 +38,17 @@ class PaceOptions:
 @dataclass(frozen=True, slots=True)
 class ScrapeOptions:
     url: str = DEFAULT_METRICS_URL
-    interval_seconds: float | None = None
-    """None follows the size of the fleet, never under 5 s."""
+    interval_seconds: float = SHORTEST_SCRAPE_INTERVAL_SECONDS
+    """At least; a large fleet is asked less often."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """What a service that names neither image nor version gets; None means the operator's built-in default."""
 
-    image: str | None = None
     version: str | None = None
+    image: str | None = None
+    """`{version}` in it stands for the engine's version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,11 @@ class OperatorOptions:
     settings: Settings = field(default_factory=Settings)
 
     def check(self) -> None:
-        """Raises OptionError for values that do not go together; ranges of single values are the command line's."""
+        """Raises OptionError for what cannot be meant; ranges of single values are the command line's."""
+        self._check_times()
+        self._check_addresses()
+
+    def _check_times(self) -> None:
         settings = self.settings
         if settings.lost_after_seconds <= settings.stale_after_seconds:
             raise OptionError(
@@ -80,7 +88,7 @@ class OperatorOptions:
                 f"{settings.stale_after_seconds:g}: a signal is stale first and lost later; raise the former."
             )
         interval = self.scrape.interval_seconds
-        if interval is not None and settings.stale_after_seconds < 2 * interval:
+        if settings.stale_after_seconds < 2 * interval:
             raise OptionError(
                 f"--stale-after-seconds {settings.stale_after_seconds:g} is below two scrapes of "
                 f"--scrape-interval {interval:g}: one late answer would hold all scaling; raise the former or "
@@ -91,6 +99,12 @@ class OperatorOptions:
                 f"--health-limit-seconds {self.pace.health_limit_seconds:g} is below four ticks of --tick-seconds "
                 f"{self.pace.tick_seconds:g}: one slow tick would restart the operator; raise the former."
             )
+
+    def _check_addresses(self) -> None:
+        try:
+            UrlTemplate(self.scrape.url)
+        except ValueError as error:
+            raise OptionError(f"--metrics-url: {error}") from error
         if self.ports.health and self.ports.health == self.ports.metrics:
             raise OptionError(
                 f"--health-port and --metrics-port are both {self.ports.health}; give them different ports, "

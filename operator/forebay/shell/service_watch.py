@@ -29,6 +29,8 @@ class ServiceWatch:
         self._namespace = namespace
         self._restart_seconds = restart_seconds
         self._allowed = threading.Event()
+        self.waits_for_a_list = threading.Event()
+        """Set while only `allow` is missing for a start."""
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -50,22 +52,26 @@ class ServiceWatch:
             if self._loop is not None and self._stop_flag is not None:
                 self._loop.call_soon_threadsafe(self._stop_flag.set)
 
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        while True:
+        while not self._stopping.is_set():
+            self.waits_for_a_list.set()
             self._allowed.wait()
+            self.waits_for_a_list.clear()
             if self._stopping.is_set():
                 return
-            self._allowed.clear()
             try:
                 asyncio.run(self._watch())
             except Exception as error:  # noqa: BLE001 - kopf raises whatever its tasks raised; a new start cures it
                 log.warning("the watch on services broke off: %r", error)
-            if self._stopping.wait(self._restart_seconds):
-                return
-            log.info("watching services again")
+            self._stopping.wait(self._restart_seconds)
+            self._allowed.clear()
 
     async def _watch(self) -> None:
         with self._lock:

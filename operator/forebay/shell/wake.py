@@ -18,12 +18,16 @@ class Wake:
         self._debounce_seconds = debounce_seconds
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
+        self._settled = asyncio.Event()
+        """Set when the change that came is a whole burst already, so that there is nothing to wait for."""
         self._stopped = asyncio.Event()
         self._reasons: Counter[str] = Counter()
 
-    def wake(self, reason: str) -> None:
-        """From the loop's own thread."""
+    def wake(self, reason: str, *, settled: bool = False) -> None:
+        """From the loop's own thread; `settled` for what is a burst by itself, such as a round of scrapes."""
         self._reasons[reason] += 1
+        if settled:
+            self._settled.set()
         self._changed.set()
 
     def wake_from_thread(self, reason: str) -> None:
@@ -33,8 +37,8 @@ class Wake:
 
     def stop(self) -> None:
         """End the present wait and every later one at once."""
-        self._stopped.set()
-        self._changed.set()
+        for event in (self._stopped, self._settled, self._changed):
+            event.set()
 
     @property
     def stopped(self) -> bool:
@@ -43,11 +47,12 @@ class Wake:
     async def next(self, at_most_seconds: float) -> tuple[str, ...]:
         """Wait for a change and its debounce, or for `at_most_seconds`; the reasons in order of first appearance."""
         if await _within(self._changed, at_most_seconds):
-            await self.pause(self._debounce_seconds)
+            await _within(self._settled, self._debounce_seconds)
         reasons = tuple(self._reasons)
         self._reasons.clear()
         if not self.stopped:
             self._changed.clear()
+            self._settled.clear()
         return reasons
 
     async def pause(self, seconds: float) -> None:

@@ -1,0 +1,57 @@
+from prometheus_client import generate_latest
+
+from forebay import __version__
+from forebay.planner.plan import Plan
+from forebay.planner.world import ServiceKey
+from forebay.shell.metrics import Metrics
+from forebay.shell.pulse import Pulse
+from tests.shell.stations import a_service_plan
+
+
+def a_page(metrics: Metrics) -> str:
+    return generate_latest(metrics.registry).decode()
+
+
+def some_metrics(now: float = 130.0, *, leading: bool = False) -> Metrics:
+    record = Pulse(limit_seconds=60.0, started_at=100.0, leading=leading)
+    record.beat(120.0)
+    return Metrics(record, lambda: now)
+
+
+def test_replicas_are_shown_per_service():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", desired=3, ready=2),)))
+    page = a_page(metrics)
+    assert 'forebay_desired_replicas{namespace="team-a",service="chat"} 3.0' in page
+    assert 'forebay_ready_replicas{namespace="team-a",service="chat"} 2.0' in page
+
+
+def test_the_series_of_a_service_that_went_are_removed_and_only_those():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat"), a_service_plan("code"))))
+    metrics.show_scrape_ages({ServiceKey("team-a", "chat"): 2.0, ServiceKey("team-a", "code"): 3.0})
+    metrics.show_plan(Plan(services=(a_service_plan("code"),)))
+    metrics.show_scrape_ages({ServiceKey("team-a", "chat"): 2.0})
+    page = a_page(metrics)
+    assert 'service="chat"' not in page
+    assert 'forebay_scrape_age_seconds{namespace="team-a",service="code"} 3.0' in page
+
+
+def test_a_held_plan_leaves_the_last_numbers_standing():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", ready=2),)))
+    metrics.show_plan(Plan(services=(), held="no services where there were 200"))
+    page = a_page(metrics)
+    assert 'forebay_ready_replicas{namespace="team-a",service="chat"} 2.0' in page
+    assert "forebay_held 1.0" in page
+
+
+def test_the_age_of_the_tick_grows_while_the_loop_stands_still():
+    assert "forebay_tick_age_seconds 10.0" in a_page(some_metrics(now=130.0))
+    assert "forebay_tick_age_seconds 100.0" in a_page(some_metrics(now=220.0))
+
+
+def test_leader_and_version_are_shown():
+    page = a_page(some_metrics(leading=True))
+    assert "forebay_leader 1.0" in page
+    assert f'forebay_build_info{{version="{__version__}"}} 1.0' in page
