@@ -29,7 +29,7 @@ def test_the_source_of_credentials(tmp_path, monkeypatch, access, environment, i
 async def test_a_kubeconfig_gives_address_and_namespace(tmp_path):
     access = Access(str(write_kubeconfig(tmp_path, "http://127.0.0.1:1/", "secret")))
     assert (await access.configuration()).host == "http://127.0.0.1:1"
-    assert access.namespace() == "team-a"
+    assert (await access.namespace()) == "team-a"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ async def test_a_kubeconfig_that_is_no_use_is_named(tmp_path, content, said):
         await Access(str(path)).configuration()
     assert str(path) in str(raised.value)
     with pytest.raises(AccessError, match=said):
-        Access(str(path)).namespace()
+        await Access(str(path)).namespace()
 
 
 async def test_a_context_that_does_not_exist_is_named(tmp_path):

@@ -56,7 +56,7 @@ class Access:
             raise AccessError(_explain(source, error)) from error
         return configuration
 
-    def namespace(self, service_account: Path = SERVICE_ACCOUNT) -> str:
+    async def namespace(self, service_account: Path = SERVICE_ACCOUNT) -> str:
         """The namespace to use when none is named: of the context, of the pod, else `default`. Raises AccessError."""
         source = self.source()
         if not source:

@@ -3,7 +3,7 @@
 The protocol is what the rest of the code and the fakes of the tests agree on; `kubernetes_api` implements it.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,8 +65,8 @@ class KubeApi(Protocol):
 
     def watch(
         self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
-    ) -> AsyncIterator[bytes]:
-        """Watch events, one JSON document each, bookmarks included; ends when the server ends it."""
+    ) -> AsyncGenerator[bytes, None]:
+        """Watch events, one JSON document each, bookmarks included; ends when the server ends it, or when closed."""
         ...
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes: ...

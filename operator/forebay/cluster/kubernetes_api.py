@@ -135,7 +135,7 @@ class KubernetesApi:
 
     async def watch(
         self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",

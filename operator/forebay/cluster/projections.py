@@ -283,6 +283,11 @@ def continue_token(page: bytes) -> str:
     return _ListHead.model_validate_json(page).metadata.continue_ or ""
 
 
+def full_name(metadata: Metadata) -> str:
+    """`namespace/name`, or the name alone of what has no namespace."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
 def unix_seconds(time: str | None) -> float | None:
     """Seconds of an RFC 3339 time; None for none, and for text that is no time (an annotation edited by hand)."""
     if not time:

@@ -1,0 +1,286 @@
+"""An API server in memory, for unit tests and for the faults that a real one does not show on command.
+
+It keeps what callers rely on: versions that grow, optimistic preconditions, watches that replay from a version, names
+that stay taken while an object ends. It checks no schema and knows no controller.
+"""
+
+import asyncio
+import copy
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from forebay.cluster.kube_api import GONE, NO_ANSWER, PODS, ApiError, Resource
+
+Key = tuple[str, str, str]
+"""Plural, namespace, name."""
+
+
+@dataclass(frozen=True)
+class FakeCall:
+    verb: str
+    plural: str
+    name: str
+    """`namespace/name`, or what there is of it."""
+    body: Any = None
+    subresource: str = ""
+
+
+@dataclass
+class _Stream:
+    """One watch under way."""
+
+    resource: Resource
+    selector: str
+    queue: asyncio.Queue[bytes | ApiError | None] = field(default_factory=asyncio.Queue)
+    silent: bool = False
+
+
+@dataclass
+class FakeApi:
+    """KubeApi with objects as dicts; `put` and `remove` are what others do to the cluster."""
+
+    objects: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    calls: list[FakeCall] = field(default_factory=list)
+    page_size: int = 500
+    version: int = 100
+    compacted: int = 0
+    """Watches from before this version have expired."""
+    before: Callable[[FakeCall], None] = lambda call: None
+    """Meets every call first; may raise, or change the cluster."""
+    after: Callable[[FakeCall], None] = lambda call: None
+    """Meets every call once it is carried out; raising here loses the answer."""
+    list_seconds: float = 0.0
+    """How long a LIST is under way after its state was taken."""
+    graceful: bool = True
+    """Whether a deleted pod stays, ending, until `remove`."""
+    _history: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
+    _streams: list[_Stream] = field(default_factory=list)
+
+    # What others do.
+
+    def put(self, resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create or replace an object, as another client would."""
+        stored = copy.deepcopy(dict(body))
+        metadata = stored.setdefault("metadata", {})
+        key = _key(resource, metadata.get("namespace"), metadata["name"])
+        known = self.objects.get(key)
+        stored.setdefault("apiVersion", resource.api_version)
+        stored.setdefault("kind", resource.kind)
+        metadata.setdefault("uid", known["metadata"]["uid"] if known else f"uid-{self.version + 1}")
+        metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        return self._store(resource, key, stored, "MODIFIED" if known else "ADDED")
+
+    def remove(self, resource: Resource, namespace: str | None, name: str) -> None:
+        """Take an object out, as garbage collection or the kubelet would."""
+        gone = self.objects.pop(_key(resource, namespace, name))
+        self._store(resource, None, gone, "DELETED")
+
+    def find(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
+        return self.objects.get(_key(resource, namespace, name))
+
+    def all(self, resource: Resource) -> list[dict[str, Any]]:
+        return [stored for key, stored in sorted(self.objects.items()) if key[0] == resource.plural]
+
+    # Faults.
+
+    def expire(self, *, in_stream: bool = False) -> None:
+        """Compact everything up to now; with `in_stream`, running watches are told so by an ERROR event."""
+        self.version += 1
+        self.compacted = self.version
+        if in_stream:
+            self.say({"type": "ERROR", "object": {"kind": "Status", "code": GONE, "reason": "Expired"}})
+
+    def say(self, event: bytes | Mapping[str, Any]) -> None:
+        """Put a line into every watch."""
+        for stream in self._streams:
+            stream.queue.put_nowait(event if isinstance(event, bytes) else json.dumps(event).encode())
+
+    def bookmark(self) -> None:
+        for stream in self._streams:
+            metadata = {"resourceVersion": str(self.version), "creationTimestamp": None}
+            event = {"type": "BOOKMARK", "object": {"kind": stream.resource.kind, "metadata": metadata}}
+            if not stream.silent:
+                stream.queue.put_nowait(json.dumps(event).encode())
+
+    def silence(self) -> None:
+        """Running watches hear nothing any more, and do not end."""
+        for stream in self._streams:
+            stream.silent = True
+
+    def end_watches(self, error: ApiError | None = None) -> None:
+        for stream in self._streams:
+            stream.queue.put_nowait(error)
+
+    # KubeApi.
+
+    async def list(
+        self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
+    ) -> tuple[bytes, ...]:
+        self._called(FakeCall("list", resource.plural, namespace or ""))
+        found = [
+            copy.deepcopy(stored)
+            for stored in self.all(resource)
+            if _selected(stored, label_selector) and namespace in (None, stored["metadata"].get("namespace"))
+        ]
+        version = str(self.version)
+        await asyncio.sleep(self.list_seconds)
+        starts = range(0, max(len(found), 1), self.page_size)
+        pages = (
+            {
+                "kind": f"{resource.kind}List",
+                "metadata": {"resourceVersion": version},
+                "items": found[start:][: self.page_size],
+            }
+            for start in starts
+        )
+        return tuple(json.dumps(page).encode() for page in pages)
+
+    async def watch(
+        self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
+    ) -> AsyncGenerator[bytes, None]:
+        self._called(FakeCall("watch", resource.plural, resource_version))
+        if int(resource_version) < self.compacted:
+            raise ApiError(GONE, "Expired", f"too old resource version: {resource_version}")
+        stream = _Stream(resource, label_selector)
+        for version, plural, kind, stored in self._history:
+            if version > int(resource_version) and plural == resource.plural:
+                self._tell(stream, kind, stored)
+        self._streams.append(stream)
+        try:
+            while (item := await stream.queue.get()) is not None:
+                if isinstance(item, ApiError):
+                    raise item
+                yield item
+        finally:
+            self._streams.remove(stream)
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
+        call = FakeCall("get", resource.plural, _name(namespace, name))
+        self._called(call)
+        return self._answer(call, self._stored(resource, namespace, name))
+
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> bytes:
+        name = body["metadata"]["name"]
+        call = FakeCall("create", resource.plural, _name(namespace, name), copy.deepcopy(dict(body)))
+        self._called(call)
+        if self.find(resource, namespace, name):
+            raise ApiError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+        return self._answer(call, self.put(resource, _placed(body, namespace)))
+
+    async def apply(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> bytes:
+        call = FakeCall("apply", resource.plural, _name(namespace, name), copy.deepcopy(dict(body)))
+        self._called(call)
+        known = self.find(resource, namespace, name)
+        self._check(known, body)
+        return self._answer(call, self.put(resource, _merged(known or {}, _placed(body, namespace))))
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+    ) -> bytes:
+        call = FakeCall("patch", resource.plural, _name(namespace, name), copy.deepcopy(dict(body)), subresource)
+        self._called(call)
+        known = self._stored(resource, namespace, name)
+        self._check(known, body)
+        changed = {"status": body.get("status")} if subresource == "status" else body
+        return self._answer(call, self.put(resource, _merged(known, changed)))
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+    ) -> bytes:
+        call = FakeCall(
+            "delete", resource.plural, _name(namespace, name), {"uid": uid, "resourceVersion": resource_version}
+        )
+        self._called(call)
+        known = self._stored(resource, namespace, name)
+        self._check(known, {"metadata": call.body})
+        if resource.plural == PODS.plural and self.graceful:
+            ending = _merged(known, {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}})
+            return self._answer(call, self.put(resource, ending))
+        self.remove(resource, namespace, name)
+        return self._answer(call, {"kind": "Status", "status": "Success", "details": {"uid": uid}})
+
+    def _called(self, call: FakeCall) -> None:
+        self.calls.append(call)
+        self.before(call)
+
+    def _answer(self, call: FakeCall, stored: Mapping[str, Any]) -> bytes:
+        self.after(call)
+        return json.dumps(stored).encode()
+
+    def _stored(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any]:
+        known = self.find(resource, namespace, name)
+        if known is None:
+            raise ApiError(404, "NotFound", f'{resource.plural} "{name}" not found')
+        return known
+
+    def _check(self, known: dict[str, Any] | None, body: Mapping[str, Any]) -> None:
+        """Preconditions, as the API server's: uid and resourceVersion, where given."""
+        for name in ("uid", "resourceVersion"):
+            wanted = (body.get("metadata") or {}).get(name)
+            if wanted is not None and known is not None and known["metadata"][name] != wanted:
+                raise ApiError(409, "Conflict", f"{name} is {known['metadata'][name]}, not {wanted}")
+
+    def _store(self, resource: Resource, key: Key | None, stored: dict[str, Any], kind: str) -> dict[str, Any]:
+        self.version += 1
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        if key is not None:
+            self.objects[key] = stored
+        snapshot = copy.deepcopy(stored)
+        self._history.append((self.version, resource.plural, kind, snapshot))
+        for stream in self._streams:
+            if stream.resource.plural == resource.plural:
+                self._tell(stream, kind, snapshot)
+        return stored
+
+    def _tell(self, stream: _Stream, kind: str, stored: Mapping[str, Any]) -> None:
+        if not stream.silent:
+            kind = kind if _selected(stored, stream.selector) else "DELETED"
+            stream.queue.put_nowait(json.dumps({"type": kind, "object": stored}).encode())
+
+
+def lost_answer() -> ApiError:
+    """What a client sees when the connection breaks after the request went out."""
+    return ApiError(NO_ANSWER, "ServerDisconnectedError", "Server disconnected")
+
+
+def _key(resource: Resource, namespace: str | None, name: str) -> Key:
+    return (resource.plural, namespace or "", name)
+
+
+def _name(namespace: str | None, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _placed(body: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
+    return _merged(dict(body), {"metadata": {"namespace": namespace}}) if namespace else dict(body)
+
+
+def _selected(stored: Mapping[str, Any], selector: str) -> bool:
+    labels = stored["metadata"].get("labels") or {}
+    for term in filter(None, selector.split(",")):
+        name, equals, value = term.partition("=")
+        if name not in labels or (equals and labels[name] != value):
+            return False
+    return True
+
+
+def _merged(known: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON merge patch, RFC 7386."""
+    result = copy.deepcopy(dict(known))
+    for name, value in change.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            inner = result.get(name)
+            result[name] = _merged(inner if isinstance(inner, dict) else {}, value)
+        else:
+            result[name] = copy.deepcopy(value)
+    return result
