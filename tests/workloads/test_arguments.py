@@ -54,6 +54,11 @@ def test_the_operator_decides_what_is_left_open():
     assert '"--gpu-memory-utilization=0.85"' in data
 
 
+def test_an_operator_whose_default_is_no_version_does_not_start():
+    with pytest.raises(ValueError, match='engine version: "nightly" is not a version of vLLM; write all three numbers'):
+        Defaults(engine_version="nightly")
+
+
 def test_extra_arguments_come_last():
     arguments = arguments_of(a_spec(engine={"extraArgs": ["--enforce-eager", "--seed", "7"]}))
     assert arguments[-3:] == ["--enforce-eager", "--seed", "7"]

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.planner.world import Problem, ServiceView
-from forebay.workloads.children import disruption_budget_body, fingerprint, min_available, service_body, wanted_children
+from forebay.workloads.children import disruption_budget_body, fingerprint, service_body, wanted_children
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
 
 SERVICE = service_body(CHAT)
@@ -82,11 +82,6 @@ def test_the_service_selects_a_serving_pod_and_no_draining_one():
 def test_the_service_leads_to_the_engines_port():
     ports = a_pod(a_spec())["spec"]["containers"][0]["ports"]
     assert SERVICE["spec"]["ports"][0]["targetPort"] in [port["name"] for port in ports]
-
-
-def test_the_budget_covers_all_that_can_ever_serve():
-    spec = a_spec(scaling={"maxReplicas": 8}, rollout={"maxSurge": 2})
-    assert min_available(spec, a_revision(spec).shape) == 10
 
 
 def a_view(**fields: Any) -> ServiceView:

@@ -101,6 +101,12 @@ def test_the_startup_probe_lasts_as_long_as_the_startup_timeout(startup_timeout,
     assert (probe["periodSeconds"], probe["failureThreshold"]) == (5, failures)
 
 
+def test_an_engine_that_never_started_is_ended_without_a_drain():
+    pod = a_pod(a_spec(rollout={"drainTimeout": "1h"}))
+    assert engine_of(pod)["startupProbe"]["terminationGracePeriodSeconds"] == 40
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 3640
+
+
 def test_liveness_is_patient_with_a_busy_engine():
     probe = engine_of(a_pod(a_spec()))["livenessProbe"]
     assert probe["timeoutSeconds"] >= 10

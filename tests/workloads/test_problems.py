@@ -69,6 +69,17 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
             id="not there yet",
         ),
         pytest.param(
+            an_engine("0.32.0", "--speculative-config", "{method: ngram}"),
+            None,
+            Problem(
+                "EngineFlagInvalid",
+                "spec.engine.extraArgs: --speculative-config is given '{method: ngram}', which is not JSON (Expecting "
+                "property name enclosed in double quotes: line 1 column 2 (char 1)); write it as "
+                '--speculative-config={"key": "value"}, quoted as a whole.',
+            ),
+            id="JSON that is none",
+        ),
+        pytest.param(
             {"model": {"source": "hf://org/name", "quantization": "bitsandbytes"}},
             None,
             Problem(
@@ -132,6 +143,8 @@ def test_refused(block, template, problem):
         pytest.param(an_engine("0.26.0", "--calculate-kv-scales"), id="before it went"),
         pytest.param(an_engine("0.32.0", "--log-level", "debug"), id="once it came"),
         pytest.param(an_engine("0.23.0", "--load-format", "gguf"), id="before the format left"),
+        pytest.param(an_engine("0.32.0", '--speculative-config={"method": "ngram"}'), id="JSON"),
+        pytest.param(an_engine("0.32.0", "--speculative-config.method", "ngram"), id="one entry of JSON"),
         pytest.param(
             {"model": {"source": "hf://org/name", "quantization": "gguf"}, "engine": {"version": "0.23.0"}},
             id="before the quantization left",

@@ -7,10 +7,10 @@ read back, so that defaults filled in by the API server, and fields that others 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.labels import MANAGED_BY, RANK, SERVICE_UID, SERVING
 from forebay.api.labels import SERVICE as SERVICE_NAME
-from forebay.planner.world import ChildView, ReplicaShape, ServiceView
+from forebay.planner.children import min_available
+from forebay.planner.world import ChildView, ServiceView
 from forebay.workloads.canonical import canonical_json, short_hash
 from forebay.workloads.ownership import Owner, child_metadata
 
@@ -50,11 +50,6 @@ def disruption_budget_body(owner: Owner, min_available: int) -> dict[str, Any]:
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
-
-
-def min_available(spec: InferenceServiceSpec, shape: ReplicaShape) -> int:
-    """In pods: as many as can ever serve at once."""
-    return (spec.scaling.max_replicas + spec.rollout.max_surge) * shape.pods
 
 
 def wanted_children(service: ServiceView) -> tuple[ChildView, ...]:

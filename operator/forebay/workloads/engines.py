@@ -18,7 +18,7 @@ OLDEST: Final = (0, 20)
 NEWEST: Final = (0, 33)
 """Newest version whose command line was read; later ones are treated alike, with a warning."""
 
-_VERSION = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:(?:a|b|rc|\.post|\.dev|[+-])[0-9A-Za-z.+-]*)?$")
+_VERSION = re.compile(r"(\d+)\.(\d+)\.\d+")
 _VLLM_IMAGE = re.compile(r"(?:^|/)[^/:@]*vllm[^/:@]*:v?(\d+\.\d+\.\d+)[^/:@]*(?:@[^/]+)?$")
 
 
@@ -31,6 +31,10 @@ class Defaults:
     """`{version}` stands for the engine's version."""
     gpu_memory_utilization_percent: int = 92
     """vLLM's own default since 0.20, written out so that the memory plan and the engine cannot differ."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: these come from the operator's own flags, before any service is looked at."""
+        minor(self.engine_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,29 @@ REMOVED_FORMATS: Final = (
 )
 """Left vLLM's core both as `--quantization` and as `--load-format`."""
 
+JSON_FLAGS: Final = frozenset(
+    {
+        "--speculative-config",
+        "--compilation-config",
+        "--kv-transfer-config",
+        "--model-loader-extra-config",
+        "--hf-overrides",
+    }
+)
+"""Flags of all known versions that take JSON."""
+
 ANY_MODEL_NAME_SINCE: Final = (0, 21)
 """First version with VLLM_SKIP_MODEL_NAME_VALIDATION, which lets an engine answer to the names of routes."""
 
 
-def minor(version: str) -> tuple[int, int] | None:
-    """Major and minor number of `0.32.0`, `v0.32.1rc1` or `0.32.0+cpu`; None when it is no version."""
-    match = _VERSION.match(version)
-    return (int(match[1]), int(match[2])) if match else None
+def minor(version: str) -> tuple[int, int]:
+    """Major and minor number of a version. Raises ValueError for a text that is none."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        raise ValueError(
+            f'engine version: "{version}" is not a version of vLLM; write all three numbers, such as 0.32.0'
+        )
+    return int(match[1]), int(match[2])
 
 
 def version_of_image(image: str) -> str | None:
@@ -117,7 +136,6 @@ def resolve_engine(spec: EngineSpec, defaults: Defaults) -> Engine:
     The version comes from the spec, else from the image's tag, else from the operator; the image follows the version.
     """
     version = spec.version or (spec.image and version_of_image(spec.image)) or defaults.engine_version
-    version = version.removeprefix("v")
     return Engine(
         version=version,
         image=spec.image or defaults.image.replace("{version}", version),

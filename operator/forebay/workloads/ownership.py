@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from forebay.api import labels
+from forebay.api.inference_service import KIND
 from forebay.api.model import API_VERSION
+from forebay.planner.names import UID_CHARACTERS
 from forebay.planner.world import ServiceKey
-
-KIND = "InferenceService"
-UID_CHARACTERS = 5
-"""Of a service's uid in names: a service made again under its old name meets no name of its predecessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +22,7 @@ class Owner:
 
     @property
     def short_uid(self) -> str:
+        """In names: a service made again under its old name meets no name of its predecessor."""
         return self.uid.replace("-", "")[:UID_CHARACTERS]
 
 

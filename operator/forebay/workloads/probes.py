@@ -7,7 +7,13 @@
 from typing import Any, Final
 
 from forebay.api.inference_service import InferenceServiceSpec
-from forebay.workloads.lifetimes import PROBE_TIMEOUT_SECONDS, STARTUP_PERIOD_SECONDS, startup_failures
+from forebay.workloads.lifetimes import (
+    PRE_STOP_SECONDS,
+    PROBE_TIMEOUT_SECONDS,
+    STARTUP_PERIOD_SECONDS,
+    TEARDOWN_SECONDS,
+    startup_failures,
+)
 
 FIRST_COMPLETION: Final = """\
 import json, os, sys, urllib.request
@@ -29,12 +35,13 @@ the event says why; an attempt that is given up while kernels compile has still 
 
 
 def startup_probe(spec: InferenceServiceSpec, port: int, model: str) -> dict[str, Any]:
-    """One real completion, tried for `startupTimeout`."""
+    """One real completion, tried for `startupTimeout`. An engine that fails it has no stream to finish."""
     return {
         "exec": {"command": ["python3", "-c", FIRST_COMPLETION, str(port), model]},
         "periodSeconds": STARTUP_PERIOD_SECONDS,
         "timeoutSeconds": PROBE_TIMEOUT_SECONDS,
         "failureThreshold": startup_failures(spec),
+        "terminationGracePeriodSeconds": PRE_STOP_SECONDS + TEARDOWN_SECONDS,
     }
 
 

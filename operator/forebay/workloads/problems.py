@@ -3,7 +3,8 @@
 A service with a problem gets no pods; what already runs stays. Warnings stop nothing.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,21 +41,14 @@ def warnings_of(submission: Submission) -> tuple[Problem, ...]:
 
 def engine_version_unsupported(submission: Submission) -> Problem | None:
     version = submission.engine.version
-    minor = engines.minor(version)
+    if engines.minor(version) >= engines.OLDEST:
+        return None
     oldest = f"{engines.OLDEST[0]}.{engines.OLDEST[1]}.0"
-    if minor is None:
-        return Problem(
-            "EngineVersionInvalid",
-            f'spec.engine.version: "{version}" is not a vLLM version; write all three numbers, such as '
-            f"{engines.Defaults().engine_version}.",
-        )
-    if minor < engines.OLDEST:
-        return Problem(
-            "EngineVersionUnsupported",
-            f'spec.engine.version: "{version}" is older than {oldest}, the oldest that Forebay can drain and measure; '
-            f"use {oldest} or newer, or state the version here when the image's tag counts something else.",
-        )
-    return None
+    return Problem(
+        "EngineVersionUnsupported",
+        f'spec.engine.version: "{version}" is older than {oldest}, the oldest that Forebay can drain and measure; '
+        f"use {oldest} or newer, or state the version here when the image's tag counts something else.",
+    )
 
 
 def flag_abbreviated(submission: Submission) -> Problem | None:
@@ -72,7 +66,7 @@ def flag_abbreviated(submission: Submission) -> Problem | None:
 
 def flag_unavailable(submission: Submission) -> Problem | None:
     """An engine of another version than this flag's would die at start, after its GPU was waited for."""
-    version = _known_minor(submission)
+    version = engines.minor(submission.engine.version)
     for flag in _extra_flags(submission):
         for change in engines.REMOVED_FLAGS:
             if flag == change.name and version >= change.version:
@@ -83,14 +77,29 @@ def flag_unavailable(submission: Submission) -> Problem | None:
     return None
 
 
+def json_malformed(submission: Submission) -> Problem | None:
+    for flag, value in _extra_values(submission):
+        if flag not in engines.JSON_FLAGS or value is None:
+            continue
+        try:
+            json.loads(value)
+        except ValueError as error:
+            return Problem(
+                "EngineFlagInvalid",
+                f"spec.engine.extraArgs: {flag} is given {value[:60]!r}, which is not JSON ({error}); write it as "
+                f'{flag}={{"key": "value"}}, quoted as a whole.',
+            )
+    return None
+
+
 def format_unavailable(submission: Submission) -> Problem | None:
-    version = _known_minor(submission)
+    version = engines.minor(submission.engine.version)
     for change in engines.REMOVED_FORMATS:
         if version < change.version:
             continue
         if submission.spec.model.quantization == change.name:
             field = "spec.model.quantization"
-        elif _load_format(submission) == change.name:
+        elif ("--load-format", change.name) in _extra_values(submission):
             field = "spec.engine.extraArgs: --load-format"
         else:
             continue
@@ -127,8 +136,7 @@ def template_missing(submission: Submission) -> Problem | None:
 
 
 def engine_version_unknown(submission: Submission) -> Problem | None:
-    minor = engines.minor(submission.engine.version)
-    if minor is None or minor <= engines.NEWEST:
+    if engines.minor(submission.engine.version) <= engines.NEWEST:
         return None
     return Problem(
         "EngineVersionUnknown",
@@ -138,8 +146,7 @@ def engine_version_unknown(submission: Submission) -> Problem | None:
 
 
 def routes_need_own_name(submission: Submission) -> Problem | None:
-    minor = engines.minor(submission.engine.version)
-    if minor is None or minor >= engines.ANY_MODEL_NAME_SINCE:
+    if engines.minor(submission.engine.version) >= engines.ANY_MODEL_NAME_SINCE:
         return None
     return Problem(
         "EngineChecksModelName",
@@ -152,6 +159,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     engine_version_unsupported,
     flag_abbreviated,
     flag_unavailable,
+    json_malformed,
     format_unavailable,
     annotation_reserved,
     template_missing,
@@ -167,22 +175,21 @@ def _begins(flag: str, owned: str) -> bool:
     return flag.startswith("--") and len(flag) > len("--") and owned.startswith(flag)
 
 
-def _known_minor(submission: Submission) -> tuple[int, int]:
-    """The version to judge by: the newest known one for a version that is none, which another check reports."""
-    return engines.minor(submission.engine.version) or engines.NEWEST
-
-
 def _release(version: tuple[int, int]) -> str:
     return f"vLLM {version[0]}.{version[1]}"
 
 
-def _load_format(submission: Submission) -> str | None:
+def _extra_values(submission: Submission) -> Iterator[tuple[str, str | None]]:
+    """Flags with the text given to them, after `=` or as the next argument; None where nothing follows.
+
+    `--flag.key value` gives one entry of a flag's JSON, not the flag's own text, and is left out.
+    """
     arguments = submission.spec.engine.extra_args
     for position, argument in enumerate(arguments):
-        if flag_name(argument) == "--load-format":
-            _, separator, value = argument.partition("=")
-            return value if separator else next(iter(arguments[position + 1 : position + 2]), None)
-    return None
+        flag = flag_name(argument)
+        name, separator, value = argument.partition("=")
+        if flag is not None and "." not in name:
+            yield flag, value if separator else next(iter(arguments[position + 1 : position + 2]), None)
 
 
 def _unavailable(submission: Submission, flag: str, why: str, way_out: str) -> Problem:
