@@ -70,13 +70,13 @@ Quantity = Annotated[
     ),
 ]
 
-_LABEL_KEYS = Rule[dict[str, str]](
+LABEL_KEYS = Rule[dict[str, str]](
     cel=f"self.all(key, size(key) <= 317 && {matches(_QUALIFIED, 'key')})",
     message="a key is not a label key; write name or domain/name, such as topology.kubernetes.io/zone",
     holds=lambda value: all(len(key) <= 317 and re.fullmatch(_QUALIFIED, key) for key in value),
 )
 
-NodeLabels = Annotated[dict[str, LabelValue], Field(max_length=16), Obeys(_LABEL_KEYS)]
+NodeLabels = Annotated[dict[str, LabelValue], Field(max_length=16), Obeys(LABEL_KEYS)]
 """Labels that a node must have, as in a pod's nodeSelector."""
 
 
@@ -113,7 +113,7 @@ def unique(key: Callable[[Any], Any]) -> Callable[[tuple[Any, ...]], tuple[Any, 
         for item in items:
             found = key(item)
             if found in seen:
-                raise PydanticCustomError("duplicate", 'Duplicate value: "{found}"', {"found": str(found)})
+                raise PydanticCustomError("duplicate", '"{found}" is there twice; keep one', {"found": str(found)})
             seen.add(found)
         return items
 

@@ -18,10 +18,12 @@ Quantization = Literal[
     "none",
     "awq",
     "awq_marlin",
+    "bitsandbytes",
     "compressed-tensors",
     "experts_int8",
     "fbgemm_fp8",
     "fp8",
+    "gguf",
     "gptq",
     "gptq_marlin",
     "inc",
@@ -108,6 +110,15 @@ class WeightCache(Model):
 
 class ModelSpec(Model):
     """Which weights to serve, where they come from, and in what precision."""
+
+    rules = (
+        Rule["ModelSpec"](
+            cel="!(has(self.secretRef) && self.source.startsWith('pvc://'))",
+            message='secretRef has no use with "$source", a claim that is mounted without credentials; remove it',
+            holds=lambda model: model.secret_ref is None or not model.source.startswith("pvc://"),
+            at="secretRef",
+        ),
+    )
 
     source: ModelSource
     """`hf://org/name[@revision]`, `s3://bucket/path`, `gs://bucket/path`, `oci://registry/repository:tag` or

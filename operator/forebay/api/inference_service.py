@@ -18,7 +18,7 @@ from forebay.api.engine_spec import (
 )
 from forebay.api.model import Model
 from forebay.api.pod_spec import EnvFrom, PodSpec, PodVolume, Resources, Toleration, TopologySpread
-from forebay.api.rules import Rule
+from forebay.api.rules import Rule, literal
 from forebay.api.scaling_spec import (
     InterTokenLatency,
     QueueWait,
@@ -74,9 +74,17 @@ LONGEST_NAME = 40
 """Pod names add a uid, a revision, an ordinal and a rank, and stay within the 63 characters of a host name."""
 
 
+_PRODUCT = "nvidia.com/gpu.product"
+
+
 def _selectors_agree(spec: "InferenceServiceSpec") -> bool:
     gpu, pod = spec.gpu.node_selector or {}, spec.pod.node_selector or {}
     return all(pod[key] == gpu[key] for key in pod.keys() & gpu.keys())
+
+
+def _products_agree(spec: "InferenceServiceSpec") -> bool:
+    asked = (spec.pod.node_selector or {}).get(_PRODUCT)
+    return spec.gpu.product is None or asked is None or asked == spec.gpu.product
 
 
 class InferenceServiceSpec(Model):
@@ -97,6 +105,15 @@ class InferenceServiceSpec(Model):
             message="pod.nodeSelector and gpu.nodeSelector ask the same label for different values, which no node has; "
             "keep one of them",
             holds=_selectors_agree,
+            at="pod.nodeSelector",
+        ),
+        Rule["InferenceServiceSpec"](
+            cel="!(has(self.gpu) && has(self.gpu.product) && has(self.pod) && has(self.pod.nodeSelector)"
+            f" && {literal(_PRODUCT)} in self.pod.nodeSelector)"
+            f" || self.pod.nodeSelector[{literal(_PRODUCT)}] == self.gpu.product",
+            message=f"pod.nodeSelector asks {_PRODUCT} for something else than gpu.product, and no node is both; "
+            "keep gpu.product",
+            holds=_products_agree,
             at="pod.nodeSelector",
         ),
     )

@@ -17,6 +17,12 @@ SERVING = f"{GROUP}/serving"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "forebay"
 
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+POD_ANNOTATIONS = (DEFAULT_CONTAINER, DO_NOT_DISRUPT, SAFE_TO_EVICT)
+"""What Forebay sets on pods in other people's domains, and a user's own annotations may not."""
+
 DRAIN_STARTED = f"{GROUP}/drain-started"
 """RFC 3339 time; on the pod, so that a drain survives a restart of the operator."""
 DRAIN_REASON = f"{GROUP}/drain-reason"

@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from forebay.api import labels
 from forebay.api.affinity import Affinity
 from forebay.api.bounded import (
+    LABEL_KEYS,
     Count,
     Flag,
     LabelKey,
@@ -16,10 +18,11 @@ from forebay.api.bounded import (
     Quantity,
     Unique,
     VolumeName,
+    none_of,
     text,
 )
 from forebay.api.model import GROUP, Model
-from forebay.api.paths import CLOSED_ROOTS, CLOSED_TREES
+from forebay.api.paths import CLOSED_ROOTS, CLOSED_TREES, OWNED_VOLUMES
 from forebay.api.rules import Obeys, Rule, literal
 
 
@@ -114,7 +117,7 @@ class PodVolume(Model):
         ),
     )
 
-    name: VolumeName
+    name: Annotated[VolumeName, Obeys(none_of(OWNED_VOLUMES, "is the name of one of Forebay's volumes; use another"))]
     """Name of the volume."""
     mount_path: MountPath
     """Where the engine sees it."""
@@ -162,10 +165,17 @@ def _mounts_are_apart(pod: "PodSpec") -> bool:
     return len({volume.mount_path for volume in pod.volumes}) == len(pod.volumes)
 
 
-_OUR_ANNOTATIONS = Rule[dict[str, str]](
-    cel=f"self.all(key, size(key) <= 317 && !key.startsWith({literal(f'{GROUP}/')}))",
-    message=f"annotations of {GROUP}/ are how Forebay remembers drains; choose another prefix",
-    holds=lambda value: all(len(key) <= 317 and not key.startswith(f"{GROUP}/") for key in value),
+_FREE_ANNOTATIONS = (
+    Rule[dict[str, str]](
+        cel=f"self.all(key, !key.startsWith({literal(f'{GROUP}/')}))",
+        message=f"annotations of {GROUP}/ are how Forebay remembers drains; choose another prefix",
+        holds=lambda value: not any(key.startswith(f"{GROUP}/") for key in value),
+    ),
+    Rule[dict[str, str]](
+        cel=f"self.all(key, !(key in [{', '.join(literal(name) for name in labels.POD_ANNOTATIONS)}]))",
+        message=f"Forebay sets {', '.join(labels.POD_ANNOTATIONS)} itself; remove them",
+        holds=lambda value: value.keys().isdisjoint(labels.POD_ANNOTATIONS),
+    ),
 )
 
 
@@ -204,7 +214,11 @@ class PodSpec(Model):
     env_from: Annotated[tuple[EnvFrom, ...], Field(max_length=16)] = ()
     """Environment variables from Secrets and ConfigMaps."""
     annotations: (
-        Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=32), Obeys(_OUR_ANNOTATIONS)]
+        Annotated[
+            dict[str, Annotated[str, Field(max_length=4096)]],
+            Field(max_length=32),
+            Obeys(LABEL_KEYS, *_FREE_ANNOTATIONS),
+        ]
         | None
     ) = None
     """More annotations for the pods."""

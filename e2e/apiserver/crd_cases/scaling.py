@@ -1,0 +1,127 @@
+"""`spec.slo`, `spec.scaling`, `spec.warmPool` and `spec.rollout`."""
+
+from e2e.apiserver.crd_cases.case import SOURCE, Case
+
+SLO = (
+    Case(
+        "time without a unit",
+        "spec.slo.timeToFirstToken.p95",
+        "500",
+        "500ms",
+        '"500" is not a duration',
+        '"500" is not a duration; write whole numbers with units, such as 500ms, 90s, 5m or 1h30m',
+    ),
+    Case(
+        "time as a number",
+        "spec.slo.interTokenLatency.mean",
+        40,
+        "40ms",
+        "must be of type string",
+        "write a duration as text with a unit, such as 90s",
+    ),
+    Case("time of zero", "spec.slo.queueWait.p99", "0s", "1s", '"0s" is not a duration from 1ms to 1h'),
+    Case("time with a fraction", "spec.slo.queueWait.p99", "1.5s", "1s500ms", '"1.5s" is not a duration'),
+)
+
+
+SCALING = (
+    Case(
+        "negative replicas",
+        "spec.scaling.minReplicas",
+        -1,
+        1,
+        "should be greater than or equal to 1",
+        "-1 is too small; use 1 or more",
+    ),
+    Case(
+        "more than the most",
+        "spec.scaling.maxReplicas",
+        100_000,
+        1000,
+        "should be less than or equal to 1000",
+        "100000 is too large; use 1000 or less",
+    ),
+    Case(
+        "a number of replicas as text",
+        "spec.scaling.maxReplicas",
+        "4",
+        4,
+        "must be of type integer",
+        '"4" is not a whole number; write it without quotes',
+    ),
+    Case(
+        "minimum above maximum",
+        "spec.scaling",
+        {"minReplicas": 5, "maxReplicas": 2},
+        {"minReplicas": 2, "maxReplicas": 5},
+        "minReplicas 5 is above maxReplicas 2; raise maxReplicas or lower minReplicas",
+        at="spec.scaling.minReplicas",
+    ),
+    Case(
+        "minimum above the maximum that nobody set",
+        "spec.scaling",
+        {"minReplicas": 2},
+        {"minReplicas": 2, "maxReplicas": 2},
+        "minReplicas 2 is above maxReplicas 1; raise maxReplicas",
+        at="spec.scaling.minReplicas",
+    ),
+    Case(
+        "unknown mode",
+        "spec.scaling.mode",
+        "Automatic",
+        "Auto",
+        'Unsupported value: "Automatic": supported values: "Auto", "Recommend", "Paused"',
+        "\"Automatic\" is not supported; use 'Auto', 'Recommend' or 'Paused'",
+    ),
+    Case(
+        "cache target above full",
+        "spec.scaling.targets.kvCachePercent",
+        120,
+        80,
+        "should be less than or equal to 100",
+        "120 is too large; use 100 or less",
+    ),
+    Case(
+        "no waiting allowed",
+        "spec.scaling.targets.queueDepth",
+        0,
+        1,
+        "should be greater than or equal to 1",
+        "0 is too small; use 1 or more",
+    ),
+    Case(
+        "headroom of six times",
+        "spec.scaling.headroomPercent",
+        500,
+        100,
+        "should be less than or equal to 100",
+        "500 is too large; use 100 or less",
+    ),
+    Case("no cooldown", "spec.scaling.scaleDownCooldown", "0s", "30s", '"0s" is not a duration from 1s to 24h'),
+    Case("cooldown in days", "spec.scaling.scaleUpCooldown", "1d", "24h", '"1d" is not a duration'),
+    Case(
+        "more warm than allowed at all",
+        "spec",
+        {"model": {"source": SOURCE}, "warmPool": {"replicas": 3}},
+        {"model": {"source": SOURCE}, "warmPool": {"replicas": 3}, "scaling": {"maxReplicas": 4}},
+        "warmPool.replicas 3 is above scaling.maxReplicas 1, which counts warm replicas too; raise maxReplicas",
+        at="spec.warmPool.replicas",
+    ),
+    Case("drain of two hours", "spec.rollout.drainTimeout", "2h", "1h", '"2h" is not a duration from 1s to 1h'),
+    Case(
+        "negative surge",
+        "spec.rollout.maxSurge",
+        -1,
+        0,
+        "should be greater than or equal to 0",
+        "-1 is too small; use 0 or more",
+    ),
+    Case(
+        "rollout that can never begin",
+        "spec.rollout",
+        {"maxSurge": 0, "whenNoSpare": "Wait"},
+        {"maxSurge": 0, "whenNoSpare": "Replace"},
+        "maxSurge 0 with whenNoSpare Wait never replaces a pod; raise maxSurge or set whenNoSpare to Auto",
+        at="spec.rollout.maxSurge",
+    ),
+)

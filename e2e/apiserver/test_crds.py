@@ -1,0 +1,223 @@
+"""The API as the API server has it: what it refuses, in which words, and what people see of it with kubectl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+import pytest
+
+from e2e.apiserver.crd_cases import CASES, Case, a_manifest
+from e2e.harness import ControlPlane
+from e2e.harness.kubectl import Object
+from forebay.api.crds import INFERENCE_SERVICE
+from forebay.api.manifest import read_service
+from forebay.api.model import API_VERSION, GROUP, VERSION
+
+CRDS = Path(__file__).parents[2] / "crds"
+CRD = f"crd/{INFERENCE_SERVICE.name}"
+
+
+@pytest.fixture(scope="module")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    control_plane.kubectl.apply(*sorted(CRDS.glob("*.yaml")), server_side=True)
+    control_plane.kubectl("wait", CRD, "--for=condition=Established", "--timeout=30s")
+    return control_plane
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the API server says to a manifest; `stored` is what it would keep."""
+
+    refusal: str | None
+    stored: Object | None
+
+
+@pytest.fixture(scope="module")
+def judge(api: ControlPlane) -> Iterator[Callable[[Object], Verdict]]:
+    """Asks as `kubectl apply --dry-run=server` does, over one connection: hundreds of kubectls take minutes."""
+    with kubernetes.config.new_client_from_config(str(api.kubeconfig)) as client:
+        objects = kubernetes.client.CustomObjectsApi(client)
+
+        def ask(manifest: Object) -> Verdict:
+            try:
+                stored: Any = objects.create_namespaced_custom_object(
+                    GROUP,
+                    VERSION,
+                    "default",
+                    INFERENCE_SERVICE.plural,
+                    manifest,
+                    dry_run="All",
+                    field_validation="Strict",
+                )
+            except kubernetes.client.ApiException as refusal:
+                return Verdict(json.loads(refusal.body or "{}")["message"], None)
+            return Verdict(None, stored)
+
+        yield ask
+
+
+def conditions(crd: Object) -> dict[str, str]:
+    return {condition["type"]: condition["status"] for condition in crd["status"]["conditions"]}
+
+
+def test_crd_is_established_and_structural(api):
+    # A schema that is not structural would show as a condition of its own.
+    assert conditions(api.kubectl.json("get", CRD)) == {"Established": "True", "NamesAccepted": "True"}
+
+
+def test_crd_fits_into_the_annotation_of_client_side_apply(api):
+    # kubectl keeps what it applied in an annotation, and all annotations together may have 262,144 bytes.
+    assert len(json.dumps(api.kubectl.json("get", CRD)["spec"])) < 200_000
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refusal_names_the_field_and_the_way_out(judge, case: Case):
+    refusal = judge(case.refused).refusal
+    assert case.says in refusal
+    assert case.named in refusal
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_corrected_twin_is_accepted_and_read(judge, case: Case):
+    verdict = judge(case.accepted)
+    assert verdict.refusal is None
+    assert read_service(verdict.stored).wire()["spec"] == case.accepted["spec"]
+
+
+def test_kubectl_shows_the_refusal_as_it_is(api):
+    case = next(case for case in CASES if case.id == "unknown source scheme")
+    refused = api.kubectl.attempt("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(case.refused))
+    assert refused.returncode == 1
+    assert f'The InferenceService "chat" is invalid: {case.field}: ' in refused.stderr
+    assert case.says in refused.stderr
+
+
+def test_nothing_is_defaulted_into_a_stored_object(judge):
+    assert judge(a_manifest()).stored["spec"] == a_manifest()["spec"]
+
+
+def test_null_is_absent_for_both_judges(judge):
+    manifest = a_manifest()
+    manifest["spec"] |= {"scaling": {"minReplicas": None}, "pod": None}
+    stored = judge(manifest).stored["spec"]
+    assert stored == a_manifest()["spec"] | {"scaling": {}}
+    assert read_service(manifest).wire()["spec"] == stored
+
+
+def test_rules_are_checked_when_an_object_changes(api):
+    api.kubectl.apply(a_manifest("changing"))
+    patched = api.kubectl.attempt(
+        "patch", "infs", "changing", "--type=merge", '-p={"spec":{"scaling":{"minReplicas":3}}}'
+    )
+    api.kubectl("delete", "infs", "changing")
+    assert patched.returncode == 1
+    assert "minReplicas 3 is above maxReplicas 1; raise maxReplicas or lower minReplicas" in patched.stderr
+
+
+def test_columns_explain_a_decision(api):
+    api.kubectl.apply(a_manifest("seen"))
+    status: Object = {
+        "observedGeneration": 1,
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Serving",
+                "message": "3 of 4 replicas serve.",
+                "lastTransitionTime": "2026-03-01T11:00:00Z",
+                "observedGeneration": 1,
+            }
+        ],
+        "replicas": {"desired": 4, "ready": 3, "loading": 1, "draining": 0, "warm": 0},
+        "load": {"queue": 95, "kvPercent": 82},
+        "decision": {
+            "rule": "queue_depth",
+            "because": "95 requests wait on 3 replicas, target 20 each",
+            "desired": 4,
+            "inputs": {"waiting": "95"},
+        },
+    }
+    api.kubectl("patch", "infs", "seen", "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+    header, row = api.kubectl("get", "infs", "seen").splitlines()
+    _, wide_row = api.kubectl("get", "infs", "seen", "-o", "wide").splitlines()
+    stored = api.kubectl.get("infs", "seen")
+    api.kubectl("delete", "infs", "seen")
+    assert header.split() == ["NAME", "READY", "DESIRED", "MODEL", "QUEUE", "KV%", "REASON", "AGE"]
+    assert row.split()[:-1] == ["seen", "True", "4", a_manifest()["spec"]["model"]["source"], "95", "82", "queue_depth"]
+    assert wide_row.split()[8:] == ["3", "1", "0", "Serving", *status["decision"]["because"].split()]
+    assert stored is not None
+    assert stored["status"] == status
+
+
+def test_columns_are_empty_while_nothing_is_known(api):
+    api.kubectl.apply(a_manifest("unseen"))
+    _, row = api.kubectl("get", "infs", "unseen").splitlines()
+    api.kubectl("delete", "infs", "unseen")
+    assert row.split()[:-1] == ["unseen", a_manifest()["spec"]["model"]["source"]]
+
+
+def test_category_lists_services(api):
+    api.kubectl.apply(a_manifest("categorized"))
+    names = api.kubectl("get", "forebay", "-o", "name").split()
+    api.kubectl("delete", "infs", "categorized")
+    assert "inferenceservice.forebay.dev/categorized" in names
+
+
+def test_explain_tells_what_a_field_means(api):
+    said = api.kubectl("explain", "infs.spec.scaling")
+    assert "Bounds and pace of the replica number." in said
+    assert "Never more, warm replicas included. Default: 1." in " ".join(said.split())
+    assert "enum: Auto, Recommend, Paused" in said
+
+
+def test_there_is_no_scale_subresource(api):
+    resources = json.loads(api.kubectl("get", "--raw", f"/apis/{API_VERSION}"))
+    assert [resource["name"] for resource in resources["resources"]] == [
+        "inferenceservices",
+        "inferenceservices/status",
+    ]
+
+
+def test_server_side_apply_merges_variables_by_name(api):
+    def owned(manager: str, name: str) -> None:
+        manifest = a_manifest("merged")
+        manifest["spec"]["engine"] = {"env": [{"name": name, "value": "1"}]}
+        api.kubectl("apply", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=json.dumps(manifest))
+
+    owned("one", "A")
+    owned("two", "B")
+    stored = api.kubectl.get("infs", "merged")
+    api.kubectl("delete", "infs", "merged")
+    assert stored is not None
+    assert stored["spec"]["engine"]["env"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        pytest.param(
+            {"conditions": [{"type": f"T{number}"} for number in range(17)]},
+            "status.conditions: Too many: 17: must have at most 16 items",
+            id="17 conditions",
+        ),
+        pytest.param({"load": {"kvPercent": 101}}, "should be less than or equal to 100", id="101 per cent"),
+        pytest.param(
+            {"decision": {"because": "a" * 3000}},
+            "status.decision.because: Too long: may not be more than 2048 bytes",
+            id="a sentence of 3,000 characters",
+        ),
+    ],
+)
+def test_status_is_bounded_too(api, status: Object, says: str):
+    api.kubectl.apply(a_manifest("bounded"))
+    patched = api.kubectl.attempt(
+        "patch", "infs", "bounded", "--subresource=status", "--type=merge", "-p", json.dumps({"status": status})
+    )
+    api.kubectl("delete", "infs", "bounded")
+    assert patched.returncode == 1
+    assert says in patched.stderr

@@ -1,0 +1,119 @@
+"""Models, schema and rules are three tellings of one API: whatever one refuses, the others refuse."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from e2e.apiserver.crd_cases import CASES, Case, a_manifest
+from forebay.api.crds import INFERENCE_SERVICE, schema
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.manifest import ManifestError, read_service
+from tests.api.judge import refusals
+from tests.builders.manifests import a_full_spec
+
+SPEC = schema(INFERENCE_SERVICE)["properties"]["spec"]
+
+
+def judged(spec: dict[str, Any]) -> tuple[str, ...]:
+    return refusals(SPEC, spec, "spec")
+
+
+def read(spec: dict[str, Any]) -> InferenceServiceSpec | None:
+    try:
+        return read_service(a_manifest() | {"spec": spec}).spec
+    except ManifestError:
+        return None
+
+
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Paths of all scalars."""
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in leaves(item, (*path, key))]
+    if isinstance(value, list):
+        return [leaf for position, item in enumerate(value) for leaf in leaves(item, (*path, position))]
+    return [path]
+
+
+def replaced(value: Any, path: tuple[str | int, ...], leaf: Any) -> Any:
+    changed = copy.deepcopy(value)
+    node = changed
+    for step in path[:-1]:
+        node = node[step]
+    node[path[-1]] = leaf
+    return changed
+
+
+def test_a_full_spec_sets_every_field():
+    """The property tests below start from it, so a field missing here is a field they do not reach."""
+
+    def unset(node: dict[str, Any], value: Any, path: str) -> list[str]:
+        if node["type"] == "array":
+            return (
+                unset(node["items"], {key: item[key] for item in value for key in item}, path)
+                if value and isinstance(value[0], dict)
+                else []
+            )
+        return [
+            missing
+            for name, child in node.get("properties", {}).items()
+            for missing in (unset(child, value[name], f"{path}.{name}") if name in value else [f"{path}.{name}"])
+        ]
+
+    assert unset(SPEC, a_full_spec(), "spec") == [
+        # What excludes something that is set.
+        "spec.model.cache.nodePath",
+        "spec.gpu.nodeSelector",
+    ]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.field != "metadata.name"], ids=str)
+def test_schema_refuses_the_wrong_and_accepts_the_right(case: Case):
+    assert judged(case.refused["spec"]) != ()
+    assert judged(case.accepted["spec"]) == ()
+
+
+def test_schema_accepts_a_full_spec():
+    assert judged(a_full_spec()) == ()
+
+
+_TEXTS = st.text(alphabet="aZ0-_./:@= \n%é{", max_size=24)
+_JUNK = st.one_of(st.integers(-2, 2000), st.booleans(), st.just([]), st.just({}), st.just(""), st.just("a" * 5000))
+
+
+@given(path=st.sampled_from(leaves(a_full_spec())), leaf=st.one_of(_TEXTS, _JUNK))
+@settings(max_examples=400, deadline=None)
+def test_one_changed_value_is_judged_alike(path: tuple[str | int, ...], leaf: Any):
+    spec = replaced(a_full_spec(), path, leaf)
+    assert (read(spec) is None) == (judged(spec) != ()), (path, judged(spec))
+
+
+_SETTINGS = st.sampled_from(
+    [(case.field, value) for case in CASES if case.field.startswith("spec.") for value in (case.wrong, case.right)]
+)
+
+
+@given(chosen=st.lists(_SETTINGS, min_size=2, max_size=6))
+@settings(max_examples=300, deadline=None)
+def test_several_values_together_are_judged_alike(chosen: list[tuple[str, Any]]):
+    spec = a_manifest()["spec"]
+    for field, value in chosen:
+        node = spec
+        *way, last = field.split(".")[1:]
+        for step in way:
+            node = node.setdefault(step, {})
+            if not isinstance(node, dict):
+                return
+        node[last] = copy.deepcopy(value)
+    assert (read(spec) is None) == (judged(spec) != ()), judged(spec)
+
+
+@given(path=st.sampled_from(leaves(a_full_spec())), leaf=st.one_of(_TEXTS, _JUNK))
+@settings(max_examples=100, deadline=None)
+def test_what_is_accepted_is_written_back_as_it_was(path: tuple[str | int, ...], leaf: Any):
+    spec = replaced(a_full_spec(), path, leaf)
+    accepted = read(spec)
+    if accepted is not None:
+        assert accepted.wire() == spec

@@ -1,0 +1,92 @@
+"""The list of what is Forebay's on an engine, held against what is rendered on one."""
+
+import re
+
+import pytest
+
+from forebay.api.engine_flags import OWNED_ENV, OWNED_FLAGS, Owned, flag_pattern
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.paths import CLOSED_ROOTS, CLOSED_TREES, OWNED_VOLUMES
+from forebay.planner.world import ServiceKey
+from forebay.workloads import volumes
+from forebay.workloads.arguments import engine_arguments, engine_environment, flag_name
+from forebay.workloads.engines import Defaults, resolve_engine
+from forebay.workloads.model_source import source_parts
+from tests.builders.manifests import a_full_spec
+
+STEPS_BACK = {"--load-format", "HOME", "USER", "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_EC2_METADATA_DISABLED"}
+"""Rendered, and replaced by a user's own."""
+
+SOURCES = ("hf://a/b@main", "s3://bucket/a", "gs://bucket/a", "oci://registry/a:1")
+FLAGS = {name for owned in OWNED_FLAGS for name in owned.names}
+VARIABLES = {name for owned in OWNED_ENV for name in owned.names}
+
+
+def a_spec(source: str) -> InferenceServiceSpec:
+    spec = a_full_spec()
+    spec["model"]["source"] = source
+    spec["engine"] |= {"extraArgs": [], "env": []}
+    return InferenceServiceSpec.model_validate(spec)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_rendered_flag_is_refused_in_extra_arguments(source):
+    spec = a_spec(source)
+    engine = resolve_engine(spec.engine, Defaults())
+    arguments = engine_arguments(spec, ServiceKey("team", "chat"), engine, source_parts(spec.model))
+    rendered = {flag for argument in arguments if (flag := flag_name(argument))}
+    assert rendered - FLAGS - STEPS_BACK == set()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_rendered_variable_is_refused_in_env(source):
+    spec = a_spec(source)
+    rendered = {variable["name"] for variable in engine_environment(spec, source_parts(spec.model))}
+    assert rendered - VARIABLES - STEPS_BACK == {name for name in rendered if name.startswith("RUNAI_STREAMER_")}
+
+
+@pytest.mark.parametrize("source", [*SOURCES, "pvc://claim/a"])
+def test_every_rendered_mount_is_closed_to_users(source):
+    spec = InferenceServiceSpec.model_validate({"model": {"source": source}, "engine": {"tensorParallelSize": 2}})
+    engine = resolve_engine(spec.engine, Defaults())
+    mounts = [mount["mountPath"] for mount in volumes.volume_mounts(spec, engine, source_parts(spec.model))]
+    closed = [path for path in mounts if path in CLOSED_ROOTS or path.startswith(CLOSED_TREES)]
+    assert closed == mounts
+
+
+def test_every_rendered_volume_has_a_name_that_is_taken():
+    rendered: set[str] = set()
+    for source in (*SOURCES, "pvc://claim/a"):
+        model = {"source": source} | ({} if source.startswith("pvc") else {"secretRef": {"name": "key"}})
+        spec = InferenceServiceSpec.model_validate({"model": model, "engine": {"tensorParallelSize": 2}})
+        engine = resolve_engine(spec.engine, Defaults())
+        rendered |= {volume["name"] for volume in volumes.pod_volumes(spec, engine, source_parts(spec.model))}
+    assert rendered == set(OWNED_VOLUMES)
+
+
+@pytest.mark.parametrize(
+    ("names", "argument", "taken"),
+    [
+        (("--max-num-seqs",), "--max-num-seqs", True),
+        (("--max-num-seqs",), "--max-num-seqs=4", True),
+        (("--max-num-seqs",), "--max_num-seqs=4", True),
+        (("--max-num-seqs",), "--max-num-seqs=", True),
+        (("--max-num-seqs",), "--max-num-seqs-per-lora=4", False),
+        (("--max-num-seqs",), "max-num-seqs", False),
+        (("--model",), "--model-impl=auto", False),
+        (("-tp",), "-tp", True),
+        (("-tp",), "-tp=2", True),
+        (("-tp",), "-tpx", False),
+        (("-q",), "-q", True),
+        (("-q",), "-qfp8", True),
+        (("-q",), "--q", False),
+    ],
+)
+def test_a_flag_is_known_in_each_of_its_spellings(names, argument, taken):
+    pattern = flag_pattern(Owned(names, "is taken"))
+    assert (re.fullmatch(pattern, argument) is not None) == taken
+
+
+def test_no_name_is_owned_twice():
+    names = [name for owned in (*OWNED_FLAGS, *OWNED_ENV) for name in owned.names]
+    assert len(names) == len(set(names))

@@ -1,0 +1,100 @@
+"""InferenceServices as people write them, for tests of reading and judging."""
+
+from typing import Any
+
+
+def a_full_spec() -> dict[str, Any]:
+    """A valid spec that sets every field, save those that exclude each other."""
+    return {
+        "model": {
+            "source": "hf://meta-llama/Llama-3.1-8B-Instruct@main",
+            "secretRef": {"name": "hub"},
+            "cache": {"pvc": "weights"},
+            "quantization": "fp8",
+            "kvCacheDtype": "fp8",
+            "maxModelLen": 8192,
+        },
+        "engine": {
+            "image": "docker.io/vllm/vllm-openai:v0.32.0",
+            "version": "0.32.0",
+            "tensorParallelSize": 2,
+            "pipelineParallelSize": 1,
+            "dataParallelSize": 2,
+            "gpuMemoryUtilizationPercent": 90,
+            "maxNumSeqs": 128,
+            "startupTimeout": "15m",
+            "extraArgs": ["--enforce-eager", "--seed", "1"],
+            "env": [{"name": "VLLM_LOGGING_LEVEL", "value": "DEBUG"}, {"name": "EMPTY", "value": ""}],
+        },
+        "gpu": {"product": "NVIDIA-H100-80GB-HBM3", "resourceName": "nvidia.com/gpu"},
+        "slo": {
+            "timeToFirstToken": {"p95": "500ms"},
+            "interTokenLatency": {"mean": "40ms"},
+            "queueWait": {"p99": "1s"},
+        },
+        "scaling": {
+            "mode": "Auto",
+            "minReplicas": 2,
+            "maxReplicas": 8,
+            "targets": {"queueDepth": 20, "kvCachePercent": 80},
+            "headroomPercent": 25,
+            "scaleUpCooldown": "1m30s",
+            "scaleDownCooldown": "5m",
+        },
+        "warmPool": {"replicas": 1},
+        "rollout": {"drainTimeout": "10m", "maxSurge": 1, "whenNoSpare": "Replace"},
+        "pod": {
+            "resources": {"cpu": "8", "memory": "64Gi"},
+            "nodeSelector": {"topology.kubernetes.io/region": "north"},
+            "tolerations": [
+                {"key": "gpu", "operator": "Equal", "value": "llm", "effect": "NoExecute", "tolerationSeconds": 60}
+            ],
+            "affinity": _affinity(),
+            "topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
+            ],
+            "serviceAccountName": "reader",
+            "imagePullSecrets": ["registry", "mirror"],
+            "runtimeClassName": "nvidia",
+            "priorityClassName": "serving",
+            "volumes": _volumes(),
+            "envFrom": [{"secret": "keys"}, {"configMap": "settings"}],
+            "annotations": {"example.com/team": "a"},
+            "templateRef": "engine",
+        },
+    }
+
+
+def _volumes() -> list[dict[str, Any]]:
+    return [
+        {"name": "adapters", "mountPath": "/adapters", "readOnly": True, "pvc": "adapters"},
+        {"name": "keys", "mountPath": "/etc/keys", "secret": "keys"},
+        {"name": "settings", "mountPath": "/settings", "configMap": "settings"},
+        {"name": "scratch", "mountPath": "/scratch", "emptyDir": True},
+    ]
+
+
+def _affinity() -> dict[str, Any]:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]}
+    pods = {
+        "matchLabels": {"app": "batch"},
+        "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}],
+    }
+    near = {
+        "labelSelector": pods,
+        "namespaces": ["batch"],
+        "namespaceSelector": pods,
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    apart = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [near],
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": near}],
+    }
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [zone]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": zone}],
+        },
+        "podAffinity": apart,
+        "podAntiAffinity": apart,
+    }
