@@ -30,6 +30,21 @@ REFERENCED: tuple[dict[str, Any], ...] = (
     },
 )
 """What the manifests name and admission looks up."""
+CONFINED: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+POD_TEMPLATE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PodTemplate",
+    "metadata": {"name": "gpu-pods", "namespace": NAMESPACE},
+    "template": {
+        "spec": {
+            "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+            "containers": [
+                {"name": "engine", "image": "ignored", "ports": [{"containerPort": 9000}]},
+                {"name": "tracing", "image": "registry.example.com/tracing:1", "securityContext": CONFINED},
+            ],
+        }
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +72,16 @@ def test_a_restricted_namespace_takes_the_pod_and_keeps_all_of_it(team, name):
     wanted = a_pod(a_spec(MANIFESTS[name]), avoid_nodes=["gpu-1"], owner=CHAT)
     stored = created(team, wanted, "--dry-run=server")
     assert contains(stored, wanted) == []
+
+
+def test_a_pod_template_as_the_api_server_fills_it_in_merges_into_a_valid_pod(team):
+    stored = created(team, POD_TEMPLATE)
+    plain = a_pod(a_spec(), owner=CHAT)
+    merged = a_pod(a_spec(pod={"templateRef": "gpu-pods"}), template=stored["template"], owner=CHAT)
+    live = created(team, merged, "--dry-run=server")
+    assert contains(live["spec"], plain["spec"]) == []
+    assert [container["name"] for container in live["spec"]["containers"]] == ["engine", "tracing"]
+    assert live["spec"]["dnsConfig"] == {"options": [{"name": "ndots", "value": "1"}]}
 
 
 def test_a_cache_on_the_node_is_refused_there(team):

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from forebay.api import labels
+from forebay.api.paths import OWNED_VOLUMES
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.restricted import violations
 from tests.workloads.specs import CHAT, a_pod, a_spec, engine_of
@@ -42,6 +43,17 @@ def test_mounts_and_volumes_belong_together(name):
     mounts = engine_of(pod)["volumeMounts"]
     assert sorted(volumes) == sorted(mount["name"] for mount in mounts)
     assert len({mount["mountPath"] for mount in mounts}) == len(mounts)
+
+
+@pytest.mark.parametrize("name", [*MANIFESTS])
+def test_the_schema_knows_our_volumes_and_annotations(name):
+    """So that a user's own cannot take their names."""
+    spec = a_spec(MANIFESTS[name])
+    pod = a_pod(spec)
+    volumes = {volume["name"] for volume in pod["spec"]["volumes"]} - {volume.name for volume in spec.pod.volumes}
+    annotations = pod["metadata"]["annotations"].keys() - (spec.pod.annotations or {}).keys()
+    assert volumes <= set(OWNED_VOLUMES)
+    assert annotations == set(labels.POD_ANNOTATIONS)
 
 
 def test_labels_are_those_of_the_list_and_no_others():

@@ -56,6 +56,20 @@ def test_no_half_of_another_kind_beside_ours(spec, engine):
     assert a_templated_pod(spec, **engine)["spec"] == a_pod(a_spec())["spec"]
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({"metadata": None, "spec": None}, id="null"),
+        pytest.param(
+            {"metadata": {"annotations": None}, "spec": {"containers": None, "volumes": None}}, id="null inside"
+        ),
+    ],
+)
+def test_a_template_that_says_nothing_adds_nothing(template):
+    assert a_pod(a_spec(pod=REFERENCE), template=template)["spec"] == a_pod(a_spec())["spec"]
+
+
 def test_a_changed_template_offers_an_update():
     one = a_templated_pod({"dnsPolicy": "ClusterFirst"})["metadata"]["labels"]["forebay.dev/revision"]
     other = a_templated_pod({"dnsPolicy": "Default"})["metadata"]["labels"]["forebay.dev/revision"]

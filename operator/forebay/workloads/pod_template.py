@@ -22,10 +22,7 @@ CONTAINER: Final = "engine"
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 USER_ID: Final = 1000
 
-UNDISTURBED: Final[Mapping[str, str]] = {
-    "karpenter.sh/do-not-disrupt": "true",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-}
+UNDISTURBED: Final[Mapping[str, str]] = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
 """Node autoscalers may ask for a node (Forebay then moves its replicas), but not take one from under a stream."""
 
 
@@ -33,7 +30,7 @@ def pod_template(spec: InferenceServiceSpec, owner: Owner, engine: Engine, resta
     """`metadata.annotations` and `spec` of every pod of the revision, before a user's PodTemplate is merged."""
     annotations = {
         **(spec.pod.annotations or {}),
-        "kubectl.kubernetes.io/default-container": CONTAINER,
+        labels.DEFAULT_CONTAINER: CONTAINER,
         **UNDISTURBED,
     }
     if restarted_at is not None:

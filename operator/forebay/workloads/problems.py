@@ -113,7 +113,8 @@ def format_unavailable(submission: Submission) -> Problem | None:
 
 def annotation_reserved(submission: Submission) -> Problem | None:
     """`forebay.dev/drain-started` on a new pod would make it a draining one."""
-    annotations = (submission.template or {}).get("metadata", {}).get("annotations") or {}
+    metadata = (submission.template or {}).get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
     name = next((name for name in sorted(annotations) if name.startswith(f"{GROUP}/")), None)
     if name is None:
         return None

@@ -27,7 +27,7 @@ _WHOLE: Final = frozenset({"startupProbe", "readinessProbe", "livenessProbe", "p
 def merge_template(ours: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
     """`template` is the `template` field of a PodTemplate; `ours` is what `pod_template` built."""
     theirs = {
-        "metadata": {"annotations": template.get("metadata", {}).get("annotations") or {}},
+        "metadata": {"annotations": (template.get("metadata") or {}).get("annotations") or {}},
         "spec": template.get("spec") or {},
     }
     return _merge_mappings(ours, theirs)
