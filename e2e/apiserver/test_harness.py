@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from e2e.harness import ControlPlane, KubectlError, PodTimes
-from e2e.harness.control_plane import clean_abandoned
+from e2e.harness.abandoned import clean_abandoned
 from e2e.harness.kubectl import Object
 from e2e.harness.processes import Daemon, Identity, found_in
 from e2e.harness.state import RUN, State

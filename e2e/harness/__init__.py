@@ -1,6 +1,7 @@
 """Clusters for the suites, built from source, without Docker.
 
-`ControlPlane` is an API server with KWOK nodes on loopback; it needs no privilege.
+`ControlPlane` is an API server with KWOK nodes on loopback and needs no privilege; `NodeCluster` (in `node_cluster`)
+adds real nodes and needs root.
 """
 
 from e2e.harness.control_plane import ControlPlane

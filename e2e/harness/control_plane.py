@@ -17,6 +17,7 @@ from typing import Self
 import yaml
 
 from e2e.harness import kwok
+from e2e.harness.abandoned import clean_abandoned
 from e2e.harness.addresses import API_SERVICE, LOOPBACK, SERVICE_RANGE, free_ports
 from e2e.harness.binaries import binary, ensure, exclusively
 from e2e.harness.certificates import Authority, Credential
@@ -24,7 +25,7 @@ from e2e.harness.failure import HarnessError
 from e2e.harness.kubectl import Kubectl, write_kubeconfig
 from e2e.harness.processes import Daemon, Identity
 from e2e.harness.recipes import CONTROL_PLANE, ETCD, KUBERNETES_PARTS, KWOK
-from e2e.harness.state import RUN, State, forget, lock_file, noted, stop_processes
+from e2e.harness.state import CONTROL_PLANE_MODE, RUN, State, forget, lock_file, stop_processes
 from e2e.harness.waiting import eventually
 
 READY_SECONDS = 60.0
@@ -58,7 +59,7 @@ AUDIT_POLICY = {
 class Settings:
     """What differs between a control plane on loopback and the one that real nodes join."""
 
-    mode: str = "control-plane"
+    mode: str = CONTROL_PLANE_MODE
     address: str = LOOPBACK
     """Where the API server listens."""
     node_grace_seconds: int = 40
@@ -138,8 +139,8 @@ class ControlPlane:
     ) -> list[str]:
         """Adds KWOK nodes and returns their names when all of them are Ready."""
         names = [f"{prefix}-{number}" for number in range(count)]
-        self.kubectl.apply(*(kwok.gpu_node(name, gpus, product, labels) for name in names), server_side=True)
         if names:
+            self.kubectl.apply(*(kwok.gpu_node(name, gpus, product, labels) for name in names), server_side=True)
             nodes = [f"node/{name}" for name in names]
             self.kubectl("wait", "--for=condition=Ready", *nodes, "--timeout=120s", timeout=130)
         return names
@@ -290,14 +291,6 @@ class ControlPlane:
                 connection.close()
 
         eventually(answer, lambda said: said == "ok", within=READY_SECONDS, what="the API server is ready", pause=0.05)
-
-
-def clean_abandoned() -> None:
-    """Stops the control planes whose test run was killed before it could."""
-    for directory, state in noted():
-        if state.abandoned and state.mode == "control-plane":
-            stop_processes(directory)
-            forget(directory)
 
 
 def _state(directory: Path, settings: Settings, outlives_starter: bool) -> State:

@@ -18,6 +18,9 @@ from pathlib import Path
 
 from e2e.harness.processes import KILL, Identity, found_in, stop_all
 
+CONTROL_PLANE_MODE = "control-plane"
+NODES_MODE = "nodes"
+
 FILE = "cluster.json"
 RUN = "run"
 """Folder of pid files and logs below a cluster's folder."""
@@ -26,7 +29,7 @@ RUN = "run"
 @dataclass(frozen=True, slots=True)
 class State:
     mode: str
-    """`control-plane` or `nodes`."""
+    """`CONTROL_PLANE_MODE` or `NODES_MODE`."""
     started_by: Identity
     outlives_starter: bool
     since: float
