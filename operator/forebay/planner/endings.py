@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.planner import drain
-from forebay.planner.replicas import Reason, Replica, ReplicaState
+from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState
 from forebay.planner.rollout import is_faulty
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, warning
@@ -105,7 +105,7 @@ def endings(scene: Scene) -> dict[str, Step]:
 
 def is_retry_due(scene: Scene, replica: Replica) -> bool:
     retries = scene.memory.retries
-    if replica.reason in (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED) and retries >= UNSCHEDULABLE_RETRIES:
+    if replica.reason in REASONS_OF_SHORTAGE and retries >= UNSCHEDULABLE_RETRIES:
         return False
     waiting_since = min(pod.waiting_since for pod in replica.pods)
     wait_seconds = scene.settings.pending_timeout_seconds * 2.0 ** min(retries, 16)

@@ -20,7 +20,7 @@ from forebay.planner.plan import Action, Plan, ServicePlan
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import forgotten
 from forebay.planner.scene import Scene
-from forebay.planner.staging import Site, site_of, stage, wait_before_creating
+from forebay.planner.staging import Site, histories_of, site_of, stage, wait_before_creating
 from forebay.planner.state import ServiceMemory, State
 from forebay.planner.status import status_of, unplanned_status
 from forebay.planner.steps import Kind, Step
@@ -169,19 +169,22 @@ def _unplanned(site: Site, draft: Draft) -> tuple[ServicePlan, ServiceMemory]:
     """Nothing is created for a service whose spec cannot be used; what serves goes on, and drains end."""
     service, memory = draft.service, draft.memory
     before = memory.status or service.status
-    status = unplanned_status(service, draft.problems, before, site.now)
-    sight = Sight(site.world.settings, site.now, float("inf"), {}, site.lost_nodes, memory.histories)
     owned = [pod for pod in site.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
+    histories = histories_of(owned, site.world.signals, memory.histories)
+    sight = Sight(site.world.settings, site.now, float("inf"), {}, site.lost_nodes, histories)
+    replicas = replicas_of(owned, sight)
+    status = unplanned_status(service, draft.problems, before, site.now, replicas)
     timeout = DRAIN_TIMEOUT_UNKNOWN_SECONDS if service.spec is None else service.spec.rollout.drain_timeout.seconds
     steps = tuple(
         step
-        for replica in replicas_of(owned, sight)
+        for replica in replicas
         if replica.state is ReplicaState.DRAINING
         for step in drain.finish(replica, timeout, site.world.settings, site.now)
     )
     events, notes = told(steps, transitions(before, status), memory.notes, site.now)
     actions = tuple(action for step in steps for action in step.actions)
-    return ServicePlan(service.key, service.uid, actions, status, events), replace(memory, status=status, notes=notes)
+    remembered = replace(memory, status=status, notes=notes, histories=histories)
+    return ServicePlan(service.key, service.uid, actions, status, events), remembered
 
 
 def _failed(

@@ -40,6 +40,9 @@ class Reason(StrEnum):
     STALLED = "Stalled"
 
 
+REASONS_OF_SHORTAGE: Final = (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED)
+
+
 @dataclass(frozen=True, slots=True)
 class Replica:
     revision: str

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from forebay.api.inference_service import WhenNoSpare
-from forebay.planner.replicas import Reason, Replica, ReplicaState
+from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState
 from forebay.planner.scene import Scene
 from forebay.planner.state import Halt
 from forebay.planner.world import Revision
@@ -92,7 +92,7 @@ def lacks_spare(scene: Scene, staying: Iterable[Replica]) -> str:
     if scene.spec.rollout.max_surge == 0:
         return "rollout.maxSurge is 0"
     for replica in staying:
-        if replica.state is ReplicaState.BLOCKED and replica.reason in (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED):
+        if replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE:
             return f"the new replica {replica.name} finds no place ({replica.reason})"
     for refusal in reversed(scene.refusals):
         if refusal.reason in REFUSED_FOR_LACK:

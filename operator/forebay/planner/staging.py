@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
-from forebay.planner.replicas import Replica, ReplicaState, Sight, replicas_of
+from forebay.planner.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import choose
 from forebay.planner.rollout import halt_of, is_faulty
 from forebay.planner.scene import Scene
@@ -73,7 +73,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     choice = choose(wanted, stored)
     revisions = {revision.hash: revision for revision in (*stored, choice.target)}
     pods = site.pods.get(service.uid, ())
-    histories = _histories(pods, world.signals, memory.histories)
+    histories = histories_of(pods, world.signals, memory.histories)
     sight = Sight(
         settings=world.settings,
         now=now,
@@ -153,7 +153,7 @@ def _wait_seconds(failures: int) -> float:
     return float(min(LONGEST_WAIT_SECONDS, SHORTEST_WAIT_SECONDS * 2.0 ** min(failures - 1, 16)))
 
 
-def _histories(
+def histories_of(
     pods: Iterable[PodView], signals: Mapping[str, PodSignals], before: Mapping[str, PodHistory]
 ) -> dict[str, PodHistory]:
     """Of the pods that exist; those of others are forgotten with them."""
@@ -193,6 +193,7 @@ def _fleet(replicas: tuple[Replica, ...], service: ServiceView, site: Site, targ
         serving=count[ReplicaState.SERVING],
         loading=count[ReplicaState.LOADING],
         blocked=count[ReplicaState.BLOCKED],
+        unplaced=sum(r.state is ReplicaState.BLOCKED and r.reason in REASONS_OF_SHORTAGE for r in replicas),
         draining=count[ReplicaState.DRAINING],
         standing=_standing(live, service, site, target),
         newest_created_at=max((replica.created_at for replica in live), default=None),

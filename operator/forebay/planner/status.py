@@ -1,5 +1,6 @@
 """Status: what people and other controllers read of a service, and when it is worth a write."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -9,9 +10,10 @@ from forebay.api.inference_service import (
     LoadStatus,
     ReplicaStatus,
 )
-from forebay.planner.conditions import ANSWERS, PLANNED, Answer, Outcome, conditions, warm_replicas
-from forebay.planner.replicas import ReplicaState
+from forebay.planner.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
+from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.world import Problem, ServiceKey, ServiceView
+from forebay.scaling.decision import count as number_of
 from forebay.scaling.load import Load
 
 TELEMETRY_SECONDS: Final = 30.0
@@ -39,14 +41,40 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
 
 
 def unplanned_status(
-    service: ServiceView, problems: Sequence[Problem], before: InferenceServiceStatus, now: float
+    service: ServiceView,
+    problems: Sequence[Problem],
+    before: InferenceServiceStatus,
+    now: float,
+    replicas: Sequence[Replica] | None = None,
 ) -> InferenceServiceStatus:
-    """Of a service that cannot be planned: why, and what was last known otherwise."""
+    """Of a service that cannot be planned: why, and what serves on. What is not known any more stays as it was."""
     message = " ".join(problem.message for problem in problems)
-    answer = Answer("False", problems[0].reason, message)
-    told = conditions([(PLANNED, answer)], before.conditions, service.generation, now)
-    kept = tuple(condition for condition in before.conditions if condition.type != PLANNED)
-    return before.model_copy(update={"observed_generation": service.generation, "conditions": _ordered((*kept, *told))})
+    answers = [(PLANNED, Answer("False", problems[0].reason, message))]
+    count = before.replicas
+    if replicas is not None:
+        states = Counter(replica.state for replica in replicas)
+        count = ReplicaStatus(
+            desired=before.replicas.desired,
+            ready=states[ReplicaState.SERVING],
+            loading=states[ReplicaState.LOADING],
+            draining=states[ReplicaState.DRAINING],
+        )
+        answers.append((READY, _ready_unplanned(states[ReplicaState.SERVING], problems[0])))
+    told = conditions(answers, before.conditions, service.generation, now)
+    kept = tuple(c for c in before.conditions if c.type not in {kind for kind, _ in answers})
+    return before.model_copy(
+        update={
+            "observed_generation": service.generation,
+            "conditions": _ordered((*kept, *told)),
+            "replicas": count,
+        }
+    )
+
+
+def _ready_unplanned(serving: int, problem: Problem) -> Answer:
+    if serving:
+        return Answer("True", "Serving", f"{number_of(serving, 'replica')} of an earlier spec serve on as they are.")
+    return Answer("False", problem.reason, "No replica serves, and none is created before the spec is corrected.")
 
 
 def url_of(key: ServiceKey) -> str:

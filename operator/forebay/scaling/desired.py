@@ -26,6 +26,8 @@ class Fleet:
     """On their way: capacity that is coming."""
     blocked: int = 0
     """Stuck on their way: no capacity, but still there."""
+    unplaced: int = 0
+    """Of them, those that no node has room for."""
     draining: int = 0
     standing: int = 0
     """What was wanted before this operator began to remember, as far as status and pods tell."""
@@ -69,6 +71,16 @@ class Situation:
         missing = self.desired - self.fleet.serving - self.fleet.loading
         return max(0, min(missing, self.fleet.blocked))
 
+    @property
+    def replaceable(self) -> int:
+        """Stuck replicas that another one may do better than.
+
+        When no node has room, one more is tried and no further ones: they would all wait for the same GPU, and all be
+        there when it comes.
+        """
+        fleet = self.fleet
+        return min(self.stuck, fleet.blocked - fleet.unplaced + min(fleet.unplaced, 1))
+
 
 def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
     """What the guards propose, on top of stuck replicas, which carry nothing.
@@ -77,7 +89,7 @@ def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
     and for scaleUpCooldown between two steps.
     """
     waits_for = _guards_wait_for(situation)
-    stuck = situation.stuck
+    stuck = situation.replaceable
     return tuple(
         replace(
             proposal,

@@ -52,8 +52,8 @@ class Load:
     silent: tuple[Silent, ...] = ()
     draining_requests: float = 0.0
     """In flight on replicas that drain: load that those which stay would have carried."""
-    draining_kv: float = 0.0
-    """Sum of the KV fractions of those."""
+    kv_total: float = 0.0
+    """KV use of this very moment in full replicas, draining ones included: 1.2 fills one and a fifth of another."""
     missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(pod, series that its engine version should export and that its answer lacks)."""
 
@@ -67,11 +67,6 @@ class Load:
     def complete(self) -> bool:
         """Whether every replica that serves is known."""
         return self.replicas > 0 and self.known == self.replicas
-
-    @property
-    def kv_total(self) -> float:
-        """KV use in replicas: 1.2 fills one replica and a fifth of another."""
-        return self.kv_fraction * self.known + self.draining_kv
 
 
 def load_of(serving: Sequence[Reading], draining: Sequence[Reading], now: float, ages: Ages) -> Load:
@@ -94,7 +89,7 @@ def load_of(serving: Sequence[Reading], draining: Sequence[Reading], now: float,
         inter_token_latency=merged(history.inter_token_latency() for history in known),
         silent=tuple(_silent(reading, state, now, ages) for reading, state in states if state is not Freshness.FRESH),
         draining_requests=fsum(history.newest.in_flight for history in leaving),
-        draining_kv=fsum(history.newest.kv_fraction for history in leaving),
+        kv_total=fsum(history.newest.kv_fraction for history in (*known, *leaving)),
         missing=tuple(
             (reading.pod, reading.history.newest.missing)
             for reading, _ in states

@@ -137,7 +137,7 @@ def fewest_for(load: Load, limits: Limits) -> int | None:
     for replicas in range(1, load.replicas):
         in_flight = load.running_requests + load.waiting_requests
         queued = max(load.waiting_requests, in_flight - replicas * limits.max_num_seqs) * (1 + limits.headroom)
-        filled = load.kv_total / replicas * (1 + limits.headroom)
+        filled = load.kv_fraction * load.known / replicas * (1 + limits.headroom)
         if queued <= limits.queue_depth * replicas and filled <= limits.kv_fraction:
             return replicas
     return load.replicas
