@@ -15,10 +15,10 @@ from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from math import sqrt
 
 from forebay.simulation.engine_profile import EngineProfile
 from forebay.simulation.engine_stats import UNBOUNDED_CONTEXT, Completion, EngineStats, Reason, Request
+from forebay.simulation.engine_steps import DecodeRun, PrefillStep, Sequence
 from forebay.simulation.kv_blocks import KVBlocks
 
 
@@ -44,75 +44,6 @@ class EngineLimits:
             )
 
 
-class _Sequence:
-    """A request on its way through the engine."""
-
-    __slots__ = ("computed", "finish_step", "first_token", "generated", "joined", "last_token", "preemptions", "ready",
-                 "request", "scheduled", "target")  # fmt: skip
-
-    def __init__(self, request: Request, ready: float) -> None:
-        self.request = request
-        self.ready = ready
-        self.target = request.prompt_tokens
-        """Tokens to prefill: the prompt, and after a preemption what had been generated too."""
-        self.computed = request.cached_tokens
-        self.generated = 0
-        """Tokens generated before `joined`."""
-        self.joined: int | None = None
-        """The decode step count at which it began to decode; None while it waits or prefills."""
-        self.finish_step = -1
-        self.scheduled: float | None = None
-        self.first_token: float | None = None
-        self.last_token = 0.0
-        self.preemptions = 0
-
-
-class _Step:
-    """A step with prompt tokens, under way."""
-
-    __slots__ = ("chunks", "duration", "end")
-
-    def __init__(self, chunks: list[tuple[_Sequence, int]], duration: float, end: float) -> None:
-        self.chunks = chunks
-        self.duration = duration
-        self.end = end
-
-
-class _Run:
-    """Decode-only steps whose j-th takes `first + slope·(j − 1)` seconds; boundaries are absolute, nothing drifts."""
-
-    __slots__ = ("done", "first", "limit", "slope", "start")
-
-    def __init__(self, start: float, first: float, slope: float, limit: int) -> None:
-        self.start = start
-        self.first = first
-        self.slope = slope
-        self.limit = limit
-        self.done = 0
-
-    def boundary(self, steps: int) -> float:
-        """When so many steps of this run are over."""
-        return self.start + steps * self.first + self.slope * (steps * (steps - 1) / 2)
-
-    def steps_by(self, time: float) -> int:
-        """How many steps are over at `time`."""
-        span = time - self.start
-        if span < 0:
-            return 0
-        half = self.first - self.slope / 2
-        steps = int(2 * span / (half + sqrt(half * half + 2 * self.slope * span)))
-        while self.boundary(steps + 1) <= time:
-            steps += 1
-        while steps and self.boundary(steps) > time:
-            steps -= 1
-        return steps
-
-    def steps_until(self, time: float) -> int:
-        """How many steps it takes until the first boundary at or after `time`."""
-        steps = self.steps_by(time)
-        return steps if self.boundary(steps) >= time else steps + 1
-
-
 class ReplicaEngine:
     """One engine; see the module for its rules."""
 
@@ -126,21 +57,21 @@ class ReplicaEngine:
         """The last step boundary."""
         self.now = 0.0
         """How far the caller has advanced."""
-        self._arrivals: deque[_Sequence] = deque()
-        self._waiting: deque[_Sequence] = deque()
-        self._running: dict[str, _Sequence] = {}
-        self._live: dict[str, _Sequence] = {}
-        self._aborted: list[_Sequence] = []
-        self._partial: _Sequence | None = None
+        self._arrivals: deque[Sequence] = deque()
+        self._waiting: deque[Sequence] = deque()
+        self._running: dict[str, Sequence] = {}
+        self._live: dict[str, Sequence] = {}
+        self._aborted: list[Sequence] = []
+        self._partial: Sequence | None = None
         """The newest running sequence while its prompt is not computed in full; there is at most one."""
         self._decoding = 0
         self._context = 0
         """KV tokens held by all decoding sequences."""
         self._decode_steps = 0
-        self._finishing: list[tuple[int, int, _Sequence]] = []
+        self._finishing: list[tuple[int, int, Sequence]] = []
         self._order = count()
-        self._step: _Step | None = None
-        self._run: _Run | None = None
+        self._step: PrefillStep | None = None
+        self._run: DecodeRun | None = None
 
     # What can be seen
 
@@ -163,6 +94,11 @@ class ReplicaEngine:
     def queued(self) -> int:
         """Requests taken and not in the batch, those still on their way to the engine too."""
         return len(self._live) - len(self._running)
+
+    @property
+    def queued_tokens(self) -> int:
+        """Prompt tokens of the queued requests."""
+        return sum(sequence.request.prompt_tokens for sequence in (*self._waiting, *self._arrivals))
 
     @property
     def kv_fraction(self) -> float:
@@ -209,7 +145,7 @@ class ReplicaEngine:
         ready = request.arrival + self.profile.request_overhead_seconds
         if request.arrival < self.now or (self._arrivals and ready < self._arrivals[-1].ready):
             raise ValueError(f"request {request.id}: arrival {request.arrival} lies before what was simulated already")
-        sequence = _Sequence(request, ready)
+        sequence = Sequence(request, ready)
         self._live[request.id] = sequence
         self._arrivals.append(sequence)
 
@@ -270,12 +206,12 @@ class ReplicaEngine:
             for sequence, chunk in chunks:
                 duration += profile.prompt_token_seconds * chunk
                 duration += profile.prompt_square_seconds * chunk * (2 * sequence.computed + chunk)
-            self._step = _Step(chunks, duration, self.clock + duration)
+            self._step = PrefillStep(chunks, duration, self.clock + duration)
         else:
             while self._finishing[0][2].finish_step != self._finishing[0][0]:
                 heappop(self._finishing)
             limit = 1 if preempted else self.blocks.steps_that_fit(self._finishing[0][0] - self._decode_steps)
-            self._run = _Run(self.clock, duration, profile.kv_token_seconds * decoding, limit)
+            self._run = DecodeRun(self.clock, duration, profile.kv_token_seconds * decoding, limit)
         return True
 
     def _make_room(self) -> bool:
@@ -292,10 +228,10 @@ class ReplicaEngine:
                 preempted = True
         return preempted
 
-    def _prefill_chunks(self, *, admit: bool) -> list[tuple[_Sequence, int]]:
+    def _prefill_chunks(self, *, admit: bool) -> list[tuple[Sequence, int]]:
         """Prompt tokens of this step: the prompt under way first, then new ones, in order, while everything fits."""
         budget = self.limits.max_num_batched_tokens - self._decoding
-        chunks: list[tuple[_Sequence, int]] = []
+        chunks: list[tuple[Sequence, int]] = []
         if self._partial is not None and budget:
             budget -= self._take_chunk(self._partial, budget, chunks)
         while admit and budget and self._waiting and len(self._running) < self.limits.max_num_seqs:
@@ -312,7 +248,7 @@ class ReplicaEngine:
             budget -= self._take_chunk(sequence, budget, chunks)
         return chunks
 
-    def _take_chunk(self, sequence: _Sequence, budget: int, chunks: list[tuple[_Sequence, int]]) -> int:
+    def _take_chunk(self, sequence: Sequence, budget: int, chunks: list[tuple[Sequence, int]]) -> int:
         chunk = min(sequence.target - sequence.computed, budget)
         self.blocks.free -= self.blocks.extending(sequence.computed, chunk)
         self._partial = sequence if sequence.computed + chunk < sequence.target else None
@@ -321,7 +257,7 @@ class ReplicaEngine:
 
     # The end of steps
 
-    def _end_step(self, step: _Step, finished: list[Completion]) -> None:
+    def _end_step(self, step: PrefillStep, finished: list[Completion]) -> None:
         self._step = None
         self.clock = step.end
         prompts, outputs = 0, self._decoding
@@ -346,7 +282,7 @@ class ReplicaEngine:
         if outputs:
             self.stats.step_tokens.observe(prompts + outputs)
 
-    def _continue_run(self, run: _Run, until: float, finished: list[Completion]) -> bool:
+    def _continue_run(self, run: DecodeRun, until: float, finished: list[Completion]) -> bool:
         """Take the steps of a run that end by `until`; False when the run goes on after that."""
         end = self._run_end(run)
         reached = min(end, max(run.done, run.steps_by(until)))
@@ -365,7 +301,7 @@ class ReplicaEngine:
         self._finish_decoded(finished)
         return True
 
-    def _run_end(self, run: _Run) -> int:
+    def _run_end(self, run: DecodeRun) -> int:
         """The step after which a run ends: a finish, a full cache, or an arrival that may join."""
         if self._arrivals:
             return min(run.limit, max(run.done, run.steps_until(self._arrivals[0].ready)))
@@ -379,10 +315,10 @@ class ReplicaEngine:
 
     # One sequence
 
-    def _generated(self, sequence: _Sequence) -> int:
+    def _generated(self, sequence: Sequence) -> int:
         return sequence.generated + (0 if sequence.joined is None else self._decode_steps - sequence.joined)
 
-    def _start_decoding(self, sequence: _Sequence, finished: list[Completion]) -> None:
+    def _start_decoding(self, sequence: Sequence, finished: list[Completion]) -> None:
         """Its prompt is computed and its next token is out."""
         sequence.generated += 1
         sequence.joined = self._decode_steps
@@ -403,11 +339,11 @@ class ReplicaEngine:
             if sequence.finish_step == step:
                 self._complete(sequence, finished)
 
-    def _complete(self, sequence: _Sequence, finished: list[Completion]) -> None:
+    def _complete(self, sequence: Sequence, finished: list[Completion]) -> None:
         self._remove(sequence)
         finished.append(self._close(sequence, sequence.request.stop_reason, self.clock))
 
-    def _preempt(self, sequence: _Sequence) -> None:
+    def _preempt(self, sequence: Sequence) -> None:
         """Take its blocks away; it waits at the head of the queue to be computed again."""
         if sequence.joined is not None:
             sequence.last_token = self.clock
@@ -418,7 +354,7 @@ class ReplicaEngine:
         self.stats.preemptions += 1
         self._waiting.appendleft(sequence)
 
-    def _remove(self, sequence: _Sequence) -> None:
+    def _remove(self, sequence: Sequence) -> None:
         """Out of the batch: give its blocks back and keep what it has generated."""
         del self._running[sequence.request.id]
         if sequence.joined is None:
@@ -433,7 +369,7 @@ class ReplicaEngine:
         self._decoding -= 1
         self._context -= held
 
-    def _close(self, sequence: _Sequence, reason: Reason, time: float) -> Completion:
+    def _close(self, sequence: Sequence, reason: Reason, time: float) -> Completion:
         del self._live[sequence.request.id]
         completion = Completion(
             request=sequence.request,
