@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 SHORTEST_INTERVAL_SECONDS = 5.0
 SCRAPES_PER_SECOND = 125
-"""What one operator can read beside its other work, at some 2 ms of CPU each: 625 pods keep the shortest interval,
+"""What one operator can read beside its other work, at 2 to 3 ms of CPU each: 625 pods keep the shortest interval,
 2,000 are asked every 16 s."""
 
 

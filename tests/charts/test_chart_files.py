@@ -1,0 +1,110 @@
+"""The chart's files agree with the code they install; rendering is tested where helm and an API server are."""
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import yaml
+
+from forebay import __version__
+from forebay.cli.operator_command import operator
+from forebay.shell.options import PortOptions
+from forebay.workloads.arguments import PORT
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "forebay"
+OF_THE_CHART = {
+    "namespace": "watchNamespace",
+    "engine-version": "engine.version",
+    "engine-image": "engine.image",
+    "lease-namespace": "the release's namespace",
+    "lease-name": "the release's name",
+    "lease-identity": "the pod's name is in it by itself",
+    "health-port": "the container's port",
+    "metrics-port": "the container's port",
+    "bind-address": "probes come from outside the pod",
+    "kubeconfig": "the service account",
+    "context": "the service account",
+}
+"""Flags of `forebay operator` that are no key of `flags`, and what sets them instead."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    minimum: float | None
+    maximum: float | None
+    choices: frozenset[str]
+
+
+def command_line() -> dict[str, Flag]:
+    """The flags of `forebay operator` by name without dashes."""
+    flags = {}
+    for hint in get_type_hints(operator, include_extras=True).values():
+        if hint is NoneType:
+            continue
+        kind, option = get_args(hint)
+        choices = frozenset(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else frozenset()
+        name = option.default  # inside Annotated, typer keeps the first name where the default would be
+        flags[name.split("/")[0].removeprefix("--")] = Flag(option.min, option.max, choices)
+    return flags
+
+
+def schema() -> dict[str, Any]:
+    properties: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())["properties"]
+    return properties
+
+
+def values() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+    return loaded
+
+
+def test_every_flag_of_the_operator_can_be_set_through_the_chart():
+    assert set(schema()["flags"]["properties"]) == set(command_line()) - set(OF_THE_CHART)
+
+
+@pytest.mark.parametrize("name", sorted(schema()["flags"]["properties"]))
+def test_the_chart_refuses_what_the_command_line_refuses(name):
+    rule, flag = schema()["flags"]["properties"][name], command_line()[name]
+
+    assert (rule.get("minimum"), rule.get("maximum")) == (flag.minimum, flag.maximum)
+    assert frozenset(rule.get("enum", [])) == flag.choices
+
+
+def test_every_value_is_described_by_the_schema():
+    def undescribed(found: dict[str, Any], described: dict[str, Any], path: str) -> list[str]:
+        missing = []
+        for key, value in found.items():
+            if key not in described:
+                missing.append(f"{path}{key}")
+            elif isinstance(value, dict) and "properties" in described[key]:
+                missing += undescribed(value, described[key]["properties"], f"{path}{key}.")
+        return missing
+
+    assert undescribed(values(), schema(), "") == []
+
+
+def test_the_chart_carries_the_crds_that_the_models_make():
+    made = {path.name: path.read_text() for path in (ROOT / "crds").glob("*.yaml")}
+
+    assert made
+    assert {path.name: path.read_text() for path in (CHART / "files" / "crds").glob("*.yaml")} == made
+
+
+def test_the_chart_installs_the_version_that_it_ships_with():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert chart["appVersion"] == __version__
+    assert chart["version"] == __version__
+
+
+def test_ports_are_those_of_the_operator_and_of_the_engines():
+    deployment = (CHART / "templates" / "deployment.yaml").read_text()
+
+    assert f"containerPort: {PortOptions().health}\n" in deployment
+    assert f"containerPort: {PortOptions().metrics}\n" in deployment
+    assert values()["networkPolicy"]["enginePorts"] == [PORT]
