@@ -165,10 +165,10 @@ SERVICES = {
     "forebay.dev/inferenceservices/status": {"patch"},
     "/pods": {"get", "list", "watch", "create", "patch", "delete"},
     "/podtemplates": {"get"},
-    "/services": {"list", "watch", "create", "patch"},
-    "policy/poddisruptionbudgets": {"list", "watch", "create", "patch"},
+    "/services": {"get", "list", "watch", "create", "patch"},
+    "policy/poddisruptionbudgets": {"get", "list", "watch", "create", "patch"},
     "apps/controllerrevisions": {"get", "list", "watch", "create", "patch", "delete"},
-    "events.k8s.io/events": {"create", "patch"},
+    "events.k8s.io/events": {"create"},
 }
 """What the operator may do with services and what belongs to them."""
 NODES = {"/nodes": {"list", "watch"}}
