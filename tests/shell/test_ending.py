@@ -41,6 +41,10 @@ async def test_the_first_cause_counts():
 async def test_a_stop_that_hangs_is_cut_short_and_never_looks_like_success(code: int, killed_with: int):
     loop = asyncio.get_running_loop()
     killed: asyncio.Future[int] = loop.create_future()
-    ending = Ending(kill=lambda given: loop.call_soon_threadsafe(killed.set_result, given), hard_stop_seconds=0.01)
+
+    def kill(given: int) -> None:
+        loop.call_soon_threadsafe(killed.set_result, given)
+
+    ending = Ending(kill=kill, hard_stop_seconds=0.01)
     ending.end(code, "a test")
     assert await asyncio.wait_for(killed, 5.0) == killed_with

@@ -131,7 +131,7 @@ async def test_a_long_outage_leaves_the_process_alive():
     await story.runs_for(600.0)
     assert story.pulse.is_alive(now())
     assert not story.pulse.is_ready
-    assert "the API server does not answer" in story.pulse.describe(now())
+    assert "no view of the cluster" in story.pulse.describe(now())
 
 
 @in_virtual_time

@@ -137,7 +137,7 @@ class Loop(Generic[S]):
         )
         self._failures += 1
         if is_outage(error):
-            log.warning("the API server does not answer; next attempt in %g s: %s", wait_seconds, error)
+            log.warning("no view of the cluster; next attempt in %g s: %s", wait_seconds, error)
         else:
             log.error(
                 "tick failed at %s; next attempt in %g s",

@@ -65,5 +65,5 @@ class Pulse:
         age += f", limit {self.limit_seconds:g} s"
         if self.error is None:
             return f"{role}; {age}"
-        cause = "the API server does not answer" if self.outage else "the last tick failed"
+        cause = "no view of the cluster" if self.outage else "the last tick failed"
         return f"{role}; {age}; {cause}: {self.error}"

@@ -1,0 +1,103 @@
+"""`forebay explain SERVICE`: the decision, its numbers and the conditions, in words, from the service's own status."""
+
+import asyncio
+import textwrap
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from forebay.api.inference_service import Condition, InferenceServiceStatus
+from forebay.cli.reading import cluster_reader
+from forebay.cli.services import Reading, read_service
+
+WIDTH = 100
+
+
+def explain(service: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> int:
+    """Print the explanation; the exit code."""
+
+    async def read() -> Reading:
+        async with cluster_reader(kubeconfig, context) as reader:
+            return await read_service(reader.api, namespace or await reader.namespace(), service)
+
+    print("\n".join(explanation(asyncio.run(read()), time.time())))
+    return 0
+
+
+def explanation(reading: Reading, now: float) -> Iterator[str]:
+    """The lines people read; `now` in unix seconds."""
+    source = f"  {reading.spec.model.source}" if reading.spec else ""
+    yield f"{reading.namespace}/{reading.name}{source}"
+    status = reading.status
+    if status is None:
+        yield "No operator has written a status yet. Is one running, and does it serve this namespace?"
+        return
+    if status.observed_generation < reading.generation:
+        yield (
+            f"The newest spec (generation {reading.generation}) has not been looked at yet; "
+            f"what follows is about generation {status.observed_generation}."
+        )
+    yield _replicas(reading, status)
+    yield _load(status)
+    yield ""
+    yield from _decision(status)
+    if status.conditions:
+        yield ""
+        yield "Conditions"
+    for condition in status.conditions:
+        yield from _condition(condition, now)
+
+
+def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
+    counts = status.replicas
+    parts = [f"{_count(counts.desired, 'replica')} wanted", f"{counts.ready} ready"]
+    parts += [
+        f"{number} {word}" for number, word in ((counts.loading, "loading"), (counts.draining, "draining")) if number
+    ]
+    line = ", ".join(parts)
+    if reading.spec is not None:
+        scaling = reading.spec.scaling
+        line += f"; bounds {scaling.min_replicas} to {scaling.max_replicas}, mode {scaling.mode.value}"
+    if counts.warm:
+        line += f"; {counts.warm} of them warm, on top of need"
+    return line + "."
+
+
+def _load(status: InferenceServiceStatus) -> str:
+    load = status.load
+    if load.queue is None and load.kv_percent is None:
+        return "Load unknown: no engine has answered lately. Missing is not zero, so nothing is scaled down."
+    queue = "queue unknown" if load.queue is None else f"{_count(load.queue, 'request')} waiting"
+    kv_cache = "KV cache unknown" if load.kv_percent is None else f"KV cache {load.kv_percent} % full"
+    return f"{queue}, {kv_cache}."
+
+
+def _decision(status: InferenceServiceStatus) -> Iterator[str]:
+    decision = status.decision
+    if decision is None:
+        yield "Nothing has been decided yet; the conditions say what is in the way."
+        return
+    yield f"Why {decision.desired}: {decision.rule}"
+    yield from textwrap.wrap(decision.because, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    if decision.inputs:
+        inputs = ", ".join(f"{name} {value}" for name, value in sorted(decision.inputs.items()))
+        yield from textwrap.wrap(f"from {inputs}", WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _condition(condition: Condition, now: float) -> Iterator[str]:
+    since = _age(now - datetime.fromisoformat(condition.last_transition_time).timestamp())
+    yield f"  {condition.type:<14} {condition.status:<8} {condition.reason} (for {since})"
+    yield from textwrap.wrap(condition.message, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _age(seconds: float) -> str:
+    """As kubectl writes ages, one unit."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"

@@ -1,0 +1,93 @@
+"""`forebay operator`: from flags to options; what runs is `shell.process`."""
+
+import typer
+
+from forebay.cli import operator_flags as flags
+from forebay.planner.settings import Settings
+from forebay.shell.log_format import LogFormat, LogLevel
+from forebay.shell.options import (
+    EngineOptions,
+    LeaseOptions,
+    OperatorOptions,
+    OptionError,
+    PaceOptions,
+    PortOptions,
+    ScrapeOptions,
+)
+
+_LIMITS = Settings()
+_LEASE = LeaseOptions()
+_PACE = PaceOptions()
+_PORTS = PortOptions()
+_SCRAPE = ScrapeOptions()
+
+
+def operator(
+    kubeconfig: flags.Kubeconfig = None,
+    context: flags.Context = None,
+    namespace: flags.WatchNamespace = None,
+    dry_run: flags.DryRun = False,
+    log_level: flags.Level = LogLevel.INFO,
+    log_format: flags.Format = LogFormat.JSON,
+    bind_address: flags.BindAddress = None,
+    health_port: flags.HealthPort = _PORTS.health,
+    metrics_port: flags.MetricsPort = _PORTS.metrics,
+    health_limit_seconds: flags.HealthLimit = _PACE.health_limit_seconds,
+    leader_election: flags.LeaderElection = True,
+    lease_namespace: flags.LeaseNamespace = None,
+    lease_name: flags.LeaseName = _LEASE.name,
+    lease_identity: flags.LeaseIdentity = None,
+    tick_seconds: flags.TickSeconds = _PACE.tick_seconds,
+    debounce_seconds: flags.DebounceSeconds = _PACE.debounce_seconds,
+    pending_timeout: flags.PendingTimeout = _LIMITS.pending_timeout_seconds,
+    node_lost_after_seconds: flags.NodeLostAfter = _LIMITS.node_lost_after_seconds,
+    drain_grace_seconds: flags.DrainGrace = _LIMITS.drain_grace_seconds,
+    metrics_url: flags.MetricsUrl = _SCRAPE.url,
+    scrape_interval: flags.ScrapeInterval = _SCRAPE.interval_seconds,
+    stale_after_seconds: flags.StaleAfter = _LIMITS.stale_after_seconds,
+    lost_after_seconds: flags.LostAfter = _LIMITS.lost_after_seconds,
+    stall_after_seconds: flags.StallAfter = _LIMITS.stall_after_seconds,
+    engine_version: flags.EngineVersion = None,
+    engine_image: flags.EngineImage = None,
+    max_drains_per_10_minutes: flags.MaxDrains = _LIMITS.max_drains_per_10_minutes,
+    max_creates_per_minute: flags.MaxCreates = _LIMITS.max_creates_per_minute,
+    max_gpus: flags.MaxGpus = _LIMITS.max_gpus,
+) -> None:
+    """Run the operator: turn InferenceServices into serving pods and keep them ahead of demand."""
+    _start(
+        OperatorOptions(
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=namespace,
+            dry_run=dry_run,
+            log_level=log_level,
+            log_format=log_format,
+            lease=LeaseOptions(leader_election and not dry_run, lease_namespace, lease_name, lease_identity),
+            pace=PaceOptions(tick_seconds, debounce_seconds, health_limit_seconds),
+            scrape=ScrapeOptions(metrics_url, scrape_interval),
+            engine=EngineOptions(engine_version, engine_image),
+            ports=PortOptions(bind_address, health_port, metrics_port),
+            settings=Settings(
+                max_drains_per_10_minutes=max_drains_per_10_minutes,
+                max_creates_per_minute=max_creates_per_minute,
+                max_gpus=max_gpus,
+                pending_timeout_seconds=pending_timeout,
+                stale_after_seconds=stale_after_seconds,
+                lost_after_seconds=lost_after_seconds,
+                stall_after_seconds=stall_after_seconds,
+                node_lost_after_seconds=node_lost_after_seconds,
+                drain_grace_seconds=drain_grace_seconds,
+            ),
+        )
+    )
+
+
+def _start(options: OperatorOptions) -> None:
+    try:
+        options.check()
+    except OptionError as error:
+        raise typer.BadParameter(str(error)) from error
+
+    from forebay.shell.process import run
+
+    raise typer.Exit(run(options))

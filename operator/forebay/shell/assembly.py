@@ -1,0 +1,157 @@
+"""Assembly: the parts of the operator, made from its options and plugged into each other."""
+
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from forebay.cluster.access import Access
+from forebay.cluster.apply import Applier
+from forebay.cluster.event_recorder import EventRecorder
+from forebay.cluster.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.lease import Leadership
+from forebay.cluster.observe import Observer
+from forebay.cluster.status import StatusWriter
+from forebay.planner.plan import Plan
+from forebay.planner.planner import plan
+from forebay.planner.state import State
+from forebay.planner.world import World
+from forebay.shell.ending import EXIT_LEASE_LOST, Ending
+from forebay.shell.handlers import build_registry
+from forebay.shell.loop import Loop, Pace, Stations
+from forebay.shell.metrics import Metrics
+from forebay.shell.options import EngineOptions, OperatorOptions
+from forebay.shell.pulse import Pulse
+from forebay.shell.service_watch import ServiceWatch
+from forebay.shell.wake import Wake
+from forebay.telemetry.scraper import Scraper, ScrapeSettings, ScrapeTarget
+from forebay.telemetry.url_template import UrlTemplate
+from forebay.workloads.engines import Defaults
+
+
+class Leader(Protocol):
+    """A lease, or its absence."""
+
+    @property
+    def leading(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Alone:
+    """For a single replica that nobody stands by for: it leads from start to end."""
+
+    leading = True
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        self.leading = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The parts that run. `process` starts and ends them."""
+
+    observer: Observer
+    scraper: Scraper
+    loop: Loop[State]
+    wake: Wake
+    leader: Leader
+    service_watch: ServiceWatch
+
+    async def scrape(self) -> None:
+        await self.scraper.run(self._targets, lambda: self.wake.wake("scrape", settled=True))
+
+    def _targets(self) -> Sequence[ScrapeTarget]:
+        return [
+            ScrapeTarget(engine.uid, engine.namespace, engine.pod, engine.ip, engine.port, engine.engine_version)
+            for engine in self.observer.engines()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What carries a plan out, in this order: the objects, what the service says of itself, what people read."""
+
+    applier: Applier
+    status: StatusWriter
+    events: EventRecorder
+
+    async def act(self, world: World, what: Plan, now: float) -> int:
+        """The number of calls that were refused; each is tried anew by a later plan."""
+        applied = await self.applier.apply(what, world, now)
+        written = await self.status.write(what, world, now)
+        await self.events.record(what, now)
+        return len(applied.failures) + len(written.failures)
+
+
+async def assemble(
+    options: OperatorOptions, access: Access, api: KubernetesApi, pulse: Pulse, metrics: Metrics, ending: Ending
+) -> Operator:
+    """Everything made, nothing started. Raises AccessError."""
+    wake = Wake(options.pace.debounce_seconds)
+    identity = options.lease.identity or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    leader = await _leader(options, access, identity, wake, ending)
+    observer = Observer(
+        api,
+        settings=options.settings,
+        defaults=_defaults(options.engine),
+        wake=wake.wake,
+        namespace=options.namespace,
+    )
+    scraper = Scraper(
+        UrlTemplate(options.scrape.url), settings=ScrapeSettings(interval_seconds=options.scrape.interval_seconds)
+    )
+    service_watch = ServiceWatch(lambda: build_registry(access, wake.wake_from_thread), options.namespace)
+
+    def is_leader() -> bool:
+        return leader.leading
+
+    hands = Hands(
+        Applier(api, observer, is_leader=is_leader, dry_run=options.dry_run),
+        StatusWriter(api, is_leader=is_leader, dry_run=options.dry_run),
+        EventRecorder(api, instance=identity, dry_run=options.dry_run),
+    )
+
+    async def observe(now: float) -> World:
+        world = await observer.observe(scraper.signals(), now)
+        service_watch.allow()
+        return world
+
+    loop = Loop(
+        Stations(observe, plan, hands.act, State.empty),
+        is_leader=is_leader,
+        wake=wake,
+        pulse=pulse,
+        metrics=metrics,
+        pace=Pace(options.pace.tick_seconds),
+    )
+    return Operator(observer, scraper, loop, wake, leader, service_watch)
+
+
+async def _leader(options: OperatorOptions, access: Access, identity: str, wake: Wake, ending: Ending) -> Leader:
+    if not options.lease.enabled:
+        return Alone()
+    return Leadership(
+        # A client of its own: a busy loop's requests must not delay a renewal.
+        lambda: connect(access, purpose="lease"),
+        namespace=options.lease.namespace or await access.namespace(),
+        name=options.lease.name,
+        identity=identity,
+        on_acquired=lambda: wake.wake_from_thread("leading"),
+        on_lost=lambda reason: ending.end_from_thread(EXIT_LEASE_LOST, f"the lease is lost: {reason}"),
+    )
+
+
+def _defaults(engine: EngineOptions) -> Defaults:
+    built_in = Defaults()
+    return Defaults(
+        engine_version=engine.version or built_in.engine_version,
+        image=engine.image or built_in.image,
+        gpu_memory_utilization_percent=built_in.gpu_memory_utilization_percent,
+    )

@@ -1,0 +1,85 @@
+from typing import Any
+
+from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
+from forebay.cli.explain import explanation
+from forebay.cli.services import Reading
+from forebay.cluster.projections import unix_seconds
+
+NOW = unix_seconds("2026-03-01T12:00:00Z") or 0.0
+
+SPEC = {
+    "model": {"source": "hf://meta-llama/Llama-3.1-8B-Instruct"},
+    "scaling": {"minReplicas": 1, "maxReplicas": 8},
+}
+STATUS: dict[str, Any] = {
+    "observedGeneration": 4,
+    "replicas": {"desired": 4, "ready": 3, "loading": 1, "draining": 0, "warm": 1},
+    "load": {"queue": 95, "kvPercent": 82},
+    "decision": {
+        "rule": "queue_depth",
+        "because": "95 requests wait on 3 replicas, target 20 each",
+        "desired": 4,
+        "inputs": {"waiting": "95", "replicas": "3", "target": "20"},
+    },
+    "conditions": [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Serving",
+            "message": "3 of 4 replicas serve.",
+            "lastTransitionTime": "2026-03-01T11:00:00Z",
+            "observedGeneration": 4,
+        }
+    ],
+}
+
+
+def a_reading(generation: int = 4, spec: dict[str, Any] | None = SPEC, **status: Any) -> Reading:
+    return Reading(
+        "team-a",
+        "chat",
+        generation,
+        InferenceServiceSpec.model_validate(spec) if spec else None,
+        InferenceServiceStatus.model_validate(STATUS | status),
+    )
+
+
+def test_a_decision_is_explained_with_its_rule_its_reason_and_its_numbers():
+    assert list(explanation(a_reading(), NOW)) == [
+        "team-a/chat  hf://meta-llama/Llama-3.1-8B-Instruct",
+        "4 replicas wanted, 3 ready, 1 loading; bounds 1 to 8, mode Auto; 1 of them warm, on top of need.",
+        "95 requests waiting, KV cache 82 % full.",
+        "",
+        "Why 4: queue_depth",
+        "  95 requests wait on 3 replicas, target 20 each",
+        "  from replicas 3, target 20, waiting 95",
+        "",
+        "Conditions",
+        "  Ready          True     Serving (for 60 min)",
+        "    3 of 4 replicas serve.",
+    ]
+
+
+def test_unknown_load_is_said_and_not_shown_as_zero():
+    lines = list(explanation(a_reading(load={}), NOW))
+    assert "Load unknown: no engine has answered lately. Missing is not zero, so nothing is scaled down." in lines
+
+
+def test_a_spec_that_was_not_looked_at_yet_is_said_first():
+    assert list(explanation(a_reading(generation=5), NOW))[1] == (
+        "The newest spec (generation 5) has not been looked at yet; what follows is about generation 4."
+    )
+
+
+def test_a_service_without_an_operator_says_so():
+    reading = Reading("team-a", "chat", 1, None, None)
+    assert list(explanation(reading, NOW)) == [
+        "team-a/chat",
+        "No operator has written a status yet. Is one running, and does it serve this namespace?",
+    ]
+
+
+def test_a_spec_that_does_not_parse_still_has_its_conditions_shown():
+    lines = list(explanation(a_reading(spec=None, decision=None), NOW))
+    assert "Nothing has been decided yet; the conditions say what is in the way." in lines
+    assert "  Ready          True     Serving (for 60 min)" in lines
