@@ -1,4 +1,3 @@
-# Two images from one file: `forebay`, the operator, and `engine-sim`, which stands in for a vLLM server.
 # Dependencies come before code, so that a change of the code rebuilds only the last, small layers.
 ARG BASE=docker.io/library/python:3.12-slim
 
@@ -11,11 +10,11 @@ RUN python3 -c "import tomllib; print('\n'.join(tomllib.load(open('pyproject.tom
     && /opt/forebay/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
 
 FROM dependencies AS wheel
-COPY README.md LICENSE ./
+COPY README* LICENSE ./
 COPY operator operator
 RUN /opt/forebay/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
-FROM ${BASE} AS forebay
+FROM ${BASE}
 COPY --from=dependencies /opt/forebay /opt/forebay
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
     /opt/forebay/bin/pip install --no-cache-dir --no-index --no-deps /wheels/forebay-*.whl
@@ -23,9 +22,3 @@ ENV PATH=/opt/forebay/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1
 # A number, so that Kubernetes can see that it is not root (runAsNonRoot).
 USER 65532:65532
 ENTRYPOINT ["forebay"]
-
-FROM forebay AS engine-sim
-USER 0:0
-RUN printf '#!/bin/sh\nexec forebay engine-sim "$@"\n' > /usr/local/bin/vllm && chmod 0755 /usr/local/bin/vllm
-USER 65532:65532
-ENTRYPOINT ["vllm"]
