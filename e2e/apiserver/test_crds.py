@@ -10,13 +10,15 @@ from typing import Any
 
 import kubernetes
 import pytest
+from hypothesis import given, settings
 
 from e2e.apiserver.crd_cases import CASES, Case, a_manifest
 from e2e.harness import ControlPlane
 from e2e.harness.kubectl import Object
 from forebay.api.crds import INFERENCE_SERVICE
-from forebay.api.manifest import read_service
+from forebay.api.manifest import ManifestError, read_service
 from forebay.api.model import API_VERSION, GROUP, VERSION
+from tests.builders.manifests import changed_specs
 
 CRDS = Path(__file__).parents[2] / "crds"
 CRD = f"crd/{INFERENCE_SERVICE.name}"
@@ -87,6 +89,18 @@ def test_corrected_twin_is_accepted_and_read(judge, case: Case):
     verdict = judge(case.accepted)
     assert verdict.refusal is None
     assert read_service(verdict.stored).wire()["spec"] == case.accepted["spec"]
+
+
+@given(spec=changed_specs())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_the_api_server_and_the_models_judge_alike(judge, spec: Object):
+    manifest = a_manifest() | {"spec": spec}
+    verdict = judge(manifest)
+    if verdict.refusal is None:
+        assert read_service(verdict.stored).wire()["spec"] == spec
+    else:
+        with pytest.raises(ManifestError):
+            read_service(manifest)
 
 
 def test_kubectl_shows_the_refusal_as_it_is(api):

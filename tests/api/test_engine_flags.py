@@ -6,12 +6,15 @@ import pytest
 
 from forebay.api.engine_flags import OWNED_ENV, OWNED_FLAGS, Owned, flag_pattern
 from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.labels import POD_ANNOTATIONS
 from forebay.api.paths import CLOSED_ROOTS, CLOSED_TREES, OWNED_VOLUMES
 from forebay.planner.world import ServiceKey
 from forebay.workloads import volumes
 from forebay.workloads.arguments import engine_arguments, engine_environment, flag_name
 from forebay.workloads.engines import Defaults, resolve_engine
 from forebay.workloads.model_source import source_parts
+from forebay.workloads.ownership import Owner
+from forebay.workloads.pod_template import pod_template
 from tests.builders.manifests import a_full_spec
 
 STEPS_BACK = {"--load-format", "HOME", "USER", "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_EC2_METADATA_DISABLED"}
@@ -62,6 +65,13 @@ def test_every_rendered_volume_has_a_name_that_is_taken():
         engine = resolve_engine(spec.engine, Defaults())
         rendered |= {volume["name"] for volume in volumes.pod_volumes(spec, engine, source_parts(spec.model))}
     assert rendered == set(OWNED_VOLUMES)
+
+
+def test_every_rendered_annotation_is_refused_in_pod_annotations():
+    spec = a_spec("hf://a/b")
+    owner = Owner(ServiceKey("team", "chat"), "0f0f0f0f-0000-0000-0000-000000000000")
+    template = pod_template(spec, owner, resolve_engine(spec.engine, Defaults()), None)
+    assert template["metadata"]["annotations"].keys() - (spec.pod.annotations or {}).keys() == set(POD_ANNOTATIONS)
 
 
 @pytest.mark.parametrize(

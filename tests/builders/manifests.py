@@ -1,6 +1,13 @@
 """InferenceServices as people write them, for tests of reading and judging."""
 
+import copy
 from typing import Any
+
+from hypothesis import strategies as st
+
+_Path = tuple[str | int, ...]
+_TEXTS = st.text(alphabet="aZ0-_./:@= \n%é{", max_size=24)
+_JUNK = st.one_of(st.integers(-2, 2000), st.booleans(), st.just([]), st.just({}), st.just(""), st.just("a" * 5000))
 
 
 def a_full_spec() -> dict[str, Any]:
@@ -98,3 +105,25 @@ def _affinity() -> dict[str, Any]:
         "podAffinity": apart,
         "podAntiAffinity": apart,
     }
+
+
+def changed_specs() -> st.SearchStrategy[dict[str, Any]]:
+    """The full spec with one of its values replaced by something else, mostly wrong."""
+    return st.builds(_replaced, st.sampled_from(_leaves(a_full_spec())), st.one_of(_TEXTS, _JUNK))
+
+
+def _leaves(value: Any, path: _Path = ()) -> list[_Path]:
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in _leaves(item, (*path, key))]
+    if isinstance(value, list):
+        return [leaf for position, item in enumerate(value) for leaf in _leaves(item, (*path, position))]
+    return [path]
+
+
+def _replaced(path: _Path, leaf: Any) -> dict[str, Any]:
+    spec = a_full_spec()
+    node: Any = spec
+    for step in path[:-1]:
+        node = node[step]
+    node[path[-1]] = copy.deepcopy(leaf)
+    return spec

@@ -49,11 +49,13 @@ def _section(node: Schema, path: str) -> Iterator[str]:
     inner: list[tuple[Schema, str]] = []
     for name, child in node["properties"].items():
         title = f"`{name}`{' (required)' if name in required else ''}"
-        sentences = " ".join(part for part in (child["description"], _rules(child), _item_rules(child)) if part)
-        yield f"| {title} | {_type(child)} | {sentences.replace('|', '&#124;')} |"
         target, suffix = (child["items"], "[]") if child["type"] == "array" else (child, "")
+        refused = [_rules(child), _item_rules(child)]
         if "properties" in target:
             inner.append((target | {"description": target.get("description", child["description"])}, name + suffix))
+            refused = [_rules(child)] if suffix else []
+        meaning = " ".join(part for part in (child["description"], *refused) if part)
+        yield f"| {title} | {_type(child)} | {meaning.replace('|', '&#124;')} |"
     yield ""
     for target, name in inner:
         yield from _section(target, f"{path}.{name}")

@@ -22,7 +22,7 @@ class Condition(Model):
 
     type: Word
     """What it is about: Ready, Planned, MetricsFresh, QuotaAdmitted, Warm or UpToDate."""
-    status: Word
+    status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
     """True, False or Unknown."""
     reason: Word
     """One word in CamelCase that the troubleshooting guide explains."""
