@@ -20,7 +20,7 @@ from aiohttp import web
 from forebay.simulation.http_counts import UNKNOWN_HANDLER, HttpCounts
 from forebay.simulation.openai_protocol import DONE, Answer, Ask, RefusedError, Rules, read_request
 from forebay.simulation.pacer import Pacer, Ticket
-from forebay.simulation.process_metrics import process_text
+from forebay.simulation.process_metrics import own_usage, process_text
 from forebay.simulation.vllm_arguments import ServeArguments
 from forebay.simulation.vllm_metrics import CONTENT_TYPE, MetricsPage, cache_config
 
@@ -231,7 +231,7 @@ class OpenAIServer:
     async def _read_metrics(self, _: web.Request) -> web.Response:
         self.pacer.catch_up()
         single = self._metrics.single_process
-        parts = [process_text(self._started)] if single else []
+        parts = [process_text(self._started, own_usage())] if single else []
         parts += [self._metrics.text(), self._http.text(single_process=single)]
         return web.Response(body="".join(parts).encode(), headers={"Content-Type": CONTENT_TYPE})
 

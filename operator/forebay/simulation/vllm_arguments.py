@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, NoReturn
 
 from forebay.simulation.engine_profile import EngineProfile
@@ -192,6 +193,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"vllm: error: {message}\n")
 
 
+@cache
 def _parser() -> _Parser:
     parser = _Parser(prog="vllm serve", usage="vllm serve [model_tag] [options]", allow_abbrev=False)
     parser.add_argument("model_tag", nargs="?")

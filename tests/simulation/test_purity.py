@@ -1,0 +1,36 @@
+"""What may import what: the engine stays a calculation, and engine-sim stays light."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forebay.simulation
+from tests.simulation.servers import SOURCE_ROOT
+
+PACKAGE = Path(forebay.simulation.__file__).parent
+PURE = (
+    *("engine_profile", "engine_stats", "engine_steps", "exposition", "histogram", "http_counts", "kv_blocks"),
+    *("openai_protocol", "replica_engine", "vllm_metrics"),
+)
+FORBIDDEN = {"aiohttp", "asyncio", "datetime", "os", "random", "secrets", "socket", "threading", "time", "uuid"}
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_no_clock_and_no_chance(module):
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {name.partition(".")[0] for name in imported} & FORBIDDEN
+
+
+def test_engine_sim_needs_aiohttp_alone():
+    """Sixteen of them start on two cores; what the operator needs would cost each a second and 60 MB."""
+    heavy = ["pydantic", "kubernetes", "kopf", "yaml", "typer", "rich", "prometheus_client"]
+    code = f"import sys, forebay.simulation.engine_sim; print([m for m in {heavy!r} if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE_ROOT)}
+    seen = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert seen.stdout.strip() == "[]"
