@@ -25,14 +25,11 @@ OWNED_FLAGS = (
         "has a field; set engine.dataParallelSize",
     ),
     Owned(
+        ("--nnodes", "-n", "--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
+        "places ranks, which Forebay does; remove it",
+    ),
+    Owned(
         (
-            "--nnodes",
-            "-n",
-            "--node-rank",
-            "-r",
-            "--master-addr",
-            "--master-port",
-            "--headless",
             "--data-parallel-rank",
             "-dpn",
             "--data-parallel-start-rank",
