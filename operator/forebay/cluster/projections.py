@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 
@@ -95,7 +95,7 @@ class PodSpecification(Projection):
 
 class PodStatus(Projection):
     phase: str = ""
-    pod_ip: str | None = None
+    pod_ip: str | None = Field(default=None, alias="podIP")
     reason: str | None = None
     message: str | None = None
     conditions: tuple[StatusCondition, ...] | None = None

@@ -1,0 +1,80 @@
+"""Status: written when the planner says it is worth it, and only what changed.
+
+A merge patch replaces lists whole, which is right for conditions: the planner is their only writer, and decides all of
+them at once. Fields of a newer operator that this one does not know are left as they are.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forebay.api.inference_service import InferenceServiceStatus
+from forebay.cluster.apply import Ledger, Outcome
+from forebay.cluster.gate import DeposedError, Gate
+from forebay.cluster.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
+from forebay.planner.plan import Plan, ServicePlan
+from forebay.planner.status import should_write
+from forebay.planner.world import World
+
+log = logging.getLogger(__name__)
+
+
+class StatusWriter:
+    def __init__(
+        self, api: KubeApi, *, is_leader: Callable[[], bool], dry_run: bool = False, at_once: int = 16
+    ) -> None:
+        self._api = api
+        self._is_leader = is_leader
+        self._dry_run = dry_run
+        self._at_once = at_once
+        self._written_at: dict[str, float] = {}
+        """By service uid, unix seconds."""
+
+    async def write(self, plan: Plan, world: World, now: float) -> Outcome:
+        """Write every status that differs enough from the stored one; never raises for a call that failed."""
+        gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
+        ledger = Ledger()
+        stored = {service.uid: service.status for service in world.services}
+        self._written_at = {uid: at for uid, at in self._written_at.items() if uid in stored}
+        async with asyncio.TaskGroup() as tasks:
+            for service in plan.services:
+                before = stored.get(service.uid)
+                if before is not None and should_write(before, service.status, self._written_at.get(service.uid), now):
+                    tasks.create_task(self._write(gate, service, before, now, ledger))
+        return ledger.outcome(gate.calls)
+
+    async def _write(
+        self, gate: Gate, plan: ServicePlan, before: InferenceServiceStatus, now: float, ledger: Ledger
+    ) -> None:
+        if self._dry_run:
+            log.info("%s: would write the status", plan.key, extra={"service": str(plan.key)})
+            return
+        body = {"metadata": {"uid": plan.uid}, "status": difference(_as_json(before), _as_json(plan.status))}
+        try:
+            await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
+            self._written_at[plan.uid] = now
+        except DeposedError:
+            ledger.deposed = True
+        except ApiError as error:
+            # A service that went meanwhile needs no status.
+            if error.status != NOT_FOUND:
+                ledger.note(plan, None, error)
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) that makes `after` of `before`; what is gone is null."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        known = before.get(name)
+        if name in before and known == value:
+            continue
+        if isinstance(value, Mapping):
+            patch[name] = difference(known if isinstance(known, Mapping) else {}, value)
+        else:
+            patch[name] = value
+    return patch
+
+
+def _as_json(status: InferenceServiceStatus) -> dict[str, Any]:
+    return status.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,117 @@
+"""An observer and an applier on a cluster in memory, and objects as the cluster has them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from forebay.api import labels
+from forebay.cluster.apply import Applier, Outcome
+from forebay.cluster.kube_api import INFERENCE_SERVICES, NODES, PODS
+from forebay.cluster.observe import Observer
+from forebay.planner.plan import Action, Plan, ServicePlan
+from forebay.planner.settings import Settings
+from forebay.planner.world import Revision, ServiceKey, World
+from forebay.workloads.ownership import Owner, owner_reference
+from tests.builders.world import NOW
+from tests.cluster.fake_api import FakeApi
+from tests.shell.virtual_time import now
+
+SPEC: Mapping[str, Any] = {"model": {"source": "hf://org/name"}, "scaling": {"minReplicas": 1, "maxReplicas": 2}}
+
+
+def a_stored_service(name: str = "chat", spec: Mapping[str, Any] = SPEC, **metadata: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": "team", "name": name, "uid": f"uid-{name}", "generation": 1, **metadata},
+        "spec": dict(spec),
+    }
+
+
+def a_stored_node(name: str, **allocatable: str) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": f"host-of-{name}"}},
+        "status": {"allocatable": allocatable or {"nvidia.com/gpu": "8"}, "conditions": [ready]},
+    }
+
+
+def a_stored_pod(name: str, owner: Owner | None, **metadata: Any) -> dict[str, Any]:
+    ours = {labels.SERVICE: "chat", labels.SERVICE_UID: "uid-chat", labels.SERVING: "true", labels.REVISION: "r"}
+    return {
+        "metadata": {
+            "namespace": "team",
+            "name": name,
+            "labels": ours,
+            "ownerReferences": [owner_reference(owner)] if owner else [],
+            **metadata,
+        },
+        "spec": {"containers": [{"name": "engine", "ports": [{"name": "http", "containerPort": 8000}]}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.7"},
+    }
+
+
+@dataclass
+class Scene:
+    api: FakeApi = field(default_factory=FakeApi)
+    leading: bool = True
+    dry_run: bool = False
+    at_once: int = 16
+    woken: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.observer = Observer(
+            self.api, settings=Settings(), wake=self.woken.append, monotonic=now, jitter=lambda: 0.5
+        )
+        self.applier = Applier(
+            self.api,
+            self.observer,
+            is_leader=lambda: self.leading,
+            dry_run=self.dry_run,
+            at_once=self.at_once,
+        )
+        self.api.put(INFERENCE_SERVICES, a_stored_service())
+        self.api.put(NODES, a_stored_node("n1"))
+
+    owner = Owner(ServiceKey("team", "chat"), "uid-chat")
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[World]:
+        """With the caches filled, and the World as it is then."""
+        task = asyncio.create_task(self.observer.run())
+        try:
+            await asyncio.sleep(0.001)
+            yield await self.world()
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def world(self) -> World:
+        return await self.observer.observe({}, NOW + now())
+
+    async def apply(self, world: World, *actions: Action, uid: str = "uid-chat") -> Outcome:
+        """Carry out these actions for the service `chat`."""
+        self.api.calls.clear()
+        return await self.applier.apply(Plan((a_plan(world, *actions, uid=uid),)), world, NOW + now())
+
+    def written(self) -> list[str]:
+        """Writes since the last `apply` began, in order."""
+        reads = ("list", "watch", "get")
+        return [f"{call.verb} {call.plural} {call.name}" for call in self.api.calls if call.verb not in reads]
+
+    def pod(self, name: str) -> dict[str, Any]:
+        found = self.api.find(PODS, "team", name)
+        assert found is not None
+        return found
+
+
+def a_plan(world: World, *actions: Action, uid: str = "uid-chat", name: str = "chat") -> ServicePlan:
+    status = next(service.status for service in world.services if service.key.name == name)
+    return ServicePlan(ServiceKey("team", name), uid, actions, status)
+
+
+def wanted(world: World, name: str = "chat") -> Revision:
+    found = next(service.wanted for service in world.services if service.key.name == name)
+    assert found is not None
+    return found
