@@ -93,7 +93,7 @@ def _superseded(scene: Scene, rest: Turnover) -> Removals:
         if replica.state is ReplicaState.BLOCKED
         or (
             replica.state is ReplicaState.LOADING
-            and (rest.proven or replica.revision != rest.growth.hash or bool(replica.nodes & scene.cordoned))
+            and (rest.proven or replica.revision != rest.growth.hash or scene.must_leave(replica))
         )
     ]
     return _removals(useless, *_why_leaving(scene, useless))
@@ -103,7 +103,9 @@ def _above_the_limit(scene: Scene, rest: Turnover) -> Removals:
     """At once, whatever the load: maxReplicas was lowered, or pods came by another way."""
     limits = scene.limits
     above = len(rest.live) - limits.max_replicas - _surge(scene, rest)
-    victims = _victims(rest)[: max(0, above)]
+    if above <= 0:
+        return []
+    victims = _victims(rest)[:above]
     return _removals(victims, SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
 
 
@@ -126,6 +128,8 @@ def _surplus(scene: Scene, rest: Turnover) -> Removals:
 
 def _replaced(scene: Scene, rest: Turnover) -> Removals:
     """Leaving replicas that the service can spare, since others serve in their place."""
+    if not rest.leaving:
+        return []
     serving = [replica for replica in rest.live if replica.state is ReplicaState.SERVING]
     leaving = [replica for replica in _victims(rest) if replica in rest.leaving and replica in serving]
     spared = leaving[: max(0, len(serving) - scene.desired)]
@@ -171,6 +175,8 @@ def _surge(scene: Scene, rest: Turnover) -> int:
 
 
 def _without(rest: Turnover, removed: Sequence[Replica]) -> Turnover:
+    if not removed:
+        return rest
     names = {replica.name for replica in removed}
     return replace(
         rest,
@@ -232,7 +238,7 @@ def _cancellable(scene: Scene) -> list[Replica]:
         for replica in scene.having(ReplicaState.DRAINING)
         if replica.drain_reason in (SCALE_DOWN, NOT_NEEDED, ROLLOUT, NODE_DRAIN)
         and all(pod.ready for pod in replica.pods)
-        and not replica.nodes & scene.cordoned
+        and not scene.must_leave(replica)
     ]
     return sorted(able, key=lambda replica: (-(replica.drain_started_at or 0.0), replica.name))
 

@@ -174,13 +174,20 @@ def conditions(
 
 
 def _condition(kind: str, answer: Answer, before: Condition | None, generation: int, now: float) -> Condition:
-    kept = before is not None and before.status == answer.status
+    if before is not None and (before.reason, before.message, before.status, before.observed_generation) == (
+        answer.reason,
+        answer.message,
+        answer.status,
+        generation,
+    ):
+        return before
+    since = before.last_transition_time if before is not None and before.status == answer.status else rfc3339(now)
     return Condition(
         type=kind,
         status=answer.status,
         reason=answer.reason,
         message=answer.message,
-        last_transition_time=before.last_transition_time if before is not None and kept else rfc3339(now),
+        last_transition_time=since,
         observed_generation=generation,
     )
 

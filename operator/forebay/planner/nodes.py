@@ -53,6 +53,8 @@ def avoided_nodes(failures: Iterable[Failure], nodes: Iterable[NodeView]) -> tup
     for failure in failures:
         if failure.node is not None:
             counts[failure.node] = counts.get(failure.node, 0) + 1
+    if max(counts.values(), default=0) < FAILURES_UNTIL_AVOIDED:
+        return ()
     names = {node.name for node in nodes if any(node.gpus.values())}
     avoided = sorted(name for name, failed in counts.items() if failed >= FAILURES_UNTIL_AVOIDED and name in names)
     return tuple(avoided[:MOST_AVOIDED]) if len(avoided) < len(names) else ()

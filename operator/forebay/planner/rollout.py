@@ -48,7 +48,7 @@ def turnover(scene: Scene, live: Sequence[Replica]) -> Turnover:
         if replica in failing:
             continue
         rolled = replica.revision == target or scene.halt is not None
-        (staying if rolled and not (replica.nodes & scene.cordoned) else leaving).append(replica)
+        (staying if rolled and not scene.must_leave(replica) else leaving).append(replica)
     return Turnover(tuple(staying), tuple(leaving), failing, growth, proven)
 
 

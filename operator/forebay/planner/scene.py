@@ -55,5 +55,9 @@ class Scene:
         """Those that hold a place under maxReplicas: on their way, stuck or serving."""
         return self.having(ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
 
+    def must_leave(self, replica: Replica) -> bool:
+        """Whether it is on a node that is to be left."""
+        return bool(self.cordoned) and not self.cordoned.isdisjoint(replica.nodes)
+
     def having(self, *states: ReplicaState) -> tuple[Replica, ...]:
         return tuple(replica for replica in self.replicas if replica.state in states)

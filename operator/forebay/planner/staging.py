@@ -207,7 +207,7 @@ def _standing(live: list[Replica], service: ServiceView, site: Site, target: Rev
     """
     assert service.spec is not None
     there = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
-    if any(replica.revision != target.hash or replica.nodes & site.cordoned for replica in live):
+    if any(replica.revision != target.hash or (site.cordoned and replica.nodes & site.cordoned) for replica in live):
         there -= service.spec.rollout.max_surge
     return max(service.status.replicas.desired, there, 0)
 
@@ -233,4 +233,5 @@ def _settled(replicas: tuple[Replica, ...]) -> bool:
 
 def _taken_names(site: Site, service: ServiceView) -> frozenset[str]:
     refused = {r.pod_name for r in site.refusals.get(service.uid, ()) if r.reason == "NameTaken"}
-    return site.names.get(service.key.namespace, frozenset()) | refused
+    names = site.names.get(service.key.namespace, frozenset())
+    return names | refused if refused else names

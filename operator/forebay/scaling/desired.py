@@ -113,7 +113,7 @@ def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
 
 
 Rule = Callable[[Situation], tuple[Proposal, ...]]
-RULES: Final[tuple[Rule, ...]] = (guard_rules, floor_rules, stabilizer_rules)
+RULES: Final[tuple[Rule, ...]] = (guard_rules, stabilizer_rules, floor_rules)
 
 
 def decide(

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
-from forebay.scaling.latency import Latency, between
-from forebay.scaling.signals import EngineSample, Histogram
+from forebay.scaling.signals import EngineSample
 
 RATE_SECONDS: Final = 60.0
 """Latencies are read over so long."""
@@ -37,17 +36,10 @@ class PodHistory:
     def smoothed_kv_fraction(self) -> float:
         return max(fraction for _, fraction in self.kv)
 
-    def queue_time(self) -> Latency | None:
-        return self._lately(self.marks[0].queue_time, self.newest.queue_time)
-
-    def time_to_first_token(self) -> Latency | None:
-        return self._lately(self.marks[0].time_to_first_token, self.newest.time_to_first_token)
-
-    def inter_token_latency(self) -> Latency | None:
-        return self._lately(self.marks[0].inter_token_latency, self.newest.inter_token_latency)
-
-    def _lately(self, earlier: Histogram | None, later: Histogram | None) -> Latency | None:
-        return between(earlier, later) if len(self.marks) > 1 else None
+    @property
+    def oldest(self) -> EngineSample | None:
+        """The sample that rates are counted from; None while there is only one."""
+        return self.marks[0] if len(self.marks) > 1 else None
 
     def stalled(self, stall_after_seconds: float) -> bool:
         """Requests run and no step is made: the engine hangs, though it may still call itself healthy.

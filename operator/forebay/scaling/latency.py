@@ -7,6 +7,7 @@ says that nobody waited, not that everybody was fast.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum, isinf
+from operator import sub
 
 from forebay.scaling.signals import Histogram
 
@@ -59,30 +60,34 @@ class Latency:
         return 0.0
 
 
-def between(earlier: Histogram | None, later: Histogram | None) -> Latency | None:
-    """What was observed between two scrapes of one pod; None when it cannot be told.
+Span = tuple[Histogram | None, Histogram | None]
+"""One pod's histogram at the beginning and at the end of a span of time."""
 
-    Counts that went down mean a restart in between: everything that is counted now came after it.
+
+def observed(spans: Iterable[Span]) -> Latency | None:
+    """What was observed by all pods of a service; None when no pod can tell.
+
+    Counts that went down mean a restart in between: everything that is counted now came after it. Pods of two engine
+    versions may use different buckets; those with most observations then speak for all.
     """
-    if earlier is None or later is None or earlier.bounds != later.bounds:
-        return None
-    if later.count < earlier.count:
-        return Latency(later.bounds, later.counts, later.sum)
-    counts = tuple(max(0.0, new - old) for new, old in zip(later.counts, earlier.counts, strict=True))
-    return Latency(later.bounds, counts, max(0.0, later.sum - earlier.sum))
-
-
-def merged(parts: Iterable[Latency | None]) -> Latency | None:
-    """One service's latency over its pods.
-
-    Pods of two engine versions may use different buckets; those with most observations then speak for all.
-    """
-    by_bounds: dict[tuple[float, ...], list[Latency]] = {}
-    for part in parts:
-        if part is not None:
-            by_bounds.setdefault(part.bounds, []).append(part)
-    sums = [
-        Latency(bounds, tuple(map(fsum, zip(*(part.counts for part in same), strict=True))), fsum(p.sum for p in same))
-        for bounds, same in sorted(by_bounds.items())
-    ]
+    by_bounds: dict[tuple[float, ...], tuple[list[Histogram], list[Histogram]]] = {}
+    for earlier, later in spans:
+        if earlier is None or later is None or earlier.bounds != later.bounds:
+            continue
+        before, after = by_bounds.setdefault(later.bounds, ([], []))
+        after.append(later)
+        if later.count >= earlier.count:
+            before.append(earlier)
+    sums = [_difference(bounds, *by_bounds[bounds]) for bounds in sorted(by_bounds)]
     return max(sums, key=lambda latency: latency.count, default=None)
+
+
+def _difference(bounds: tuple[float, ...], before: list[Histogram], after: list[Histogram]) -> Latency:
+    nothing = (0.0,) * len(bounds)
+    ended = map(sum, zip(*(histogram.counts for histogram in after), strict=True))
+    began = map(sum, zip(nothing, *(histogram.counts for histogram in before), strict=True))
+    return Latency(
+        bounds,
+        tuple(map(sub, ended, began)),
+        fsum(histogram.sum for histogram in after) - fsum(histogram.sum for histogram in before),
+    )

@@ -10,7 +10,7 @@ from math import fsum
 
 from forebay.scaling.freshness import Ages, Freshness, freshness
 from forebay.scaling.history import PodHistory
-from forebay.scaling.latency import Latency, merged
+from forebay.scaling.latency import Latency, observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ def load_of(serving: Sequence[Reading], draining: Sequence[Reading], now: float,
     """Sums do not depend on the order of the readings."""
     states = [(reading, _freshness(reading, now, ages)) for reading in sorted(serving, key=lambda r: r.pod)]
     known = [reading.history for reading, state in states if state is Freshness.FRESH and reading.history is not None]
+    spans = [(history.oldest, history.newest) for history in known if history.oldest is not None]
     leaving = [
         reading.history
         for reading in draining
@@ -84,9 +85,9 @@ def load_of(serving: Sequence[Reading], draining: Sequence[Reading], now: float,
         waiting_requests=fsum(history.newest.waiting_requests for history in known),
         running_requests=fsum(history.newest.running_requests for history in known),
         kv_fraction=fsum(history.smoothed_kv_fraction for history in known) / len(known) if known else 0.0,
-        queue_time=merged(history.queue_time() for history in known),
-        time_to_first_token=merged(history.time_to_first_token() for history in known),
-        inter_token_latency=merged(history.inter_token_latency() for history in known),
+        queue_time=observed((old.queue_time, new.queue_time) for old, new in spans),
+        time_to_first_token=observed((old.time_to_first_token, new.time_to_first_token) for old, new in spans),
+        inter_token_latency=observed((old.inter_token_latency, new.inter_token_latency) for old, new in spans),
         silent=tuple(_silent(reading, state, now, ages) for reading, state in states if state is not Freshness.FRESH),
         draining_requests=fsum(history.newest.in_flight for history in leaving),
         kv_total=fsum(history.newest.kv_fraction for history in (*known, *leaving)),

@@ -1,0 +1,291 @@
+"""What holds for every world, whatever comes together in it."""
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode, WhenNoSpare
+from forebay.planner.plan import CreatePod, DeletePod, StartDrain
+from forebay.planner.planner import plan
+from forebay.planner.settings import Settings
+from forebay.planner.state import State
+from forebay.planner.world import Problem, Refusal, World
+from forebay.scaling.signals import PodSignals
+from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.plans import actions, creates
+from tests.builders.world import NOW, a_histogram, a_node, a_pod, a_revision, a_sample, a_service, a_world
+
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+REVISIONS = tuple(a_revision(hash_, number=number) for number, hash_ in enumerate(("aaaa", "bbbb", "cccc"), start=1))
+moments = st.sampled_from([NOW - 7200, NOW - 900, NOW - 290, NOW - 30, NOW - 1, NOW + 5])
+maybe_moments = st.none() | moments
+numbers = st.sampled_from([0.0, 1.0, 5.0, 19.0, 60.0, 1e6, float("nan"), float("inf")])
+fractions = st.sampled_from([0.0, 0.3, 0.79, 0.95, 1.01, float("nan")])
+
+
+@st.composite
+def services(draw: st.DrawFn, name: str):
+    low = draw(st.integers(1, 5))
+    high = draw(st.integers(low, 6))
+    status = InferenceServiceStatus(replicas=ReplicaStatus(desired=draw(st.integers(0, 7))))
+    return a_service(
+        name,
+        min_replicas=low,
+        max_replicas=high,
+        mode=draw(st.sampled_from(ScalingMode)),
+        warm_replicas=draw(st.integers(0, high)),
+        max_surge=draw(st.integers(0, 2)),
+        when_no_spare=draw(st.sampled_from([WhenNoSpare.AUTO, WhenNoSpare.REPLACE])),
+        wanted=draw(st.sampled_from([replace(r, number=0, name="") for r in REVISIONS])),
+        problems=draw(st.sampled_from([(), (), (), (Problem("Odd", "odd"),)])),
+        deleting=draw(st.sampled_from([False, False, False, True])),
+        status=draw(st.sampled_from([InferenceServiceStatus(), status])),
+    )
+
+
+@st.composite
+def pods(draw: st.DrawFn, service, ordinal: int):
+    return a_pod(
+        service,
+        ordinal,
+        revision=draw(st.sampled_from(["aaaa", "bbbb", "cccc", "gone"])),
+        owner_uid=draw(st.sampled_from(["", "", "", "", None, "foreign"])),
+        ready=draw(st.booleans()),
+        serving=draw(st.sampled_from([True, True, True, False])),
+        phase=draw(st.sampled_from([None, None, None, "Failed", "Succeeded", "Running", "Unknown"])),
+        node=draw(st.sampled_from([None, "node-0", "node-1", "node-2", "nowhere"])),
+        created_at=draw(moments),
+        unready_since=draw(maybe_moments),
+        ready_since=draw(maybe_moments),
+        deleting=draw(st.sampled_from([False, False, False, True])),
+        drain_started_at=draw(st.sampled_from([None, None, None, NOW - 900, NOW - 30])),
+        blocked=draw(st.sampled_from([None, None, "Unschedulable", "ImagePull", "CrashLoop", "QuotaExceeded", "Odd"])),
+        rank=draw(st.sampled_from([0, 0, 0, 1])),
+        gpus=draw(st.integers(0, 8)),
+    )
+
+
+samples = st.builds(
+    a_sample,
+    at=moments,
+    running=numbers,
+    waiting=numbers,
+    kv=fractions,
+    deferred=st.sampled_from([0.0, 2.0]),
+    steps=st.none() | numbers,
+    generation_tokens=st.none() | numbers,
+    queue_time=st.sampled_from([None, a_histogram(), a_histogram({0.1: 50, 5.0: 50})]),
+    time_to_first_token=st.sampled_from([None, a_histogram({0.3: 10, 2.0: 90})]),
+    inter_token_latency=st.sampled_from([None, a_histogram({0.01: 10, 0.09: 900})]),
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    chosen = [draw(services(name)) for name in ("chat", "code")[: draw(st.integers(0, 2))]]
+    there = [draw(pods(s, ordinal)) for s in chosen for ordinal in range(draw(st.integers(0, 7)))]
+    told = {
+        pod.uid: PodSignals(draw(st.none() | samples), draw(st.sampled_from([None, "no answer"])))
+        for pod in there
+        if draw(st.booleans())
+    }
+    known = draw(st.integers(0, 3))
+    return a_world(
+        *chosen,
+        pods=there,
+        signals=told,
+        nodes=[
+            a_node(f"node-{i}", ready=draw(st.booleans()), cordoned=draw(st.booleans()), unready_since=NOW - 600)
+            for i in range(draw(st.integers(0, 3)))
+        ],
+        revisions={service.uid: REVISIONS[:known] for service in chosen},
+        settings=Settings(
+            max_drains_per_10_minutes=draw(st.sampled_from([0, 1, 40])),
+            max_creates_per_minute=draw(st.sampled_from([0, 1, 200])),
+            max_gpus=draw(st.sampled_from([None, 0, 6])),
+        ),
+        refusals=[
+            Refusal(service.uid, "chat-x", draw(st.sampled_from(["QuotaExceeded", "NameTaken"])), "no", draw(moments))
+            for service in chosen
+            if draw(st.booleans())
+        ],
+    )
+
+
+states = st.sampled_from([State.empty(NOW), State.empty(NOW - 3600)])
+
+
+def holding_places(world: World, uid: str) -> set[str]:
+    return {
+        pod.name
+        for pod in world.pods
+        if pod.owner_uid == uid
+        and not pod.deleting
+        and pod.drain_started_at is None
+        and (pod.serving or not pod.ready)
+        and pod.phase not in ("Failed", "Succeeded")
+    }
+
+
+@quick
+@given(worlds(), states)
+def test_every_world_has_a_plan(world, state):
+    done, after = plan(world, state, NOW)
+    assert done.held is None
+    assert [share.error for share in done.services] == [None] * len(world.services)
+    again, _ = plan(world, after, NOW + 5)
+    assert [share.error for share in again.services] == [None] * len(world.services)
+
+
+@quick
+@given(worlds(), states, st.randoms())
+def test_the_order_of_what_comes_in_does_not_matter(world, state, chance):
+    def shuffled(items):
+        return tuple(chance.sample(items, len(items)))
+
+    other = World(
+        services=shuffled(world.services),
+        revisions=dict(shuffled([(uid, shuffled(found)) for uid, found in world.revisions.items()])),
+        pods=shuffled(world.pods),
+        nodes=shuffled(world.nodes),
+        children=shuffled(world.children),
+        signals=dict(shuffled(list(world.signals.items()))),
+        settings=world.settings,
+        refusals=shuffled(world.refusals),
+    )
+    assert repr(plan(world, state, NOW)) == repr(plan(other, state, NOW))
+
+
+@quick
+@given(worlds(), states)
+def test_creations_never_lead_above_maxreplicas_and_surge(world, state):
+    done, _ = plan(world, state, NOW)
+    for share, service in zip(done.services, sorted(world.services, key=lambda s: s.key), strict=True):
+        created = [a for a in share.actions if isinstance(a, CreatePod)]
+        gone = {a.name for a in share.actions if isinstance(a, StartDrain | DeletePod)}
+        held = holding_places(world, service.uid) - gone
+        if created:
+            assert len(held) + len(created) <= service.spec.scaling.max_replicas + service.spec.rollout.max_surge
+
+
+@quick
+@given(worlds(), states)
+def test_only_our_own_pods_are_touched_and_no_name_is_used_twice(world, state):
+    done, _ = plan(world, state, NOW)
+    names = {pod.name for pod in world.pods}
+    owners = {service.uid for service in world.services}
+    foreign = {pod.uid for pod in world.pods if pod.owner_uid is not None and pod.owner_uid not in owners}
+    touched = [action.uid for action in actions(done) if hasattr(action, "uid")]
+    assert not foreign & set(touched)
+    assert not names & set(creates(done))
+    assert len(creates(done)) == len(set(creates(done)))
+
+
+@quick
+@given(worlds(), states)
+def test_without_any_signal_nothing_that_serves_is_scaled_down(world, state):
+    """Only bounds, rollouts, nodes and orphans may drain then, never the load."""
+    silent = replace(world, signals={})
+    done, after = plan(silent, state, NOW)
+    for share in done.services:
+        memory = after.services[share.uid].scaling
+        service = next(s for s in silent.services if s.uid == share.uid)
+        if service.spec and memory.desired is not None and share.status.decision is not None:
+            before = min(share.status.decision.desired, service.spec.scaling.max_replicas)
+            assert share.status.decision.rule != "scale_down"
+            assert memory.desired >= min(before, service.spec.scaling.max_replicas)
+
+
+@quick
+@given(worlds(), states)
+def test_desired_is_always_within_bounds(world, state):
+    done, _ = plan(world, state, NOW)
+    for share, service in zip(done.services, sorted(world.services, key=lambda s: s.key), strict=True):
+        if share.status.decision is not None and not service.problems and not service.deleting:
+            scaling = service.spec.scaling
+            assert scaling.min_replicas <= share.status.decision.desired <= scaling.max_replicas
+            assert share.status.replicas.desired <= scaling.max_replicas
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    low = draw(st.integers(1, 3))
+    cluster = a_cluster(
+        a_service("chat", min_replicas=low, max_replicas=draw(st.integers(low, 5)), max_surge=draw(st.integers(0, 2))),
+        nodes=[a_node("node-0", gpus=draw(st.integers(2, 6))), a_node("node-1", gpus=draw(st.integers(1, 6)))],
+        load_seconds=draw(st.sampled_from([5.0, 60.0])),
+        termination_seconds=draw(st.sampled_from([5.0, 90.0])),
+    )
+    cluster.demand["chat"] = Demand(requests=draw(st.sampled_from([0, 50, 200, 900])))
+    return cluster
+
+
+DISTURBANCES = (
+    "load",
+    "idle",
+    "outage",
+    "restart",
+    "rollout",
+    "bad rollout",
+    "cordon",
+    "kill pod",
+    "max 1",
+    "lose node",
+)
+
+
+def disturb(cluster: Cluster, what: str) -> None:
+    service = cluster.services["chat"]
+    if what in ("load", "idle"):
+        cluster.demand["chat"] = Demand(requests=400 if what == "load" else 0)
+    elif what == "outage":
+        cluster.silent ^= {"chat"}
+    elif what == "restart":
+        cluster.restart_operator()
+    elif what in ("rollout", "bad rollout"):
+        hash_ = f"r{service.generation}"
+        cluster.crashing |= {hash_} if what == "bad rollout" else set()
+        cluster.edit("chat", wanted=a_revision(hash_))
+    elif what == "cordon":
+        cluster.cordon("node-1")
+    elif what == "kill pod" and cluster.pods_of("chat"):
+        cluster.delete_pod(cluster.pods_of("chat")[0].name)
+    elif what == "lose node":
+        cluster.kill_node("node-1")
+
+
+@slow
+@given(clusters(), st.lists(st.sampled_from(DISTURBANCES), max_size=5), st.data())
+def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster, disturbances, data):
+    def watch() -> None:
+        spec = cluster.services["chat"].spec
+        assert len(cluster.holding_places("chat")) <= spec.scaling.max_replicas + spec.rollout.max_surge
+
+    cluster.run(120, watch=watch)
+    for what in disturbances:
+        disturb(cluster, what)
+        cluster.run(data.draw(st.sampled_from([15, 100, 400])), watch=watch)
+    cluster.silent = set()
+    cluster.run(4 * 3600, tick_seconds=30, watch=watch)
+    writes = cluster.writes
+    cluster.run(300, watch=watch)
+    assert cluster.writes == writes, cluster.plans[-1]
+
+
+@slow
+@given(worlds(), states)
+def test_a_plan_that_was_carried_out_leaves_nothing_to_do(world, state):
+    """The second look, right after, at what the first one has made of the world: only new facts may need more."""
+    cluster = a_cluster(*world.services, nodes=world.nodes, settings=world.settings)
+    cluster.revisions = {uid: list(found) for uid, found in world.revisions.items()}
+    for pod in world.pods:
+        cluster.put(pod)
+    cluster.state = state
+    for _ in range(3):
+        first, cluster.state = plan(cluster.world(), cluster.state, NOW)
+        cluster.apply(first)
+    again, _ = plan(cluster.world(), cluster.state, NOW)
+    assert actions(again) == ()

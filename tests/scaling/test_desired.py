@@ -1,0 +1,169 @@
+"""From proposals to one decision: which rule binds, what it waits for, what bounds do to it."""
+
+from dataclasses import replace
+
+import pytest
+
+from forebay.api.inference_service import ScalingMode
+from forebay.scaling.decision import Decision
+from forebay.scaling.desired import Fleet, ScalingMemory, decide
+from forebay.scaling.limits import Limits
+from forebay.scaling.load import Load
+from forebay.scaling.watch import Watch, look
+from tests.builders.loads import a_load, some_limits
+from tests.builders.world import NOW
+
+LIMITS = some_limits(min_replicas=1, max_replicas=6)
+IDLE = ScalingMemory(desired=2, raised_at=NOW - 9999, jumped_at=NOW - 9999)
+
+
+def decided(
+    load: Load,
+    fleet: Fleet,
+    memory: ScalingMemory = IDLE,
+    limits: Limits = LIMITS,
+    mode: ScalingMode = ScalingMode.AUTO,
+    now: float = NOW,
+) -> tuple[Decision, ScalingMemory]:
+    return decide(limits, load, fleet, mode, memory, now)
+
+
+def watched_idle(replicas: int) -> Watch:
+    watch = Watch()
+    for second in range(-300, 1, 5):
+        watch = look(watch, a_load(replicas), LIMITS, NOW + second)
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected", "rule"),
+    [
+        pytest.param(some_limits(min_replicas=3), 3, "min_replicas", id="minReplicas"),
+        pytest.param(some_limits(min_replicas=3, warm_replicas=2), 5, "min_replicas", id="warm ones on top"),
+        pytest.param(
+            some_limits(min_replicas=3, warm_replicas=2, max_replicas=4), 4, "max_replicas", id="warm ones shrink first"
+        ),
+    ],
+)
+def test_floors(limits, expected, rule):
+    decision, _ = decided(a_load(0), Fleet(), ScalingMemory(), limits)
+    assert (decision.desired, decision.rule) == (expected, rule)
+
+
+def test_a_guard_raises_in_one_jump_and_is_remembered():
+    decision, memory = decided(a_load(2, waiting=100), Fleet(serving=2))
+    assert (decision.desired, decision.rule, decision.before) == (3, "queue_depth", 2)
+    assert decision.because == "100 requests wait on 2 replicas, target 20 each"
+    assert (memory.desired, memory.raised_at, memory.jumped_at) == (3, NOW, NOW)
+
+
+@pytest.mark.parametrize(
+    ("fleet", "jumped_ago", "expected"),
+    [
+        pytest.param(Fleet(serving=2), 89, 2, id="within scaleUpCooldown"),
+        pytest.param(Fleet(serving=2), 90, 3, id="after scaleUpCooldown"),
+    ],
+)
+def test_one_jump_per_cooldown(fleet, jumped_ago, expected):
+    decision, _ = decided(a_load(2, waiting=100), fleet, replace(IDLE, jumped_at=NOW - jumped_ago))
+    assert decision.desired == expected
+
+
+@pytest.mark.parametrize(
+    ("fleet", "desired", "expected"),
+    [
+        pytest.param(Fleet(serving=2, loading=1), 3, 3, id="blind while the new one loads"),
+        pytest.param(Fleet(serving=2, loading=1), 2, 3, id="a rollout's surge loads: not blind"),
+        pytest.param(Fleet(serving=2, blocked=1, unplaced=1), 3, 4, id="the new one is stuck: not blind, not counted"),
+        pytest.param(Fleet(serving=2, blocked=2, unplaced=2), 4, 4, id="two find no node: one more would not either"),
+        pytest.param(Fleet(serving=2, blocked=2), 4, 5, id="two are stuck elsewhere: both are not counted"),
+        pytest.param(Fleet(serving=2, loading=1, blocked=1), 4, 4, id="one stuck, one loading: blind"),
+    ],
+)
+def test_guards_while_replicas_are_on_their_way(fleet, desired, expected):
+    decision, _ = decided(a_load(2, waiting=100), fleet, replace(IDLE, desired=desired))
+    assert decision.desired == expected
+
+
+def test_what_a_guard_waits_for_is_in_the_record():
+    decision, _ = decided(a_load(2, waiting=100), Fleet(serving=2, loading=1), replace(IDLE, desired=3))
+    assert decision.inputs["rule.queue_depth"] == "3 replicas, waits for 1 replica still loading"
+    assert decision.rule == "not_watched_in_full"
+
+
+def test_maxreplicas_cuts_and_says_what_was_asked():
+    decision, _ = decided(a_load(6, waiting=900), Fleet(serving=6), replace(IDLE, desired=6))
+    assert (decision.desired, decision.rule, decision.unbounded) == (6, "max_replicas", 9)
+    assert decision.because == (
+        "maxReplicas is 6; queue_depth asks for 9 replicas (900 requests wait on 6 replicas, target 20 each)"
+    )
+
+
+def test_down_by_one_after_a_quiet_window_and_never_below_the_floor():
+    memory = replace(IDLE, desired=5, watch=watched_idle(5))
+    limits = replace(LIMITS, min_replicas=4)
+    decision, memory = decided(a_load(5), Fleet(serving=5), memory, limits)
+    assert (decision.desired, decision.rule) == (4, "scale_down")
+    decision, memory = decided(a_load(4), Fleet(serving=4), memory, limits, now=NOW + 5)
+    assert (decision.desired, decision.rule) == (4, "min_replicas")
+
+
+def test_a_restart_takes_the_newest_pod_for_the_last_rise():
+    fleet = Fleet(serving=8, standing=8, newest_created_at=NOW - 100)
+    decision, memory = decided(a_load(8), fleet, ScalingMemory(), replace(LIMITS, max_replicas=8))
+    assert (decision.desired, decision.rule) == (8, "recently_raised")
+    assert (memory.raised_at, memory.jumped_at) == (NOW - 100, NOW - 100)
+
+
+def test_missing_signals_hold_whatever_was_wanted():
+    decision, _ = decided(a_load(0), Fleet(serving=0), replace(IDLE, desired=5, watch=watched_idle(5)))
+    assert (decision.desired, decision.rule) == (5, "metrics_unknown")
+
+
+@pytest.mark.parametrize("mode", [ScalingMode.RECOMMEND, ScalingMode.PAUSED])
+def test_load_only_advises(mode):
+    decision, memory = decided(a_load(2, waiting=100), Fleet(serving=2), mode=mode)
+    assert (decision.desired, decision.applied, decision.rule) == (3, 2, "queue_depth")
+    assert memory.desired == 2
+
+
+@pytest.mark.parametrize(
+    ("desired", "applied"),
+    [
+        pytest.param(0, 1, id="to minReplicas"),
+        pytest.param(9, 6, id="to maxReplicas"),
+        pytest.param(4, 4, id="as it is"),
+    ],
+)
+def test_recommend_obeys_bounds(desired, applied):
+    decision, _ = decided(a_load(0), Fleet(), replace(IDLE, desired=desired), mode=ScalingMode.RECOMMEND)
+    assert decision.applied == applied
+
+
+def test_at_zero_guards_see_no_load_and_stay_there():
+    """minReplicas 0 is a matter of other rules; with guards alone nothing wakes a service that is at zero."""
+    decision, _ = decided(a_load(0), Fleet(), ScalingMemory(), replace(LIMITS, min_replicas=0))
+    assert decision.desired == 0
+    decision, _ = decided(
+        a_load(1),
+        Fleet(serving=1),
+        ScalingMemory(1, NOW - 9999, NOW - 9999, watched_idle(1)),
+        replace(LIMITS, min_replicas=0),
+    )
+    assert (decision.desired, decision.rule) == (1, "last_replica")
+
+
+def test_the_record_names_every_rule_and_the_numbers_it_saw():
+    decision, _ = decided(a_load(2, waiting=7, running=31, kv=0.455), Fleet(serving=2, loading=1))
+    assert dict(decision.inputs) == {
+        "bounds": "1 to 6 replicas",
+        "serving": "2",
+        "loading": "1",
+        "metrics": "Fresh",
+        "waiting": "7 requests, target 20 per replica",
+        "running": "31 requests",
+        "kvCache": "46 %, target 80 %",
+        "rule.min_replicas": "1 replica",
+        "rule.not_watched_in_full": "2 replicas",
+    }
+    assert decision.to_status().rule == decision.rule

@@ -1,0 +1,70 @@
+"""What is remembered of a pod's samples."""
+
+import pytest
+
+from forebay.scaling.history import MOST_MARKS, is_sound, remember
+from tests.builders.loads import a_history
+from tests.builders.world import NOW, a_sample
+
+
+def test_a_saw_tooth_counts_by_its_peak_of_the_last_minute():
+    history = a_history(*({"kv": kv} for kv in (0.47, 0.99, 0.35, 0.40)), every_seconds=10)
+    assert history.smoothed_kv_fraction == 0.99
+    later = remember(history, a_sample(at=NOW + 65, kv=0.40))
+    assert later.smoothed_kv_fraction == 0.40
+
+
+@pytest.mark.parametrize("every_seconds", [0.5, 5.0, 15.0])
+def test_it_is_bounded_and_spans_a_minute_at_any_pace_of_scraping(every_seconds):
+    samples = [{"kv": 0.1, "generation_tokens": float(index)} for index in range(int(200 / every_seconds))]
+    history = a_history(*samples, every_seconds=every_seconds)
+    assert len(history.marks) <= MOST_MARKS
+    assert len(history.kv) <= MOST_MARKS + 1
+    assert history.oldest is not None
+    assert 60 <= history.newest.taken_at - history.oldest.taken_at <= 75
+
+
+def test_a_sample_that_is_already_known_changes_nothing():
+    history = a_history({"kv": 0.1})
+    assert remember(history, a_sample(at=NOW, kv=0.9)) is history
+
+
+def test_after_a_gap_there_is_no_rate_until_the_next_sample():
+    history = remember(a_history({"finished": 5}), a_sample(at=NOW + 600, finished=9))
+    assert history.oldest is None
+
+
+def test_a_counter_that_goes_down_begins_a_new_history():
+    history = remember(a_history({"generation_tokens": 500}), a_sample(at=NOW + 5, generation_tokens=3))
+    assert history.oldest is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        pytest.param([{"running": 3, "steps": 7}] * 30, True, id="runs requests and makes no step"),
+        pytest.param([{"running": 0, "steps": 7}] * 30, False, id="has nothing to do"),
+        pytest.param([{"running": 3, "steps": i} for i in range(30)], False, id="makes steps"),
+        pytest.param(
+            [{"running": 3, "steps": 7, "generation_tokens": i} for i in range(30)],
+            False,
+            id="the step counter is stuck, tokens flow",
+        ),
+        pytest.param([{"running": 3}] * 30, False, id="no counter is known, so nothing is"),
+        pytest.param([{"running": 3, "steps": 7}] * 10, False, id="not for long enough"),
+    ],
+)
+def test_a_stalled_engine(samples, expected):
+    assert a_history(*samples).stalled(120) is expected
+
+
+def test_silence_is_no_stall():
+    history = a_history({"running": 3, "steps": 7}, {"running": 3, "steps": 7})
+    assert not history.stalled(120)
+
+
+@pytest.mark.parametrize("field", ["running", "waiting", "kv"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_sample_that_is_not_a_number_is_no_sample(field, value):
+    assert is_sound(a_sample())
+    assert not is_sound(a_sample(**{field: value}))

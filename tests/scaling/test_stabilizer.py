@@ -1,0 +1,134 @@
+"""The way down: every reason to keep a replica, and the one way to give it up."""
+
+import pytest
+
+from forebay.scaling.freshness import Freshness
+from forebay.scaling.load import Load, Silent
+from forebay.scaling.stabilizer import Standing, carried_by, fewest_for, stabilize
+from forebay.scaling.watch import Part, Strain, Watch
+from tests.builders.loads import a_latency, a_load, some_limits
+from tests.builders.world import NOW
+
+LIMITS = some_limits(queue_depth=20, kv_fraction=0.8, headroom=0.2, max_num_seqs=256)
+
+
+def a_watch(
+    *,
+    watched: float = 300.0,
+    waiting: float = 0.0,
+    running: float = 0.0,
+    kv: float = 0.0,
+    late: str = "",
+    strains: tuple[Strain, ...] = (),
+) -> Watch:
+    return Watch(NOW - watched, (Part(NOW - watched, waiting, running, kv, late),), strains)
+
+
+def standing(
+    desired: int = 3,
+    *,
+    serving: int | None = None,
+    draining: int = 0,
+    raised_ago: float = 9999.0,
+    load: Load | None = None,
+    watch: Watch | None = None,
+) -> Standing:
+    serving = desired if serving is None else serving
+    return Standing(
+        desired=desired,
+        serving=serving,
+        draining=draining,
+        raised_at=NOW - raised_ago,
+        load=a_load(serving) if load is None else load,
+        watch=watch or a_watch(),
+        limits=LIMITS,
+        now=NOW,
+    )
+
+
+SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
+
+
+@pytest.mark.parametrize(
+    ("case", "rule"),
+    [
+        pytest.param(standing(1), "last_replica", id="one is kept for whoever calls next"),
+        pytest.param(standing(3, load=a_load(3, silent=(SILENT,))), "metrics_unknown", id="silence is not idleness"),
+        pytest.param(standing(3, serving=0), "metrics_unknown", id="nobody serves, nobody knows"),
+        pytest.param(standing(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
+        pytest.param(standing(3, watch=a_watch(watched=299)), "not_watched_in_full", id="the window has a beginning"),
+        pytest.param(standing(3, watch=Watch()), "not_watched_in_full", id="nothing was watched"),
+        pytest.param(standing(3, watch=a_watch(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"),
+        pytest.param(
+            standing(3, watch=a_watch(running=480)), "queue_would_grow", id="480 + 20 % run on 2 of 256: 64 would wait"
+        ),
+        pytest.param(standing(3, watch=a_watch(kv=1.4)), "kv_cache_would_fill", id="1.4 + 20 % on 2 is 84 %"),
+        pytest.param(standing(5, watch=a_watch(kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
+        pytest.param(standing(3, watch=a_watch(late="queue wait …")), "latency_was_late", id="it was nearly late"),
+        pytest.param(
+            standing(3, watch=a_watch(running=90, strains=(Strain(NOW - 900, 45.0, "time_to_first_token"),))),
+            "load_was_too_much",
+            id="45 on each were too many before",
+        ),
+        pytest.param(standing(3, draining=1), "draining_now", id="one at a time"),
+    ],
+)
+def test_what_holds_the_count(case, rule):
+    proposal = stabilize(case)
+    assert (proposal.rule, proposal.replicas) == (rule, case.desired)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(standing(3), id="idle"),
+        pytest.param(standing(3, watch=a_watch(waiting=33)), id="33 + 20 % wait on 2, 20 each"),
+        pytest.param(standing(3, watch=a_watch(kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
+        pytest.param(
+            standing(3, watch=a_watch(running=88, strains=(Strain(NOW - 900, 45.0, "queue_wait"),))),
+            id="44 on each is less than what was too many",
+        ),
+        pytest.param(standing(3, serving=2, watch=a_watch(kv=1.3)), id="one that never started is no loss"),
+    ],
+)
+def test_one_replica_less(case):
+    proposal = stabilize(case)
+    assert (proposal.rule, proposal.replicas) == ("scale_down", case.desired - 1)
+
+
+def test_a_replica_that_has_not_started_takes_no_load_with_it():
+    """Two serve and a third never came: giving it up leaves the two, not one."""
+    full = a_watch(kv=1.2)
+    assert stabilize(standing(3, serving=2, watch=full)).rule == "scale_down"
+    assert stabilize(standing(2, serving=2, watch=full)).rule == "kv_cache_would_fill"
+
+
+def test_the_sentence_has_the_numbers():
+    proposal = stabilize(standing(3, watch=a_watch(running=12, waiting=4, kv=0.8)))
+    assert proposal.because == (
+        "2 replicas would have carried the load of the last 300 s: at most 12 requests ran and 4 waited, and the KV "
+        "cache would have been 40 % full"
+    )
+    held = stabilize(standing(3, watch=a_watch(kv=1.4)))
+    assert held.because == ("the KV cache of 2 replicas would have been 84 % full, 20 % headroom included, target 80 %")
+
+
+def test_whether_fewer_would_do_needs_a_full_window():
+    assert carried_by(1, a_watch(), LIMITS, NOW)
+    assert not carried_by(1, a_watch(watched=200), LIMITS, NOW)
+    assert not carried_by(0, a_watch(), LIMITS, NOW)
+    assert not carried_by(1, a_watch(kv=0.7), LIMITS, NOW)
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        pytest.param(a_load(4), 1, id="idle: one"),
+        pytest.param(a_load(4, kv=0.3), 2, id="1.2 full replicas and headroom: two"),
+        pytest.param(a_load(4, waiting=60), 4, id="72 wait with headroom: four"),
+        pytest.param(a_load(4, silent=(SILENT,)), None, id="unknown"),
+        pytest.param(a_load(4, inter_token_latency=a_latency({0.01: 1000})), 1, id="fast"),
+    ],
+)
+def test_how_many_the_load_of_this_moment_needs(load, expected):
+    assert fewest_for(load, LIMITS) == expected
