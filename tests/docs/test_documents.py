@@ -1,0 +1,66 @@
+"""What the documents name exists: files, links, flags with their defaults, series, and the rows of the tables."""
+
+import inspect
+import re
+from typing import get_args, get_type_hints
+
+import pytest
+
+from forebay.cli.operator_command import operator
+from forebay.shell.metrics import Metrics
+from forebay.shell.pulse import Pulse
+from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
+
+OWN_PAGES = [page for page in PAGES if page.name != "api.md"]
+"""api.md is made from the models."""
+
+
+def flags() -> dict[str, str]:
+    """Flags of `forebay operator` with their defaults as text; empty where there is none."""
+    hints, found = get_type_hints(operator, include_extras=True), {}
+    for name, parameter in inspect.signature(operator).parameters.items():
+        _, option = get_args(hints[name])
+        found[option.default.split("/")[0]] = "" if parameter.default is None else f"{parameter.default}"
+    return found
+
+
+def test_flags_and_their_defaults():
+    rows = table(section("operations.md", "Flags of `forebay operator`"))
+
+    assert {row[0].strip("`"): row[1].strip("`") for row in rows} == flags()
+
+
+@pytest.mark.parametrize("page", OWN_PAGES, ids=lambda page: page.name)
+def test_no_page_names_a_flag_that_does_not_exist(page):
+    named = {span for span in code_spans(page.read_text()) if re.fullmatch(r"--[a-z0-9-]+", span)}
+
+    assert named - flags().keys() - {"--no-leader-election", "--shutdown-timeout"} == set()
+
+
+def test_series_of_the_operator():
+    registry = Metrics(Pulse(60.0, started_at=0.0), lambda: 0.0).registry
+    rows = table(section("operations.md", "Metrics of the operator"))
+
+    assert {name for row in rows for name in code_spans(row[0])} == {family.name for family in registry.collect()}
+
+
+@pytest.mark.parametrize("page", OWN_PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page):
+    named = [span for span in code_spans(page.read_text()) if re.match(r"(operator|charts|docs|examples|e2e)/", span)]
+
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", OWN_PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_can_be_reached():
+    architecture = (DOCS / "architecture.md").read_text()
+
+    assert [str(page.relative_to(DOCS)) for page in PAGES if f"]({page.relative_to(DOCS)})" not in architecture] == [
+        "architecture.md"
+    ]
