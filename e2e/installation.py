@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from e2e.harness.binaries import binary
+from e2e.harness.choice import Cluster
 from e2e.harness.images import engine_sim_image, forebay_image
 from e2e.harness.kubectl import Kubectl, Object
-from e2e.harness.node_cluster import NodeCluster
 from e2e.harness.recipes import HELM
 from e2e.harness.waiting import eventually
 
@@ -29,7 +29,7 @@ INSTALL_SECONDS = 120.0
 class Installation:
     """A cluster with the operator in it, and the namespace that the caller's services live in."""
 
-    cluster: NodeCluster
+    cluster: Cluster
     namespace: str
 
     @property
@@ -67,18 +67,25 @@ class Installation:
         return f"http://{found['spec']['clusterIP']}:{found['spec']['ports'][0]['port']}"
 
     def kill_an_operator(self, chance: random.Random) -> int:
-        """SIGKILL one of the operator's processes; 1, or 0 when none runs just now."""
-        processes = list(_processes_of(("forebay", "operator")))
-        if not processes:
+        """SIGKILL one of the operator's processes; 1, or 0 when none runs just now.
+
+        On a cluster whose processes are not this machine's, a pod is deleted by force, which kills as surely.
+        """
+        if processes := list(_processes_of(("forebay", "operator"))):
+            try:
+                os.kill(chance.choice(processes), signal.SIGKILL)
+            except ProcessLookupError:
+                return 0
+            return 1
+        pods = self.kubectl.list("pods", OPERATOR_NAMESPACE, f"app.kubernetes.io/name={RELEASE}")
+        if not pods:
             return 0
-        try:
-            os.kill(chance.choice(processes), signal.SIGKILL)
-        except ProcessLookupError:
-            return 0
+        name = chance.choice(pods)["metadata"]["name"]
+        self.kubectl("delete", "pod", name, "-n", OPERATOR_NAMESPACE, "--grace-period=0", "--force")
         return 1
 
 
-def install(cluster: NodeCluster, values: Mapping[str, Any] | None = None) -> None:
+def install(cluster: Cluster, values: Mapping[str, Any] | None = None) -> None:
     """Build and load the images, install the chart, and return when the operator is available."""
     operator, engine = forebay_image(), engine_sim_image()
     cluster.load(operator, engine)
@@ -107,7 +114,7 @@ def install(cluster: NodeCluster, values: Mapping[str, Any] | None = None) -> No
     )
 
 
-def helm(*arguments: str, cluster: NodeCluster, stdin: str = "") -> str:
+def helm(*arguments: str, cluster: Cluster, stdin: str = "") -> str:
     """Raises AssertionError with what helm said."""
     command = [str(binary(HELM)), *arguments, "--namespace", OPERATOR_NAMESPACE]
     done = subprocess.run(

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness.node_cluster import NodeCluster
+from e2e.harness.choice import Cluster
 from e2e.installation import Installation, install
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: NodeCluster) -> NodeCluster:
+def installed(cluster: Cluster) -> Cluster:
     """The cluster with the operator from the chart in it."""
     install(cluster)
     return cluster
 
 
 @pytest.fixture(scope="module")
-def forebay(installed: NodeCluster, request: pytest.FixtureRequest) -> Iterator[Installation]:
+def forebay(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Installation]:
     """The operator, and a namespace that goes with the module: what one suite leaves does not take another's GPUs."""
     namespace = request.module.__name__.rsplit(".", 1)[-1].removeprefix("test_").replace("_", "-")
     installed.kubectl("create", "namespace", namespace)

@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +18,9 @@ from rich.console import Console
 from e2e.demo.summary import Outcome, print_summary
 from e2e.demo.view import View, client_figures
 from e2e.engines import has_condition
+from e2e.harness.choice import cluster_for_tests
 from e2e.harness.kubectl import Object
-from e2e.harness.node_cluster import NodeCluster
+from e2e.harness.state import NODES_MODE
 from e2e.harness.waiting import eventually
 from e2e.installation import Installation, install
 from e2e.traffic import Arrival, Traffic, azure_arrivals
@@ -119,8 +119,7 @@ def main() -> int:
     if os.geteuid() != 0:
         console.print("Real nodes need root; run `sudo make demo`.")
         return 2
-    with ExitStack() as stack:
-        cluster = stack.enter_context(NodeCluster.start(ROOT / ".cluster" / "demo"))
+    with cluster_for_tests(ROOT / ".cluster" / NODES_MODE) as cluster:
         install(cluster)
         cluster.kubectl("create", "namespace", "demo")
         outcome = run(Installation(cluster, "demo"), console)
