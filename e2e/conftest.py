@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.harness import ControlPlane
+from e2e.harness.choice import Cluster, cluster_for_tests
 from e2e.harness.images import CHECKOUT
-from e2e.harness.node_cluster import NodeCluster
-from e2e.harness.state import NODES_MODE, State
+from e2e.harness.state import NODES_MODE
 
 
 @pytest.fixture(scope="session")
@@ -20,11 +20,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[NodeCluster]:
-    """Two real nodes; one that `make cluster-up` started is used and left running."""
-    directory = CHECKOUT / ".cluster" / NODES_MODE
-    state = State.read(directory)
-    found = NodeCluster.start(directory)
-    yield found
-    if state is None or state.abandoned:
-        found.stop()
+def cluster() -> Iterator[Cluster]:
+    """Real nodes: the user's, kind's, or two of our own; one that `make cluster-up` started is left running."""
+    with cluster_for_tests(CHECKOUT / ".cluster" / NODES_MODE) as found:
+        yield found
