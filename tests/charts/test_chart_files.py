@@ -1,13 +1,16 @@
 """The chart's files agree with the code they install; rendering is tested where helm and an API server are."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 import pytest
+import typer
 import yaml
 
 from forebay import __version__
@@ -17,6 +20,7 @@ from forebay.workloads.arguments import PORT
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "forebay"
+LARGE = 1e6
 OF_THE_CHART = {
     "namespace": "watchNamespace",
     "engine-version": "engine.version",
@@ -35,9 +39,8 @@ OF_THE_CHART = {
 
 @dataclass(frozen=True)
 class Flag:
-    minimum: float | None
-    maximum: float | None
     choices: frozenset[str]
+    refuses: Callable[[float], bool]
 
 
 def command_line() -> dict[str, Flag]:
@@ -49,8 +52,17 @@ def command_line() -> dict[str, Flag]:
         kind, option = get_args(hint)
         choices = frozenset(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else frozenset()
         name = option.default  # inside Annotated, typer keeps the first name where the default would be
-        flags[name.split("/")[0].removeprefix("--")] = Flag(option.min, option.max, choices)
+        flags[name.split("/")[0].removeprefix("--")] = Flag(choices, partial(_refused, option.callback))
     return flags
+
+
+def _refused(check: Callable[[float], object] | None, value: float) -> bool:
+    try:
+        if check is not None:
+            check(value)
+    except typer.BadParameter:
+        return True
+    return False
 
 
 def schema() -> dict[str, Any]:
@@ -70,8 +82,11 @@ def test_every_flag_of_the_operator_can_be_set_through_the_chart():
 @pytest.mark.parametrize("name", sorted(schema()["flags"]["properties"]))
 def test_the_chart_refuses_what_the_command_line_refuses(name):
     rule, flag = schema()["flags"]["properties"][name], command_line()[name]
+    least, most = rule.get("minimum", -LARGE), rule.get("maximum", LARGE)
 
-    assert (rule.get("minimum"), rule.get("maximum")) == (flag.minimum, flag.maximum)
+    assert (flag.refuses(least), flag.refuses(most)) == (False, False)
+    assert flag.refuses(least - 0.01) == ("minimum" in rule)
+    assert flag.refuses(most + 0.01) == ("maximum" in rule)
     assert frozenset(rule.get("enum", [])) == flag.choices
 
 
