@@ -68,8 +68,8 @@ def helm(*arguments: str, values: Mapping[str, Any] | None = None) -> subprocess
     return subprocess.run(command, input=json.dumps(values or {}), capture_output=True, text=True, timeout=60)
 
 
-def rendered(values: Mapping[str, Any]) -> list[Object]:
-    done = helm("template", "forebay", values=values)
+def rendered(values: Mapping[str, Any], release: str = "forebay") -> list[Object]:
+    done = helm("template", release, values=values)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
@@ -172,7 +172,9 @@ SERVICES = {
 }
 """What the operator may do with services and what belongs to them."""
 NODES = {"/nodes": {"list", "watch"}}
-LEASE = {"coordination.k8s.io/leases": {"create"}, "coordination.k8s.io/leases=forebay": {"get", "patch"}}
+ACCOUNT = "charted-forebay"
+"""A release of its own: other suites share the cluster, and cluster roles have no namespace."""
+LEASE = {"coordination.k8s.io/leases": {"create"}, f"coordination.k8s.io/leases={ACCOUNT}": {"get", "patch"}}
 OF_EVERY_ACCOUNT = ("authentication.k8s.io", "authorization.k8s.io")
 """Groups in which each account may ask who it is and what it may do."""
 
@@ -182,11 +184,11 @@ def account(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator[K
     """kubectl with the rights of the operator, as the chart grants them with the values of the test's parameter."""
     granted = [
         found
-        for found in rendered(VALUES[request.param])
+        for found in rendered(VALUES[request.param], release=ACCOUNT)
         if found["kind"] == "ServiceAccount" or found["apiVersion"].startswith("rbac.")
     ]
     cluster.kubectl.apply(_as_list(granted))
-    yield cluster.kubectl.as_service_account("forebay", NAMESPACE)
+    yield cluster.kubectl.as_service_account(ACCOUNT, NAMESPACE)
     cluster.kubectl("delete", "-f", "-", stdin=json.dumps(_as_list(granted)))
 
 
