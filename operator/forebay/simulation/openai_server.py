@@ -247,4 +247,8 @@ async def _json(request: web.Request) -> object:
 async def _open_stream(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
+    if request.transport is not None:
+        # The end of a stream then waits until the kernel has every byte: a process that exits after its last answer
+        # must not take the tail of a slow client's stream with it.
+        request.transport.set_write_buffer_limits(high=0)
     return response
