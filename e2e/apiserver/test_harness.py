@@ -11,7 +11,7 @@ import pytest
 
 from e2e.harness import ControlPlane, KubectlError, PodTimes
 from e2e.harness.abandoned import clean_abandoned
-from e2e.harness.kubectl import Object
+from e2e.harness.kubectl import Object, is_ready
 from e2e.harness.processes import Daemon, Identity, found_in
 from e2e.harness.state import RUN, State
 
@@ -21,11 +21,6 @@ PARTS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 def a_pod(name: str, gpus: int = 1) -> Object:
     container = {"name": "main", "image": "nothing", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
-
-
-def is_ready(pod: Object | None) -> bool:
-    conditions = (pod or {}).get("status", {}).get("conditions", [])
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 @pytest.fixture(scope="module")

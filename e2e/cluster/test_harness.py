@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -11,8 +13,11 @@ import pytest
 from e2e.harness import HarnessError, eventually, leftovers
 from e2e.harness.images import base_image
 from e2e.harness.kubectl import Object
+from e2e.harness.network import NETWORK
 from e2e.harness.node_cluster import NodeCluster
-from e2e.harness.state import NODES_MODE
+from e2e.harness.privileged import run
+from e2e.harness.processes import found_in
+from e2e.harness.state import NODES_MODE, RUN
 
 NAMESPACE = "harness"
 PORT = 8000
@@ -158,6 +163,18 @@ def test_node_that_loses_power_is_not_ready_and_comes_back_with_its_pods(web):
     wait_until_ready(web)
     [container] = web.kubectl.json("get", "pod", "web-gpu-b", "-n", NAMESPACE)["status"]["containerStatuses"]
     assert container["restartCount"] == 1
+
+
+def test_nothing_listens_outside_loopback_and_the_bridge(web):
+    ours = {identity.pid for daemon in found_in(web.directory / RUN) if (identity := daemon.identity())}
+    sockets = run("ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp", "--processes").splitlines()
+    addresses = {
+        ipaddress.ip_address(line.split()[4].rpartition(":")[0].partition("%")[0].strip("[]").replace("*", "::"))
+        for line in sockets
+        if ours & {int(pid) for pid in re.findall(r"pid=(\d+)", line)}
+    }
+    assert NETWORK.network_address + 1 in addresses
+    assert {address for address in addresses if not address.is_loopback and address not in NETWORK} == set()
 
 
 def test_second_cluster_is_told_who_has_the_machine(web, tmp_path):

@@ -22,7 +22,7 @@ from e2e.harness.addresses import API_SERVICE, LOOPBACK, SERVICE_RANGE, free_por
 from e2e.harness.binaries import binary, ensure, exclusively
 from e2e.harness.certificates import Authority, Credential
 from e2e.harness.failure import HarnessError
-from e2e.harness.kubectl import Kubectl, write_kubeconfig
+from e2e.harness.kubectl import Kubectl, is_ready, write_kubeconfig
 from e2e.harness.processes import Daemon, Identity
 from e2e.harness.recipes import CONTROL_PLANE, ETCD, KUBERNETES_PARTS, KWOK
 from e2e.harness.state import CONTROL_PLANE_MODE, RUN, State, forget, lock_file, stop_processes
@@ -36,6 +36,9 @@ TEST_CLUSTER_LABEL = "forebay.dev/test-cluster"
 
 REQUESTS_PER_SECOND = 500
 """For the controllers; with their own limit of 20, two thousand pods take over two minutes."""
+
+AUDIT_LOG_MEGABYTES = 20_000
+"""Never turned over: suites read it from its first line."""
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -141,9 +144,16 @@ class ControlPlane:
         names = [f"{prefix}-{number}" for number in range(count)]
         if names:
             self.kubectl.apply(*(kwok.gpu_node(name, gpus, product, labels) for name in names), server_side=True)
-            nodes = [f"node/{name}" for name in names]
-            self.kubectl("wait", "--for=condition=Ready", *nodes, "--timeout=120s", timeout=130)
+            eventually(
+                lambda: set(names) - self._ready_nodes(),
+                lambda missing: not missing,
+                within=READY_SECONDS,
+                what=f"{count} KWOK nodes are Ready",
+            )
         return names
+
+    def _ready_nodes(self) -> set[str]:
+        return {node["metadata"]["name"] for node in self.kubectl.list("nodes", None) if is_ready(node)}
 
     def set_pod_times(self, pods: kwok.PodTimes) -> None:
         """From now on KWOK pods take this long; pods that are Ready stay so."""
@@ -217,6 +227,7 @@ class ControlPlane:
                 "--kubelet-preferred-address-types=InternalIP",
                 f"--audit-policy-file={policy}",
                 f"--audit-log-path={self.audit_log}",
+                f"--audit-log-maxsize={AUDIT_LOG_MEGABYTES}",
                 "--profiling=false",
             ]
         )

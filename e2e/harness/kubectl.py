@@ -20,6 +20,12 @@ Object = dict[str, Any]
 CALL_SECONDS = 60.0
 
 
+def is_ready(found: Object | None) -> bool:
+    """Whether a pod or a node has the condition Ready; what does not exist is not ready."""
+    conditions = (found or {}).get("status", {}).get("conditions", [])
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
 class KubectlError(Exception):
     """A refused or failed call; `said` is kubectl's own message."""
 

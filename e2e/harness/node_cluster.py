@@ -14,7 +14,7 @@ from e2e.harness.binaries import binary, ensure
 from e2e.harness.control_plane import ControlPlane, Settings
 from e2e.harness.failure import HarnessError
 from e2e.harness.images import Image, import_image, pause_image
-from e2e.harness.kubectl import Object
+from e2e.harness.kubectl import Object, is_ready
 from e2e.harness.node import Node
 from e2e.harness.privileged import SYSTEM_PATH, install_packages, require_root
 from e2e.harness.recipes import COREDNS, KUBERNETES_PARTS, NODES
@@ -124,7 +124,7 @@ class NodeCluster(ControlPlane):
             node.kubelet.require_alive()
             return self.kubectl.get("node", node.name)
 
-        eventually(read, _is_ready, within=NODE_READY_SECONDS, what=f"node {node.name} is Ready")
+        eventually(read, is_ready, within=NODE_READY_SECONDS, what=f"node {node.name} is Ready")
         gpus = {kwok.GPU: str(node.gpus)}
         patch = yaml.safe_dump({"status": {"capacity": gpus, "allocatable": gpus}})
         self.kubectl("patch", "node", node.name, "--subresource=status", "--type=merge", "-p", patch)
@@ -168,8 +168,3 @@ class NodeCluster(ControlPlane):
   }}
 }}
 """
-
-
-def _is_ready(node: Object | None) -> bool:
-    conditions = (node or {}).get("status", {}).get("conditions", [])
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
 from rich.console import Console
@@ -14,6 +14,7 @@ QUIET_SECONDS = 30.0
 """Between two plain lines about the same work: often enough to see that it lives, rare enough to read."""
 
 console = Console(stderr=True, highlight=False)
+_displays: list[Progress] = []
 
 
 class Report(Protocol):
@@ -37,10 +38,18 @@ def working_on(title: str) -> Iterator[Report]:
 
 @contextmanager
 def _live(title: str) -> Iterator[Report]:
+    """One line of the display; work inside other work adds its own below."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[at]}"))
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=None, at="")
-        yield lambda at: progress.update(task, at=at)
+    outer = _displays[-1] if _displays else None
+    display = outer or Progress(*columns, console=console, transient=True)
+    _displays.append(display)
+    task = display.add_task(title, total=None, at="")
+    try:
+        with nullcontext() if outer else display:
+            yield lambda at: display.update(task, at=at)
+    finally:
+        display.remove_task(task)
+        _displays.pop()
 
 
 class _Lines:
