@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from forebay.capacity.architecture import gib
 from forebay.capacity.catalogue import (
-    DATA,
     GpusFile,
     ModelsFile,
     gpu_of,
@@ -18,7 +17,7 @@ from forebay.capacity.catalogue import (
     models_like,
     product_of,
 )
-from forebay.capacity.engine_profile import BUILT_IN
+from forebay.capacity.engine_profile import BUILT_IN, DATA
 
 
 @pytest.mark.parametrize(
