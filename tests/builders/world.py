@@ -255,8 +255,8 @@ def a_sample(
 
 
 def signals_of(pods: Iterable[PodView], **sample: Any) -> dict[str, PodSignals]:
-    """The same sample for each pod; the arguments are those of `a_sample`."""
-    return {pod.uid: PodSignals(a_sample(**sample)) for pod in pods}
+    """The same sample for each pod that is ready; the arguments are those of `a_sample`."""
+    return {pod.uid: PodSignals(a_sample(**sample)) for pod in pods if pod.ready}
 
 
 def a_world(

@@ -35,11 +35,17 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     QUOTA_EXCEEDED = "QuotaExceeded"
     IMAGE_PULL = "ImagePull"
+    CONTAINER_CONFIG = "ContainerConfig"
     CRASH_LOOP = "CrashLoop"
     MODEL_LOAD = "ModelLoad"
     STALLED = "Stalled"
 
 
+WAYS_TO_BE_STUCK: Final[Mapping[str, str]] = {
+    Reason.UNSCHEDULABLE: "finds no node",
+    Reason.QUOTA_EXCEEDED: "finds no room in the quota",
+    Reason.IMAGE_PULL: "cannot pull its image",
+}
 REASONS_OF_SHORTAGE: Final = (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED)
 
 
@@ -222,9 +228,9 @@ def _stuck(pod: PodView, sight: Sight) -> Finding | None:
         return _finding(pod, Reason.CRASH_LOOP, f"has crashed {pod.restarts} times")
     patience_seconds = 0.0 if sight.impatient and pod.blocked else sight.settings.pending_timeout_seconds
     placed = pod.node is not None
-    if waited_seconds >= patience_seconds and (not placed or pod.blocked in (Reason.IMAGE_PULL, Reason.QUOTA_EXCEEDED)):
+    if waited_seconds >= patience_seconds and (not placed or pod.blocked not in (None, Reason.CRASH_LOOP)):
         reason = pod.blocked or Reason.UNSCHEDULABLE
-        what = "cannot pull its image" if reason == Reason.IMAGE_PULL else "finds no node"
+        what = WAYS_TO_BE_STUCK.get(reason, "cannot start")
         return _finding(pod, reason, f"{what} since {rfc3339(pod.waiting_since)}")
     limit = sight.startup_timeout_seconds
     if placed and waited_seconds >= limit:

@@ -13,7 +13,7 @@ from forebay.planner.scene import Scene
 from forebay.planner.state import Halt
 from forebay.planner.world import Revision
 
-FAULTS_OF_A_REVISION = (Reason.CRASH_LOOP, Reason.IMAGE_PULL, Reason.MODEL_LOAD)
+FAULTS_OF_A_REVISION = (Reason.CRASH_LOOP, Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.MODEL_LOAD)
 REFUSED_FOR_LACK = ("QuotaExceeded",)
 
 

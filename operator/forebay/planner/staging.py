@@ -1,12 +1,13 @@
 """Staging: from the world to the scene of one service, with what has to be remembered for the next one."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, Sight, replicas_of
-from forebay.planner.revisions import choose
+from forebay.planner.revisions import Choice, choose
 from forebay.planner.rollout import halt_of, is_faulty
 from forebay.planner.scene import Scene
 from forebay.planner.state import Failure, ServiceMemory
@@ -65,10 +66,66 @@ def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there is of one service, before anything is decided."""
+
+    choice: Choice
+    revisions: Mapping[str, Revision]
+    """By hash."""
+    histories: Mapping[str, PodHistory]
+    replicas: tuple[Replica, ...]
+    orphans: tuple[Replica, ...]
+
+
 def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> tuple[Scene, ServiceMemory]:
     """The scene, and the memory as far as it follows from what was seen. `service.spec` must not be None."""
     assert service.spec is not None
-    spec, world, now = service.spec, site.world, site.now
+    spec, now = service.spec, site.now
+    seen = _seen(site, service, wanted, memory)
+    limits = Limits.of(spec)
+    load = _load(seen, site)
+    fleet = _fleet(seen, service, site)
+    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now)
+    refusals, refused_at = _refusals(memory, site.refusals.get(service.uid, ()))
+    remembered = replace(
+        memory,
+        scaling=scaling,
+        histories=seen.histories,
+        failures=_failures(memory.failures, seen.replicas, now),
+        halt=halt_of(seen.choice.target, (r for r in seen.replicas if r.state in _LIVE), memory.halt),
+        retries=0 if _settled(seen.replicas) else memory.retries,
+        refusals=refusals,
+        refused_at=refused_at,
+    )
+    scene = Scene(
+        service=service,
+        spec=spec,
+        settings=site.world.settings,
+        now=now,
+        choice=seen.choice,
+        revisions=seen.revisions,
+        replicas=seen.replicas,
+        orphans=seen.orphans,
+        taken_names=_taken_names(site, service),
+        cordoned=site.cordoned,
+        avoid_nodes=avoided_nodes(remembered.failures, site.world.nodes),
+        memory=remembered,
+        refusals=site.refusals.get(service.uid, ()),
+        limits=limits,
+        load=load,
+        decision=decision,
+        halt=remembered.halt,
+        one_less_would_do=fleet.serving - 1 >= limits.min_replicas
+        and load.complete
+        and carried_by(fleet.serving - 1, scaling.watch, limits, now),
+    )
+    return scene, remembered
+
+
+def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> Seen:
+    assert service.spec is not None
+    world = site.world
     stored = world.revisions.get(service.uid, ())
     choice = choose(wanted, stored)
     revisions = {revision.hash: revision for revision in (*stored, choice.target)}
@@ -76,54 +133,21 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     histories = histories_of(pods, world.signals, memory.histories)
     sight = Sight(
         settings=world.settings,
-        now=now,
-        startup_timeout_seconds=spec.engine.startup_timeout.seconds,
+        now=site.now,
+        startup_timeout_seconds=service.spec.engine.startup_timeout.seconds,
         pods_per_replica={revision.hash: revision.shape.pods for revision in revisions.values()},
         lost_nodes=site.lost_nodes,
         histories=histories,
         watching_since=site.watching_since,
         impatient=memory.retries > 0,
     )
-    replicas = replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight)
-    orphans = replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), sight)
-    limits = Limits.of(spec)
-    load = _load(replicas, histories, site)
-    halt = halt_of(choice.target, (r for r in replicas if r.state in _LIVE), memory.halt)
-    fleet = _fleet(replicas, service, site, choice.target)
-    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now)
-    failures = _failures(memory.failures, replicas, now)
-    remembered = replace(
-        memory,
-        scaling=scaling,
-        histories=histories,
-        failures=failures,
-        halt=halt,
-        retries=0 if _settled(replicas) else memory.retries,
-    )
-    one_less = fleet.serving - 1
-    scene = Scene(
-        service=service,
-        spec=spec,
-        settings=world.settings,
-        now=now,
+    return Seen(
         choice=choice,
         revisions=revisions,
-        replicas=replicas,
-        orphans=orphans,
-        taken_names=_taken_names(site, service),
-        cordoned=site.cordoned,
-        avoid_nodes=avoided_nodes(failures, world.nodes),
-        memory=remembered,
-        refusals=site.refusals.get(service.uid, ()),
-        limits=limits,
-        load=load,
-        decision=decision,
-        halt=halt,
-        one_less_would_do=one_less >= limits.min_replicas
-        and load.complete
-        and carried_by(one_less, scaling.watch, limits, now),
+        histories=histories,
+        replicas=replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight),
+        orphans=replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), sight),
     )
-    return scene, remembered
 
 
 _LIVE = (ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
@@ -134,17 +158,31 @@ def wait_before_creating(scene: Scene) -> str:
 
     The first failure is answered without a wait; from then on each one doubles it, up to 5 minutes.
     """
-    refused = [refusal for refusal in scene.refusals if refusal.reason != "NameTaken"]
-    if refused and scene.now < refused[-1].at + _wait_seconds(len(refused)):
-        last = refused[-1]
+    memory = scene.memory
+    if memory.refusals and scene.now < memory.refused_at + _wait_seconds(memory.refusals):
+        last = _for_lack(scene.refusals)[-1]
         return f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
-    ended = [f for f in scene.memory.failures if f.ended and scene.now - f.at < FAILURE_WINDOW_SECONDS]
+    ended = sorted({f.at for f in memory.failures if f.ended and scene.now - f.at < FAILURE_WINDOW_SECONDS})
     wait_seconds = _wait_seconds(len(ended) - 1)
-    if ended and scene.now < ended[-1].at + wait_seconds:
+    if ended and scene.now < ended[-1] + wait_seconds:
         return (
-            f"{len(ended)} pods ended soon after they were created; the next one follows {seconds(wait_seconds)} later"
+            f"pods ended soon after they were created, {len(ended)} times; the next ones wait {seconds(wait_seconds)}"
         )
     return ""
+
+
+def _for_lack(refusals: Iterable[Refusal]) -> list[Refusal]:
+    """Without those that only cost a name."""
+    return [refusal for refusal in refusals if refusal.reason != "NameTaken"]
+
+
+def _refusals(memory: ServiceMemory, refusals: Iterable[Refusal]) -> tuple[int, float]:
+    """How often in a row, and when last: once more per tick with refusals, never once a creation came true."""
+    refused = _for_lack(refusals)
+    if not refused:
+        return 0, 0.0
+    again = refused[-1].at > memory.refused_at
+    return memory.refusals + again, refused[-1].at
 
 
 def _wait_seconds(failures: int) -> float:
@@ -167,17 +205,17 @@ def histories_of(
     return histories
 
 
-def _load(replicas: Iterable[Replica], histories: Mapping[str, PodHistory], site: Site) -> Load:
+def _load(seen: Seen, site: Site) -> Load:
     serving: list[Reading] = []
     draining: list[Reading] = []
-    for replica in replicas:
+    for replica in seen.replicas:
         if replica.state not in (ReplicaState.SERVING, ReplicaState.DRAINING):
             continue
         first = replica.pods[0]
         told = site.world.signals.get(first.uid)
         reading = Reading(
             pod=first.name,
-            history=histories.get(first.uid),
+            history=seen.histories.get(first.uid),
             ready_since=max((pod.ready_since or pod.created_at for pod in replica.pods), default=-inf),
             error=None if told is None else told.error,
         )
@@ -186,16 +224,16 @@ def _load(replicas: Iterable[Replica], histories: Mapping[str, PodHistory], site
     return load_of(serving, draining, site.now, Ages(settings.stale_after_seconds, settings.lost_after_seconds))
 
 
-def _fleet(replicas: tuple[Replica, ...], service: ServiceView, site: Site, target: Revision) -> Fleet:
-    count = {state: sum(replica.state is state for replica in replicas) for state in ReplicaState}
-    live = [replica for replica in replicas if replica.state in _LIVE]
+def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:
+    count = Counter(replica.state for replica in seen.replicas)
+    live = [replica for replica in seen.replicas if replica.state in _LIVE]
     return Fleet(
         serving=count[ReplicaState.SERVING],
         loading=count[ReplicaState.LOADING],
         blocked=count[ReplicaState.BLOCKED],
-        unplaced=sum(r.state is ReplicaState.BLOCKED and r.reason in REASONS_OF_SHORTAGE for r in replicas),
+        unplaced=sum(r.state is ReplicaState.BLOCKED and r.reason in REASONS_OF_SHORTAGE for r in live),
         draining=count[ReplicaState.DRAINING],
-        standing=_standing(live, service, site, target),
+        standing=_standing(live, service, site, seen.choice.target),
         newest_created_at=max((replica.created_at for replica in live), default=None),
     )
 
@@ -216,7 +254,12 @@ def _failures(before: tuple[Failure, ...], replicas: tuple[Replica, ...], now: f
     """One per pod, of the last hour. Not those that only wait for a node: no node is at fault for that."""
     known = {failure.pod_uid for failure in before}
     new = [
-        Failure(replica.pods[0].uid, replica.pods[0].node, now, ended=replica.state is ReplicaState.FAILED)
+        Failure(
+            pod_uid=replica.pods[0].uid,
+            node=replica.pods[0].node,
+            at=now,
+            ended=replica.state is ReplicaState.FAILED and now - replica.created_at < FAILURE_WINDOW_SECONDS,
+        )
         for replica in replicas
         if (replica.state is ReplicaState.FAILED or is_faulty(replica)) and replica.pods[0].uid not in known
     ]

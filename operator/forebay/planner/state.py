@@ -43,7 +43,7 @@ class Failure:
     node: str | None
     at: float
     ended: bool = False
-    """Its pod ended by itself (evicted, refused by the node), and is replaced."""
+    """Its pod ended by itself soon after it was created (refused by the node), and so might the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,9 @@ class ServiceMemory:
     """How often stuck replicas were given up and tried anew since all of them served."""
     failures: tuple[Failure, ...] = ()
     """Of the last hour, oldest first."""
+    refusals: int = 0
+    """How often in a row the API server would not create a pod."""
+    refused_at: float = 0.0
     halt: Halt | None = None
     notes: tuple[Note, ...] = ()
     held_back: str = ""

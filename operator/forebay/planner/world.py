@@ -72,6 +72,8 @@ class ServiceView:
     problems: tuple[Problem, ...] = ()
     children: tuple["ChildView", ...] = ()
     """What the service's own objects should look like; compared with `World.children`."""
+    resource_version: str = ""
+    """Of the object that was read; a status decided on it is written onto this version only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class PodView:
     drain_started_at: float | None = None
     drain_reason: str | None = None
     blocked: str | None = None
-    """Why it does not start, one of Unschedulable, QuotaExceeded, ImagePull, CrashLoop, or None."""
+    """Why it does not start, one of Unschedulable, ImagePull, ContainerConfig, CrashLoop, or None."""
     blocked_message: str = ""
     restarts: int = 0
     unready_since: float | None = None

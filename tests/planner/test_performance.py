@@ -1,0 +1,42 @@
+"""One tick of a large fleet must leave most of its five seconds to the cluster."""
+
+import time
+
+from forebay.planner.planner import plan
+from forebay.planner.state import State
+from forebay.planner.world import PodView, ServiceView, World
+from forebay.scaling.signals import PodSignals
+from tests.builders.world import NOW, a_histogram, a_sample, a_service, a_world, nodes, pods_of
+
+SERVICES, REPLICAS, MOST_SECONDS = 200, 8, 1.0
+"""A free core of 2024 takes about 0.2 s; the bound leaves room for a busy machine."""
+BOUNDS = [0.001 * 1.5**step for step in range(22)]
+
+
+def a_tick(services: list[ServiceView], pods: list[PodView], now: float, tick: int) -> World:
+    seen = a_histogram({bound: 10.0 * tick + index for index, bound in enumerate(BOUNDS)})
+    sample = a_sample(
+        at=now,
+        running=20,
+        waiting=2,
+        kv=0.3,
+        steps=100.0 * tick,
+        queue_time=seen,
+        time_to_first_token=seen,
+        inter_token_latency=seen,
+    )
+    signals = {pod.uid: PodSignals(sample) for pod in pods}
+    return a_world(*services, pods=pods, signals=signals, nodes=nodes(SERVICES))
+
+
+def test_200_services_of_8_replicas_each():
+    services = [a_service(f"s{index:03}", min_replicas=4, max_replicas=REPLICAS) for index in range(SERVICES)]
+    pods = [pod for index, service in enumerate(services) for pod in pods_of(service, REPLICAS, node=f"node-{index}")]
+    state, took = State.empty(NOW - 3600), []
+    for tick in range(20):
+        world = a_tick(services, pods, NOW + 5 * tick, tick)
+        began = time.process_time()
+        done, state = plan(world, state, NOW + 5 * tick)
+        took.append(time.process_time() - began)
+        assert [share.error for share in done.services] == [None] * SERVICES
+    assert min(took[14:]) < MOST_SECONDS
