@@ -9,15 +9,15 @@ RUN python3 -c "import tomllib; print('\n'.join(tomllib.load(open('pyproject.tom
         > requirements.txt \
     && /opt/forebay/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
 
-FROM dependencies AS wheel
+FROM dependencies AS code
 COPY README* LICENSE ./
 COPY operator operator
-RUN /opt/forebay/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+# Into a folder of its own: a copied folder is a small layer, and builders know by its content when it is stale.
+RUN /opt/forebay/bin/pip install --no-cache-dir --no-deps --prefix /installed .
 
 FROM ${BASE}
 COPY --from=dependencies /opt/forebay /opt/forebay
-RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    /opt/forebay/bin/pip install --no-cache-dir --no-index --no-deps /wheels/forebay-*.whl
+COPY --from=code /installed /opt/forebay
 ENV PATH=/opt/forebay/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1
 # A number, so that Kubernetes can see that it is not root (runAsNonRoot).
 USER 65532:65532
