@@ -15,8 +15,19 @@ from forebay.planner.state import State
 from forebay.planner.world import Problem, Refusal, World
 from forebay.scaling.signals import PodSignals
 from tests.builders.cluster import Cluster, Demand, a_cluster
-from tests.builders.plans import actions, creates
-from tests.builders.world import NOW, a_histogram, a_node, a_pod, a_revision, a_sample, a_service, a_world
+from tests.builders.plans import actions, creates, drains
+from tests.builders.world import (
+    NOW,
+    a_histogram,
+    a_node,
+    a_pod,
+    a_revision,
+    a_sample,
+    a_service,
+    a_world,
+    pods_of,
+    signals_of,
+)
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 slow = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -279,7 +290,7 @@ def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster
         disturb(cluster, what)
         cluster.run(data.draw(st.sampled_from([15, 100, 400])), watch=watch)
     cluster.silent = set()
-    cluster.run(4 * 3600, tick_seconds=30, watch=watch)
+    cluster.run(2 * 3600, tick_seconds=25, watch=watch)
     writes = cluster.writes
     cluster.run(300, watch=watch)
     assert cluster.writes == writes, cluster.plans[-1]
@@ -299,3 +310,32 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(world, state):
         cluster.apply(first)
     again, _ = plan(cluster.world(), cluster.state, NOW)
     assert actions(again) == ()
+
+
+@quick
+@given(st.integers(2, 5), st.data())
+def test_whoever_falls_silent_holds_the_count(replicas, data):
+    """An idle service is about to be scaled down; the silence of any of its replicas keeps that from happening."""
+    service = a_service(min_replicas=1, max_replicas=5)
+    there = pods_of(service, replicas)
+    silent = data.draw(st.sets(st.sampled_from(there), min_size=1))
+    state, drained = State.empty(NOW), []
+    for second in range(0, 700, 20):
+        now = NOW + second
+        answering = [pod for pod in there if pod not in silent or second < 200]
+        told = {**signals_of(there, at=NOW + 180), **signals_of(answering, at=now)}
+        done, state = plan(a_world(service, pods=there, signals=told), state, now)
+        drained += drains(done)
+    assert drained == []
+
+
+def test_and_without_the_silence_it_is_scaled_down():
+    service = a_service(min_replicas=1, max_replicas=5)
+    there = pods_of(service, 3)
+    state, drained = State.empty(NOW), []
+    for second in range(0, 700, 20):
+        done, state = plan(
+            a_world(service, pods=there, signals=signals_of(there, at=NOW + second)), state, NOW + second
+        )
+        drained += drains(done)
+    assert drained

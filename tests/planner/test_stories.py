@@ -31,7 +31,7 @@ def a_settled_cluster(replicas: int | None = None, **fields) -> Cluster:
 
 def test_load_adds_replicas_and_its_end_takes_them_away_again():
     cluster = a_settled_cluster(min_replicas=1, max_replicas=4)
-    cluster.demand["chat"] = Demand(requests=260)
+    cluster.demand["chat"] = Demand(requests=300)
     took = cluster.run_until(lambda: len(cluster.holding_places("chat")) == 2)
     assert took <= 5
     cluster.run_until(lambda: len(cluster.serving("chat")) == 4)
@@ -178,7 +178,7 @@ def test_an_operator_that_restarts_in_the_middle_of_a_drain_goes_on_with_it():
 
 def test_an_operator_that_restarts_drains_nothing_before_it_has_watched():
     cluster = a_settled_cluster(min_replicas=1, max_replicas=8)
-    cluster.demand["chat"] = Demand(requests=560)
+    cluster.demand["chat"] = Demand(requests=630)
     cluster.run(1200)
     assert len(cluster.serving("chat")) == 8
     cluster.restart_operator()
@@ -312,3 +312,12 @@ def test_the_same_manifests_again_change_nothing():
     cluster.run(600)
     assert cluster.writes == writes
     assert cluster.now > NOW
+
+
+def test_a_peak_from_before_the_new_replica_served_does_not_order_another_one():
+    """KV use is smoothed over a minute; here the cooldown is shorter than that."""
+    cluster = a_settled_cluster(min_replicas=1, max_replicas=6, scale_up_cooldown="10s")
+    cluster.demand["chat"] = Demand(requests=95)
+    cluster.run(600)
+    assert len(cluster.serving("chat")) == 2
+    assert cluster.told("chat").count("ScaledUp") == 2

@@ -1,17 +1,36 @@
 """What is remembered of a pod's samples."""
 
+from math import inf
+
 import pytest
 
 from forebay.scaling.history import MOST_MARKS, is_sound, remember
 from tests.builders.loads import a_history
 from tests.builders.world import NOW, a_sample
 
+EVER = -inf
+
 
 def test_a_saw_tooth_counts_by_its_peak_of_the_last_minute():
     history = a_history(*({"kv": kv} for kv in (0.47, 0.99, 0.35, 0.40)), every_seconds=10)
-    assert history.smoothed_kv_fraction == 0.99
+    assert history.smoothed_kv_fraction(EVER) == 0.99
     later = remember(history, a_sample(at=NOW + 65, kv=0.40))
-    assert later.smoothed_kv_fraction == 0.40
+    assert later.smoothed_kv_fraction(EVER) == 0.40
+
+
+def test_a_peak_that_fewer_replicas_suffered_is_no_evidence_against_more():
+    history = a_history(*({"kv": kv} for kv in (0.47, 0.99, 0.35, 0.40)), every_seconds=10)
+    assert history.smoothed_kv_fraction(NOW - 10) == 0.40
+    assert history.smoothed_kv_fraction(NOW + 1) == 0.40, "the newest is all there is"
+
+
+def test_rates_begin_with_the_first_sample_of_the_fleet_as_it_is():
+    history = a_history(*({"finished": index} for index in range(7)), every_seconds=10)
+    assert history.oldest(EVER) == history.marks[0]
+    oldest = history.oldest(NOW - 25)
+    assert oldest is not None
+    assert oldest.taken_at == NOW - 20
+    assert history.oldest(NOW) is None
 
 
 @pytest.mark.parametrize("every_seconds", [0.5, 5.0, 15.0])
@@ -20,8 +39,9 @@ def test_it_is_bounded_and_spans_a_minute_at_any_pace_of_scraping(every_seconds)
     history = a_history(*samples, every_seconds=every_seconds)
     assert len(history.marks) <= MOST_MARKS
     assert len(history.kv) <= MOST_MARKS + 1
-    assert history.oldest is not None
-    assert 60 <= history.newest.taken_at - history.oldest.taken_at <= 75
+    oldest = history.oldest(EVER)
+    assert oldest is not None
+    assert 60 <= history.newest.taken_at - oldest.taken_at <= 75
 
 
 def test_a_sample_that_is_already_known_changes_nothing():
@@ -31,12 +51,12 @@ def test_a_sample_that_is_already_known_changes_nothing():
 
 def test_after_a_gap_there_is_no_rate_until_the_next_sample():
     history = remember(a_history({"finished": 5}), a_sample(at=NOW + 600, finished=9))
-    assert history.oldest is None
+    assert history.oldest(EVER) is None
 
 
 def test_a_counter_that_goes_down_begins_a_new_history():
     history = remember(a_history({"generation_tokens": 500}), a_sample(at=NOW + 5, generation_tokens=3))
-    assert history.oldest is None
+    assert history.oldest(EVER) is None
 
 
 @pytest.mark.parametrize(

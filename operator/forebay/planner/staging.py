@@ -84,14 +84,17 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     spec, now = service.spec, site.now
     seen = _seen(site, service, wanted, memory)
     limits = Limits.of(spec)
-    load = _load(seen, site)
     fleet = _fleet(seen, service, site)
+    grown_at = now if fleet.serving > memory.serving else memory.grown_at
+    load = _load(seen, site, grown_at)
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now)
     refusals, refused_at = _refusals(memory, site.refusals.get(service.uid, ()))
     remembered = replace(
         memory,
         scaling=scaling,
         histories=seen.histories,
+        serving=fleet.serving,
+        grown_at=grown_at,
         failures=_failures(memory.failures, seen.replicas, now),
         halt=halt_of(seen.choice.target, (r for r in seen.replicas if r.state in _LIVE), memory.halt),
         retries=0 if _settled(seen.replicas) else memory.retries,
@@ -205,7 +208,7 @@ def histories_of(
     return histories
 
 
-def _load(seen: Seen, site: Site) -> Load:
+def _load(seen: Seen, site: Site, since: float) -> Load:
     serving: list[Reading] = []
     draining: list[Reading] = []
     for replica in seen.replicas:
@@ -221,7 +224,8 @@ def _load(seen: Seen, site: Site) -> Load:
         )
         (serving if replica.state is ReplicaState.SERVING else draining).append(reading)
     settings = site.world.settings
-    return load_of(serving, draining, site.now, Ages(settings.stale_after_seconds, settings.lost_after_seconds))
+    ages = Ages(settings.stale_after_seconds, settings.lost_after_seconds)
+    return load_of(serving, draining, site.now, ages, since)
 
 
 def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:

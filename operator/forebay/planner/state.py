@@ -51,6 +51,10 @@ class ServiceMemory:
     scaling: ScalingMemory = field(default_factory=ScalingMemory)
     histories: Mapping[str, PodHistory] = field(default_factory=dict)
     """By pod uid."""
+    serving: int = 0
+    """Replicas that served last time."""
+    grown_at: float = 0.0
+    """When they last became more; what was seen before that was suffered by fewer."""
     status: InferenceServiceStatus | None = None
     """As planned last; what changes against it is an event."""
     retries: int = 0

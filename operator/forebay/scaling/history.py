@@ -24,7 +24,7 @@ class PodHistory:
     marks: tuple[EngineSample, ...]
     """Oldest first, the last one the newest sample; the others at least 10 s apart."""
     kv: tuple[tuple[float, float], ...]
-    """(time, highest KV fraction) in steps of at least 5 s, oldest first."""
+    """(beginning, highest KV fraction) of spans of some seconds, oldest first."""
     stepped_at: float
     """When the engine was last seen to make progress, or to have nothing to do."""
 
@@ -32,14 +32,13 @@ class PodHistory:
     def newest(self) -> EngineSample:
         return self.marks[-1]
 
-    @property
-    def smoothed_kv_fraction(self) -> float:
-        return max(fraction for _, fraction in self.kv)
+    def smoothed_kv_fraction(self, since: float) -> float:
+        """The highest of the last minute, as far as it was read at `since` or later."""
+        return max((fraction for at, fraction in self.kv if at >= since), default=self.newest.kv_fraction)
 
-    @property
-    def oldest(self) -> EngineSample | None:
-        """The sample that rates are counted from; None while there is only one."""
-        return self.marks[0] if len(self.marks) > 1 else None
+    def oldest(self, since: float) -> EngineSample | None:
+        """The sample that rates of the last minute are counted from, taken at `since` or later; None for no such."""
+        return next((mark for mark in self.marks[:-1] if mark.taken_at >= since), None)
 
     def stalled(self, stall_after_seconds: float) -> bool:
         """Requests run and no step is made: the engine hangs, though it may still call itself healthy.
@@ -85,8 +84,8 @@ def _marks(history: PodHistory, sample: EngineSample) -> tuple[EngineSample, ...
 def _kv(history: PodHistory, sample: EngineSample) -> tuple[tuple[float, float], ...]:
     recent = [(at, fraction) for at, fraction in history.kv if at > sample.taken_at - SMOOTHING_SECONDS]
     if recent and sample.taken_at - recent[-1][0] < SMOOTHING_SECONDS / MOST_MARKS:
-        at, fraction = recent.pop()
-        return (*recent, (at, max(fraction, sample.kv_fraction)))
+        began, fraction = recent.pop()
+        return (*recent, (began, max(fraction, sample.kv_fraction)))
     return (*recent, (sample.taken_at, sample.kv_fraction))
 
 

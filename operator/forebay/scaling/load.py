@@ -6,7 +6,7 @@ unknown, never idle.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, inf
 
 from forebay.scaling.freshness import Ages, Freshness, freshness
 from forebay.scaling.history import PodHistory
@@ -69,11 +69,17 @@ class Load:
         return self.replicas > 0 and self.known == self.replicas
 
 
-def load_of(serving: Sequence[Reading], draining: Sequence[Reading], now: float, ages: Ages) -> Load:
-    """Sums do not depend on the order of the readings."""
+def load_of(
+    serving: Sequence[Reading], draining: Sequence[Reading], now: float, ages: Ages, since: float = -inf
+) -> Load:
+    """Sums do not depend on the order of the readings.
+
+    What looks back (smoothed KV, latencies) begins at `since`, the time when the replicas that serve last became more:
+    what was seen before was suffered by fewer.
+    """
     states = [(reading, _freshness(reading, now, ages)) for reading in sorted(serving, key=lambda r: r.pod)]
     known = [reading.history for reading, state in states if state is Freshness.FRESH and reading.history is not None]
-    spans = [(history.oldest, history.newest) for history in known if history.oldest is not None]
+    spans = [(oldest, history.newest) for history in known if (oldest := history.oldest(since)) is not None]
     leaving = [
         reading.history
         for reading in draining
@@ -84,7 +90,7 @@ def load_of(serving: Sequence[Reading], draining: Sequence[Reading], now: float,
         known=len(known),
         waiting_requests=fsum(history.newest.waiting_requests for history in known),
         running_requests=fsum(history.newest.running_requests for history in known),
-        kv_fraction=fsum(history.smoothed_kv_fraction for history in known) / len(known) if known else 0.0,
+        kv_fraction=fsum(history.smoothed_kv_fraction(since) for history in known) / len(known) if known else 0.0,
         queue_time=observed((old.queue_time, new.queue_time) for old, new in spans),
         time_to_first_token=observed((old.time_to_first_token, new.time_to_first_token) for old, new in spans),
         inter_token_latency=observed((old.inter_token_latency, new.inter_token_latency) for old, new in spans),
