@@ -164,9 +164,11 @@ def test_a_stuck_replica_is_tried_once_more_and_then_left_to_wait_for_a_node():
     done, state = plan(a_world(service, pods=(stuck,)), WATCHED, NOW)
     assert (deletes(done), len(creates(done))) == ([stuck.name], 1)
     again = a_pod(service, 1, node=None, blocked="Unschedulable", created_at=NOW)
-    for later in (5, 300, 3600):
+    for later in (5, 300, 3599):
         done, state = plan(a_world(service, pods=(again,)), state, NOW + later)
         assert actions(done) == ()
+    done, state = plan(a_world(service, pods=(again,)), state, NOW + 3600)
+    assert deletes(done) == [again.name], "nodes that were to be avoided may be well again"
 
 
 def test_a_replica_that_cannot_pull_is_tried_less_and_less_often():

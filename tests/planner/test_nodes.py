@@ -34,20 +34,28 @@ def test_lost_nodes(there, down, expected):
     assert lost_nodes(there, down, SETTINGS, NOW) == expected
 
 
-def failures(*places: str | None) -> list[Failure]:
-    return [Failure(f"uid-{index}", node, NOW) for index, node in enumerate(places)]
+def failures(*places: str | None, revision: str = "7f3c", ended: bool = False) -> list[Failure]:
+    return [Failure(f"uid-{index}", revision, node, NOW, ended) for index, node in enumerate(places)]
+
+
+NOWHERE: dict[str, frozenset[str]] = {"7f3c": frozenset()}
+ELSEWHERE = {"7f3c": frozenset({"node-1"})}
 
 
 @pytest.mark.parametrize(
-    ("places", "expected"),
+    ("failed", "serving_on", "expected"),
     [
-        pytest.param(["node-0"], (), id="once is chance"),
-        pytest.param(["node-0", "node-0"], ("node-0",), id="twice is not"),
-        pytest.param(["node-0", "node-1"], (), id="on different nodes"),
-        pytest.param(["node-0"] * 2 + ["node-1"] * 2, (), id="on all nodes: it is the service"),
-        pytest.param([None, None, None], (), id="on no node"),
-        pytest.param(["old", "old"], (), id="a node that is gone"),
+        pytest.param(failures("node-0"), NOWHERE, (), id="once is chance"),
+        pytest.param(failures("node-0", "node-0"), NOWHERE, ("node-0",), id="twice is not"),
+        pytest.param(failures("node-0"), ELSEWHERE, ("node-0",), id="once, and it serves elsewhere: it is the node"),
+        pytest.param(failures("node-1"), ELSEWHERE, (), id="once, and it serves there"),
+        pytest.param(failures("node-0", ended=True), ELSEWHERE, (), id="refused by the node once: it may be full"),
+        pytest.param(failures("node-0", "node-1"), NOWHERE, (), id="on different nodes"),
+        pytest.param(failures(*["node-0", "node-1"] * 2), NOWHERE, (), id="on all nodes: it is the service"),
+        pytest.param(failures(None, None), NOWHERE, (), id="on no node"),
+        pytest.param(failures("old", "old"), NOWHERE, (), id="a node that is gone"),
+        pytest.param(failures("node-0", "node-0", revision="past"), NOWHERE, (), id="a revision of the past"),
     ],
 )
-def test_avoided_nodes(places, expected):
-    assert avoided_nodes(failures(*places), nodes(2)) == expected
+def test_avoided_nodes(failed, serving_on, expected):
+    assert avoided_nodes(failed, nodes(2), serving_on) == expected

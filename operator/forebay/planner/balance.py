@@ -162,11 +162,11 @@ def _why_leaving(scene: Scene, replicas: Sequence[Replica]) -> tuple[str, str]:
 
 
 def _victims(rest: Turnover) -> list[Replica]:
-    """In the order in which replicas go: what has to leave, then what has not started, then by the order of leaving."""
+    """In the order in which replicas go: what failed, what has to leave, what has not started, what is least busy."""
     unstarted = {ReplicaState.BLOCKED: 0, ReplicaState.LOADING: 1, ReplicaState.SERVING: 2}
     return sorted(
         rest.live,
-        key=lambda r: (r not in rest.leaving, r not in rest.failing, unstarted[r.state], drain.order_of_leaving(r)),
+        key=lambda r: (r not in rest.failing, r not in rest.leaving, unstarted[r.state], drain.order_of_leaving(r)),
     )
 
 

@@ -14,8 +14,6 @@ from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, warning
 
 LONGEST_RETRY_SECONDS: Final = 3600.0
-UNSCHEDULABLE_RETRIES: Final = 1
-"""Once, so that nodes to avoid are left out. After that its waiting is what a cluster autoscaler needs to see."""
 
 
 def half_gone(scene: Scene, replica: Replica) -> tuple[Step, ...]:
@@ -104,12 +102,15 @@ def endings(scene: Scene) -> dict[str, Step]:
 
 
 def is_retry_due(scene: Scene, replica: Replica) -> bool:
+    """The first try ends with pendingTimeout. The waits double from there, up to an hour.
+
+    A replica that finds no node waits the hour at once: its waiting is what a cluster autoscaler needs to see.
+    """
     retries = scene.memory.retries
-    if replica.reason in REASONS_OF_SHORTAGE and retries >= UNSCHEDULABLE_RETRIES:
-        return False
-    waiting_since = min(pod.waiting_since for pod in replica.pods)
-    wait_seconds = scene.settings.pending_timeout_seconds * 2.0 ** min(retries, 16)
-    return scene.now - waiting_since >= min(wait_seconds, LONGEST_RETRY_SECONDS)
+    wait_seconds = min(LONGEST_RETRY_SECONDS, scene.settings.pending_timeout_seconds * 2.0 ** min(retries, 16))
+    if retries and replica.reason in REASONS_OF_SHORTAGE:
+        wait_seconds = LONGEST_RETRY_SECONDS
+    return scene.now - min(pod.waiting_since for pod in replica.pods) >= wait_seconds
 
 
 def noted_block(replica: Replica) -> Step | None:

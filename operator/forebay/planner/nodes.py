@@ -44,15 +44,21 @@ def lost_nodes(nodes: Iterable[NodeView], down: Mapping[str, float], settings: S
     return frozenset(name for name, since in down.items() if now - since >= settings.node_lost_after_seconds)
 
 
-def avoided_nodes(failures: Iterable[Failure], nodes: Iterable[NodeView]) -> tuple[str, ...]:
-    """Nodes on which replicas of one service failed repeatedly.
+def avoided_nodes(
+    failures: Iterable[Failure], nodes: Iterable[NodeView], serving_on: Mapping[str, frozenset[str]]
+) -> tuple[str, ...]:
+    """Nodes on which replicas of one service failed repeatedly, or once where the same revision serves elsewhere.
 
-    When that would leave no node at all, the fault is the service's and not the nodes'.
+    When that would leave no node at all, the fault is the service's and not the nodes'. `serving_on` are the nodes on
+    which each revision serves; failures of revisions that are not in it, even with none, are of the past.
     """
     counts: dict[str, int] = {}
     for failure in failures:
-        if failure.node is not None:
-            counts[failure.node] = counts.get(failure.node, 0) + 1
+        if failure.node is None or failure.revision not in serving_on:
+            continue
+        elsewhere = serving_on[failure.revision]
+        cleared = elsewhere and failure.node not in elsewhere and not failure.ended
+        counts[failure.node] = counts.get(failure.node, 0) + (FAILURES_UNTIL_AVOIDED if cleared else 1)
     if max(counts.values(), default=0) < FAILURES_UNTIL_AVOIDED:
         return ()
     names = {node.name for node in nodes if any(node.gpus.values())}

@@ -112,7 +112,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         orphans=seen.orphans,
         taken_names=_taken_names(site, service),
         cordoned=site.cordoned,
-        avoid_nodes=avoided_nodes(remembered.failures, site.world.nodes),
+        avoid_nodes=avoided_nodes(remembered.failures, site.world.nodes, _serving_on(seen)),
         memory=remembered,
         refusals=site.refusals.get(service.uid, ()),
         limits=limits,
@@ -260,6 +260,7 @@ def _failures(before: tuple[Failure, ...], replicas: tuple[Replica, ...], now: f
     new = [
         Failure(
             pod_uid=replica.pods[0].uid,
+            revision=replica.revision,
             node=replica.pods[0].node,
             at=now,
             ended=replica.state is ReplicaState.FAILED and now - replica.created_at < FAILURE_WINDOW_SECONDS,
@@ -276,6 +277,15 @@ def _settled(replicas: tuple[Replica, ...]) -> bool:
     return not any(replica.state in (ReplicaState.BLOCKED, ReplicaState.LOADING) for replica in replicas) and any(
         replica.state is ReplicaState.SERVING for replica in replicas
     )
+
+
+def _serving_on(seen: Seen) -> dict[str, frozenset[str]]:
+    """The nodes on which each revision serves that is the target or has replicas."""
+    nodes: dict[str, frozenset[str]] = {seen.choice.target.hash: frozenset()}
+    for replica in seen.replicas:
+        there = replica.nodes if replica.state is ReplicaState.SERVING else frozenset()
+        nodes[replica.revision] = nodes.get(replica.revision, frozenset()) | there
+    return nodes
 
 
 def _taken_names(site: Site, service: ServiceView) -> frozenset[str]:

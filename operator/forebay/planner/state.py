@@ -40,6 +40,7 @@ class Failure:
     """A replica that ended or never served, and where."""
 
     pod_uid: str
+    revision: str
     node: str | None
     at: float
     ended: bool = False
