@@ -58,14 +58,14 @@ def test_kv_cache(kv, serving, expected):
     ],
 )
 def test_queue_wait(observed, expected):
-    load = a_load(4, queue_time=a_latency(observed))
+    load = a_load(4, running=40, queue_time=a_latency(observed))
     assert replicas(queue_wait(load, some_limits(queue_wait_seconds=1.0))) == expected
 
 
 def test_time_to_first_token_is_judged_by_its_95th_percentile():
     limits = some_limits(time_to_first_token_seconds=0.5)
-    within = a_load(2, time_to_first_token=a_latency({0.4: 96, 0.5: 0, 3.0: 4}))
-    beyond = a_load(2, time_to_first_token=a_latency({0.4: 90, 0.5: 0, 3.0: 10}))
+    within = a_load(2, running=20, time_to_first_token=a_latency({0.4: 96, 0.5: 0, 3.0: 4}))
+    beyond = a_load(2, running=20, time_to_first_token=a_latency({0.4: 90, 0.5: 0, 3.0: 10}))
     assert time_to_first_token(within, limits) is None
     assert replicas(time_to_first_token(beyond, limits)) == 3
 
@@ -80,7 +80,7 @@ def test_time_to_first_token_is_judged_by_its_95th_percentile():
     ],
 )
 def test_inter_token_latency(observed, expected):
-    load = a_load(4, inter_token_latency=a_latency(observed))
+    load = a_load(4, running=40, inter_token_latency=a_latency(observed))
     assert replicas(inter_token_latency(load, some_limits(inter_token_latency_seconds=0.04))) == expected
 
 
@@ -100,3 +100,14 @@ def test_guards_are_ored_and_each_says_its_numbers():
 
 def test_no_load_at_all_is_no_violation():
     assert propose(a_load(0), some_limits()) == ()
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"), [pytest.param(4, 6, id="in company"), pytest.param(3, None, id="alone")]
+)
+def test_lateness_with_less_than_one_request_per_replica_is_no_matter_of_replicas(running, expected):
+    late, slow = a_latency({1.0: 0, 30.0: 50}), a_latency({0.2: 1000})
+    limits = some_limits()
+    assert replicas(queue_wait(a_load(4, running=running, queue_time=late), limits)) == expected
+    assert replicas(time_to_first_token(a_load(4, running=running, time_to_first_token=late), limits)) == expected
+    assert replicas(inter_token_latency(a_load(4, running=running, inter_token_latency=slow), limits)) == expected

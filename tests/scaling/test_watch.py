@@ -66,7 +66,7 @@ def test_a_gap_ends_the_watch(gap, ends):
 def test_a_latency_within_the_headroom_of_its_limit_is_noted():
     near = a_latency({0.1: 0, 0.8: 0, 0.95: 100})
     limits = some_limits(queue_wait_seconds=1.0, headroom=0.2)
-    watch = look(Watch(), a_load(2, queue_time=near), limits, NOW)
+    watch = look(Watch(), a_load(2, running=9, queue_time=near), limits, NOW)
     assert watch.parts[0].late.startswith("queue wait (p99) was 948 ms")
     assert watch.strains == ()
 

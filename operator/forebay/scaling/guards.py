@@ -68,7 +68,7 @@ def inter_token_latency(load: Load, limits: Limits) -> Proposal | None:
     """
     seen, limit = load.inter_token_latency, limits.inter_token_latency_seconds
     mean = None if seen is None or seen.count < FEWEST_TOKENS else seen.mean_seconds
-    if mean is None or mean <= limit:
+    if mean is None or mean <= limit or _alone(load):
         return None
     return Proposal(
         replicas=_stepped(load, mean / limit if limit else LARGEST_STEP, limits),
@@ -92,13 +92,18 @@ def _late(
 ) -> Proposal | None:
     """Counters that stand still are no violation: nobody waited."""
     value = None if seen is None else seen.quantile_seconds(quantile)
-    if seen is None or value is None or value <= limit or seen.above(limit) < FEWEST_LATE:
+    if seen is None or value is None or value <= limit or seen.above(limit) < FEWEST_LATE or _alone(load):
         return None
     return Proposal(
         replicas=_stepped(load, value / limit if limit else LARGEST_STEP, limits),
         rule=rule,
         because=f"{what} was {seconds(value)} over the last minute, limit {seconds(limit)}",
     )
+
+
+def _alone(load: Load) -> bool:
+    """Less than one request per replica: nobody is late because of somebody else, so more replicas cure nothing."""
+    return load.running_requests + load.waiting_requests < load.known
 
 
 def _stepped(load: Load, ratio: float, limits: Limits) -> int:

@@ -111,13 +111,10 @@ def _with(parts: tuple[Part, ...], new: Part, window_seconds: float, now: float)
 
 
 def _strains(strains: tuple[Strain, ...], load: Load, limits: Limits, now: float) -> tuple[Strain, ...]:
-    """One per scaleUpCooldown at most, the lowest load of each; the rest is forgotten in time.
-
-    Lateness with less than one running request per replica was no matter of load.
-    """
+    """One per scaleUpCooldown at most, the lowest load of each; the rest is forgotten in time."""
     kept = tuple(s for s in strains if now - s.at < STRAIN_COOLDOWNS * limits.scale_down_cooldown_seconds)
     late = _late(load, limits)
-    if late is None or load.running_requests < load.known:
+    if late is None:
         return kept
     new = Strain(now, load.running_requests / load.known, late.rule)
     if kept and now - kept[-1].at < limits.scale_up_cooldown_seconds:
