@@ -173,7 +173,8 @@ class FakeApi:
         call = FakeCall("apply", resource.plural, _name(namespace, name), copy.deepcopy(dict(body)))
         self._called(call)
         known = self.find(resource, namespace, name)
-        self._check(known, body)
+        if known is not None:
+            self._check(known, body)
         return self._answer(call, self.put(resource, _merged(known or {}, _placed(body, namespace))))
 
     async def patch(
@@ -188,8 +189,12 @@ class FakeApi:
         call = FakeCall("patch", resource.plural, _name(namespace, name), copy.deepcopy(dict(body)), subresource)
         self._called(call)
         known = self._stored(resource, namespace, name)
-        self._check(known, body)
-        changed = {"status": body.get("status")} if subresource == "status" else body
+        changed = body
+        if subresource == "status":
+            # Of metadata, a write to the status counts nothing but the version.
+            seen = (body.get("metadata") or {}).get("resourceVersion")
+            changed = {"metadata": {"resourceVersion": seen} if seen else {}, "status": body.get("status")}
+        self._check(known, changed)
         return self._answer(call, self.put(resource, _merged(known, changed)))
 
     async def delete(
@@ -200,7 +205,9 @@ class FakeApi:
         )
         self._called(call)
         known = self._stored(resource, namespace, name)
-        self._check(known, {"metadata": call.body})
+        for field_name in ("uid", "resourceVersion"):
+            if call.body[field_name] not in (None, known["metadata"][field_name]):
+                raise ApiError(409, "Conflict", f"{field_name} is {known['metadata'][field_name]}")
         if resource.plural == PODS.plural and self.graceful:
             ending = _merged(known, {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}})
             return self._answer(call, self.put(resource, ending))
@@ -221,12 +228,13 @@ class FakeApi:
             raise ApiError(404, "NotFound", f'{resource.plural} "{name}" not found')
         return known
 
-    def _check(self, known: dict[str, Any] | None, body: Mapping[str, Any]) -> None:
-        """Preconditions, as the API server's: uid and resourceVersion, where given."""
-        for name in ("uid", "resourceVersion"):
-            wanted = (body.get("metadata") or {}).get(name)
-            if wanted is not None and known is not None and known["metadata"][name] != wanted:
-                raise ApiError(409, "Conflict", f"{name} is {known['metadata'][name]}, not {wanted}")
+    def _check(self, known: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+        """Preconditions, as the API server's: another version is a conflict, another uid an attempt to change it."""
+        version, uid = (body.get("metadata") or {}).get("resourceVersion"), (body.get("metadata") or {}).get("uid")
+        if version not in (None, known["metadata"]["resourceVersion"]):
+            raise ApiError(409, "Conflict", f"the version is {known['metadata']['resourceVersion']}, not {version}")
+        if uid not in (None, known["metadata"]["uid"]):
+            raise ApiError(422, "Invalid", "metadata.uid: field is immutable")
 
     def _store(self, resource: Resource, key: Key | None, stored: dict[str, Any], kind: str) -> dict[str, Any]:
         self.version += 1

@@ -2,20 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forebay.api import labels
 from forebay.cluster.apply import Applier, Outcome
-from forebay.cluster.kube_api import INFERENCE_SERVICES, NODES, PODS
+from forebay.cluster.kube_api import INFERENCE_SERVICES, NODES, PODS, ApiError
 from forebay.cluster.observe import Observer
-from forebay.planner.plan import Action, Plan, ServicePlan
+from forebay.planner.plan import Action, CreatePod, Plan, ServicePlan
 from forebay.planner.settings import Settings
 from forebay.planner.world import Revision, ServiceKey, World
 from forebay.workloads.ownership import Owner, owner_reference
 from tests.builders.world import NOW
-from tests.cluster.fake_api import FakeApi
+from tests.cluster.fake_api import FakeApi, FakeCall
 from tests.shell.virtual_time import now
 
 SPEC: Mapping[str, Any] = {"model": {"source": "hf://org/name"}, "scaling": {"minReplicas": 1, "maxReplicas": 2}}
@@ -115,3 +115,17 @@ def wanted(world: World, name: str = "chat") -> Revision:
     found = next(service.wanted for service in world.services if service.key.name == name)
     assert found is not None
     return found
+
+
+def create(world: World, name: str = "chat-0", **fields: Any) -> CreatePod:
+    return CreatePod(replace(wanted(world), number=1), 0, 0, name, **fields)
+
+
+def fails(verb: str, plural: str, error: ApiError) -> Callable[[FakeCall], None]:
+    """For `FakeApi.before`: these calls are refused."""
+
+    def before(call: FakeCall) -> None:
+        if (call.verb, call.plural) == (verb, plural):
+            raise error
+
+    return before

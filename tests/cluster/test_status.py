@@ -37,10 +37,12 @@ class Scene:
         self.api.put(INFERENCE_SERVICES, a_stored_service())
         self.writer = StatusWriter(self.api, is_leader=lambda: leading, dry_run=dry_run)
 
-    async def write(self, before: InferenceServiceStatus, after: InferenceServiceStatus, at: float = 0.0) -> Any:
+    async def write(
+        self, before: InferenceServiceStatus, after: InferenceServiceStatus, at: float = 0.0, version: str = ""
+    ) -> Any:
         """Plan `after` for a service whose stored status is `before`; the outcome."""
         self.api.calls.clear()
-        service = a_service("chat", namespace="team", uid="uid-chat", status=before)
+        service = replace(a_service("chat", namespace="team", uid="uid-chat", status=before), resource_version=version)
         return await self.writer.write(Plan((plan_of(service, after),)), a_world(service), NOW + at)
 
     @property
@@ -57,7 +59,6 @@ async def test_a_first_status_is_written_whole():
     outcome = await scene.write(InferenceServiceStatus(), TOLD)
     (call,) = scene.api.calls
     assert (call.verb, call.name, call.subresource) == ("patch", "team/chat", "status")
-    assert call.body["metadata"] == {"uid": "uid-chat"}
     assert outcome.calls == {("patch", "inferenceservices"): 1}
     stored = scene.api.find(INFERENCE_SERVICES, "team", "chat")
     assert stored is not None
@@ -140,10 +141,11 @@ async def test_who_must_not_write_does_not(leading, dry_run, deposed):
 
 async def test_a_service_that_went_is_no_failure_and_one_made_anew_is_not_touched():
     scene = Scene()
+    seen = scene.api.all(INFERENCE_SERVICES)[0]["metadata"]["resourceVersion"]
     scene.api.remove(INFERENCE_SERVICES, "team", "chat")
-    assert (await scene.write(InferenceServiceStatus(), TOLD)).failures == ()
+    assert (await scene.write(InferenceServiceStatus(), TOLD, version=seen)).failures == ()
     scene.api.put(INFERENCE_SERVICES, a_stored_service(uid="uid-of-a-successor"))
-    outcome = await scene.write(InferenceServiceStatus(), TOLD)
+    outcome = await scene.write(InferenceServiceStatus(), TOLD, version=seen)
     assert (outcome.failures, outcome.races) == ((), 1)
     stored = scene.api.find(INFERENCE_SERVICES, "team", "chat")
     assert stored is not None

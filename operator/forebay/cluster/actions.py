@@ -118,13 +118,14 @@ class Actor:
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
-        else:
-            if live.metadata.controller_uid != owner.uid:
-                self._memory.feedback.foreign(child_view(live, kind), self._now)
-                raise _taken(resource, name)
-            if live.metadata.deletion_timestamp is not None:
-                raise _terminating(resource, name)
-            body["metadata"]["uid"] = live.metadata.uid
+            self._memory.fold(resource, await self._gate.create(resource, namespace, body))
+            return
+        if live.metadata.controller_uid != owner.uid:
+            self._memory.feedback.foreign(child_view(live, kind), self._now)
+            raise _taken(resource, name)
+        if live.metadata.deletion_timestamp is not None:
+            raise _terminating(resource, name)
+        body["metadata"]["resourceVersion"] = live.metadata.resource_version
         self._memory.fold(resource, await self._gate.apply(resource, namespace, name, body))
 
     async def _create_pod(self, owner: Owner, action: CreatePod) -> None:
@@ -183,7 +184,8 @@ class Actor:
     async def _change_pod(
         self, owner: Owner, action: AdoptPod | StartDrain | CancelDrain, metadata: Mapping[str, Any]
     ) -> None:
-        guarded = {**metadata, "uid": action.uid, "resourceVersion": action.resource_version}
+        # A version belongs to one object for ever, so it stands for the uid as well.
+        guarded = {**metadata, "resourceVersion": action.resource_version}
         answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {"metadata": guarded})
         self._memory.fold(PODS, answer)
 

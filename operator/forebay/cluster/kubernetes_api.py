@@ -3,6 +3,9 @@
 The client's typed models cost 20 times what our projections do, so only its connection pool, TLS and credentials are
 used. Everything a caller can meet is an ApiError; nothing is retried behind its back, except where the server has said
 that it did not take the request (429 or 503 with Retry-After) and where our credentials had expired (401, once).
+
+Bodies are spelled as Go spells JSON. A ControllerRevision's `data` is kept as it was spelled, and compared byte by byte
+with how Go spells it whenever another field is patched; any other spelling makes every later patch "immutable".
 """
 
 import asyncio
@@ -15,8 +18,8 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.client.rest import RESTResponse
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
 from forebay import __version__
@@ -74,6 +77,30 @@ class Request:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
+class _Wire(RESTClientObject):
+    """The client's connections, for bodies that are bytes already: its own `request` would spell them its own way."""
+
+    async def send(self, request: Request, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        settings = self.configuration
+        extra: dict[str, Any] = {}
+        if settings.tls_server_name:
+            extra["server_hostname"] = settings.tls_server_name
+        if settings.proxy:
+            extra["proxy"] = settings.proxy
+        if settings.proxy_headers:
+            extra["proxy_headers"] = settings.proxy_headers
+        return await self.pool_manager.request(
+            request.method,
+            f"{settings.host}{request.url}",
+            data=None if request.body is None else spell(request.body),
+            headers=headers,
+            timeout=request.limits,
+            **extra,
+        )
+
+
 class KubernetesApi:
     """The KubeApi of a real API server. Use with `async with`, or `close()` it."""
 
@@ -90,7 +117,7 @@ class KubernetesApi:
         self._user_agent = user_agent
         self._on_call = on_call
         self._clock = clock
-        self._client = ApiClient(configuration)
+        self._wire = _Wire(configuration)
         self._refreshing = asyncio.Lock()
         self._credentials_read_at = clock()
 
@@ -102,12 +129,12 @@ class KubernetesApi:
 
     async def close(self) -> None:
         """Close all connections; watches that still run end with an ApiError."""
-        await self._client.close()
+        await self._wire.close()
 
     @property
     def host(self) -> str:
         """Address of the API server, as URL."""
-        return str(self._client.configuration.host)
+        return str(self._wire.configuration.host)
 
     async def list(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
@@ -148,7 +175,7 @@ class KubernetesApi:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 response = await self._open(request)
-            with closing(response.response) as stream:
+            with closing(response) as stream:
                 async with aclosing(lines(stream.content.iter_any())) as events:
                     async for event in events:
                         yield event
@@ -192,12 +219,11 @@ class KubernetesApi:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 response = await self._open(request)
-                body: bytes = await response.read()
-                return body
+                return await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
 
-    async def _open(self, request: Request) -> RESTResponse:
+    async def _open(self, request: Request) -> aiohttp.ClientResponse:
         """The answer's head once it is a success; the body is still to be read. Raises ApiError."""
         begun = self._clock()
         credentials_read_again = False
@@ -223,19 +249,13 @@ class KubernetesApi:
             else:
                 await asyncio.sleep(wait)
 
-    async def _send(self, request: Request) -> RESTResponse:
-        client = self._client
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+        wire = self._wire
         headers = {"Accept": JSON, "Content-Type": request.content_type, "User-Agent": self._user_agent}
-        token = (await client.configuration.auth_settings()).get("BearerToken")
+        token = (await wire.configuration.auth_settings()).get("BearerToken")
         if token and token["value"]:
             headers["Authorization"] = token["value"]
-        return await client.call_api(
-            request.method,
-            f"{client.configuration.host}{request.url}",
-            headers,
-            body=None if request.body is None else dict(request.body),
-            _request_timeout=request.limits,
-        )
+        return await wire.send(request, headers)
 
     async def _read_credentials(self, sent_at: float, failure: ApiError) -> None:
         """Read credentials again, unless somebody has since `sent_at`. Raises `failure` when that is no use."""
@@ -249,12 +269,12 @@ class KubernetesApi:
                 fresh = await self._access.configuration()
             except AccessError as error:
                 raise ApiError(failure.status, failure.reason, f"{failure.message}; {error}") from error
-            old = self._client
+            old = self._wire
             if (fresh.cert_file, fresh.host) == (old.configuration.cert_file, old.configuration.host):
                 old.configuration.api_key = fresh.api_key
                 old.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
             else:
-                self._client = ApiClient(fresh)
+                self._wire = _Wire(fresh)
                 await old.close()
 
 
@@ -281,6 +301,12 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
                 yield line
 
 
+def spell(body: Mapping[str, Any]) -> bytes:
+    """JSON as Go's encoder spells it: no spaces, and the characters escaped that HTML would stumble over."""
+    text = json.dumps(body, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").encode()
+
+
 def refusal(status: int, reason: str, body: bytes) -> ApiError:
     """The ApiError of an answer that is no success: in the words of its Status body, if it has one."""
     try:
@@ -297,7 +323,7 @@ def _no_answer(error: BaseException) -> ApiError:
     return ApiError(NO_ANSWER, type(error).__name__, str(error) or type(error).__name__)
 
 
-def _retry_after(response: RESTResponse) -> float | None:
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     """Seconds the server asks to wait before it takes this request; None when the answer is final."""
     if response.status not in (429, 503):
         return None

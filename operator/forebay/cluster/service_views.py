@@ -68,6 +68,7 @@ class ServiceViews:
             wanted=resolved.wanted,
             problems=resolved.problems,
             children=() if deleting else resolved.children,
+            resource_version=metadata.resource_version,
         )
 
     def keep_only(self, uids: Iterable[str]) -> None:

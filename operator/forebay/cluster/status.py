@@ -15,7 +15,7 @@ from forebay.cluster.gate import DeposedError, Gate
 from forebay.cluster.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
 from forebay.planner.plan import Plan, ServicePlan
 from forebay.planner.status import should_write
-from forebay.planner.world import World
+from forebay.planner.world import ServiceView, World
 
 log = logging.getLogger(__name__)
 
@@ -35,22 +35,23 @@ class StatusWriter:
         """Write every status that differs enough from the stored one; never raises for a call that failed."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
         ledger = Ledger()
-        stored = {service.uid: service.status for service in world.services}
+        stored = {service.uid: service for service in world.services}
         self._written_at = {uid: at for uid, at in self._written_at.items() if uid in stored}
         async with asyncio.TaskGroup() as tasks:
             for service in plan.services:
-                before = stored.get(service.uid)
-                if before is not None and should_write(before, service.status, self._written_at.get(service.uid), now):
-                    tasks.create_task(self._write(gate, service, before, now, ledger))
+                view = stored.get(service.uid)
+                written_at = self._written_at.get(service.uid)
+                if view is not None and should_write(view.status, service.status, written_at, now):
+                    tasks.create_task(self._write(gate, service, view, now, ledger))
         return ledger.outcome(gate.calls)
 
-    async def _write(
-        self, gate: Gate, plan: ServicePlan, before: InferenceServiceStatus, now: float, ledger: Ledger
-    ) -> None:
+    async def _write(self, gate: Gate, plan: ServicePlan, view: ServiceView, now: float, ledger: Ledger) -> None:
         if self._dry_run:
             log.info("%s: would write the status", plan.key, extra={"service": str(plan.key)})
             return
-        body = {"metadata": {"uid": plan.uid}, "status": difference(_as_json(before), _as_json(plan.status))}
+        # The uid would not do: a patch of the status is not checked against it.
+        seen = {"resourceVersion": view.resource_version} if view.resource_version else {}
+        body = {"metadata": seen, "status": difference(_as_json(view.status), _as_json(plan.status))}
         try:
             await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
             self._written_at[plan.uid] = now
