@@ -1,5 +1,7 @@
 """Which credentials count, and what a person reads when none do."""
 
+import json
+
 import pytest
 
 from forebay.cluster.access import Access, AccessError
@@ -62,3 +64,24 @@ async def test_a_kubeconfig_is_never_written(tmp_path):
     before = path.read_bytes()
     await Access(str(path)).configuration()
     assert path.read_bytes() == before
+
+
+async def test_an_exec_plugin_gives_the_token_and_a_new_one_when_asked_again(tmp_path):
+    tokens = tmp_path / "token"
+    tokens.write_text("first")
+    credential = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}'
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "sh",
+            "args": ["-c", f"printf '{credential}' \"$(cat {tokens})\""],
+            "interactiveMode": "Never",
+        }
+    }
+    path = write_kubeconfig(tmp_path, "http://127.0.0.1:1/", "unused")
+    config = json.loads(path.read_text())
+    config["users"] = [{"name": "test", "user": user}]
+    path.write_text(json.dumps(config))
+    assert (await Access(str(path)).configuration()).api_key == {"BearerToken": "Bearer first"}
+    tokens.write_text("second")
+    assert (await Access(str(path)).configuration()).api_key == {"BearerToken": "Bearer second"}

@@ -60,7 +60,10 @@ class Access:
         """The namespace to use when none is named: of the context, of the pod, else `default`. Raises AccessError."""
         source = self.source()
         if not source:
-            return (service_account / "namespace").read_text().strip() or "default"
+            try:
+                return (service_account / "namespace").read_text().strip() or "default"
+            except OSError as error:
+                raise AccessError(_explain(source, error)) from error
         try:
             contexts, current = kubernetes_config.list_kube_config_contexts(source)
         except Exception as error:

@@ -187,12 +187,14 @@ class Observer:
             (stored.metadata.namespace, name) for stored in listed.items if (name := names[stored.metadata.uid])
         )
         self._services.keep_only(names)
-        return tuple(
-            self._services.view(
-                stored, templates.get((stored.metadata.namespace, names[stored.metadata.uid] or ""), NO_TEMPLATE)
-            )
-            for stored in listed.items
-        )
+        views = []
+        for stored in listed.items:
+            key = (stored.metadata.namespace, names[stored.metadata.uid] or "")
+            resolved = self._services.resolutions
+            views.append(self._services.view(stored, templates.get(key, NO_TEMPLATE)))
+            if self._services.resolutions > resolved:
+                await asyncio.sleep(0)  # at the start there are hundreds to resolve, and others want the loop too
+        return tuple(views)
 
     def _refuse_blindness(self) -> None:
         for cache in self._caches:

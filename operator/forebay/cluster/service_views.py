@@ -1,6 +1,7 @@
 """Services as the planner sees them: each spec is resolved once, and remembered until something it rests on changes.
 
-Resolving costs about a millisecond, a tick comes every five seconds, and specs change a few times a day.
+Resolving costs milliseconds, a tick comes every five seconds, and specs change a few times a day. A service that has
+not been written to at all since the last tick is not even read again.
 """
 
 from collections.abc import Iterable
@@ -44,10 +45,20 @@ class ServiceViews:
         """`defaults` are what a service gets that names neither engine version nor image."""
         self._defaults = defaults
         self._remembered: dict[str, tuple[_Basis, _Resolved]] = {}
+        self._views: dict[str, tuple[Template, ServiceView]] = {}
         self.resolutions = 0
         """How often a spec was really resolved."""
 
     def view(self, stored: InferenceServiceObject, template: Template = NO_TEMPLATE) -> ServiceView:
+        metadata = stored.metadata
+        seen = self._views.get(metadata.uid)
+        if seen is not None and seen[0] == template and seen[1].resource_version == metadata.resource_version:
+            return seen[1]
+        view = self._read(stored, template)
+        self._views[metadata.uid] = (template, view)
+        return view
+
+    def _read(self, stored: InferenceServiceObject, template: Template) -> ServiceView:
         metadata = stored.metadata
         owner = Owner(ServiceKey(metadata.namespace, metadata.name), metadata.uid)
         basis = _Basis(metadata.generation, (metadata.annotations or {}).get(RESTARTED_AT), template)
@@ -75,6 +86,7 @@ class ServiceViews:
         """Forget services that are gone."""
         kept = set(uids)
         self._remembered = {uid: known for uid, known in self._remembered.items() if uid in kept}
+        self._views = {uid: seen for uid, seen in self._views.items() if uid in kept}
 
     def _resolve(self, stored: InferenceServiceObject, owner: Owner, basis: _Basis) -> _Resolved:
         self.resolutions += 1
