@@ -35,7 +35,7 @@ def _structural(node: Schema, value: Any, path: str) -> Iterator[str]:
         return
     if "enum" in node and value not in node["enum"]:
         yield f"{path}: enum"
-    if kind == "integer" and not node["minimum"] <= value <= node["maximum"]:
+    if kind in ("integer", "number") and not node["minimum"] <= value <= node["maximum"]:
         yield f"{path}: bounds"
     if isinstance(value, str) and len(value) > node.get("maxLength", len(value)):
         yield f"{path}: maxLength"

@@ -48,6 +48,7 @@ def test_a_full_spec_sets_every_field():
         # What excludes something that is set.
         "spec.model.cache.nodePath",
         "spec.gpu.nodeSelector",
+        "spec.variants.gpu.nodeSelector",
     ]
 
 

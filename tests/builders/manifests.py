@@ -17,6 +17,7 @@ def a_full_spec() -> dict[str, Any]:
             "source": "hf://meta-llama/Llama-3.1-8B-Instruct@main",
             "secretRef": {"name": "hub"},
             "cache": {"pvc": "weights"},
+            "architecture": _architecture(),
             "quantization": "fp8",
             "kvCacheDtype": "fp8",
             "maxModelLen": 8192,
@@ -29,15 +30,43 @@ def a_full_spec() -> dict[str, Any]:
             "dataParallelSize": 2,
             "gpuMemoryUtilizationPercent": 90,
             "maxNumSeqs": 128,
+            "speculative": {
+                "method": "eagle3",
+                "model": "hf://example/eagle3-llama-8b",
+                "tokens": 4,
+                "acceptancePercent": 60,
+                "draftCostPercent": 5,
+            },
             "startupTimeout": "15m",
             "extraArgs": ["--enforce-eager", "--seed", "1"],
             "env": [{"name": "VLLM_LOGGING_LEVEL", "value": "DEBUG"}, {"name": "EMPTY", "value": ""}],
         },
         "gpu": {"product": "NVIDIA-H100-80GB-HBM3", "resourceName": "nvidia.com/gpu"},
+        "variants": [
+            {
+                "name": "l40s",
+                "gpu": {"product": "NVIDIA-L40S", "resourceName": "nvidia.com/gpu"},
+                "engine": {
+                    "tensorParallelSize": 4,
+                    "pipelineParallelSize": 1,
+                    "dataParallelSize": 1,
+                    "gpuMemoryUtilizationPercent": 85,
+                    "maxNumSeqs": 64,
+                },
+            }
+        ],
         "slo": {
             "timeToFirstToken": {"p95": "500ms"},
             "interTokenLatency": {"mean": "40ms"},
             "queueWait": {"p99": "1s"},
+            "endToEnd": {"p95": "30s"},
+        },
+        "traffic": {
+            "requestsPerMonth": 6_000_000,
+            "peakFactor": 4.5,
+            "promptTokens": 600,
+            "outputTokens": 260,
+            "headroom": 1.5,
         },
         "scaling": {
             "mode": "Auto",
@@ -69,6 +98,23 @@ def a_full_spec() -> dict[str, Any]:
             "annotations": {"example.com/team": "a"},
             "templateRef": "engine",
         },
+    }
+
+
+def _architecture() -> dict[str, Any]:
+    return {
+        "parameters": 8_030_261_248,
+        "activeParameters": 8_030_261_248,
+        "layers": 32,
+        "attentionHeads": 32,
+        "kvHeads": 8,
+        "headDim": 128,
+        "hiddenSize": 4096,
+        "mla": {"kvLoraRank": 512, "ropeDim": 64},
+        "slidingWindow": {"size": 4096, "layers": 16},
+        "experts": {"count": 8, "active": 2},
+        "weightBits": 8,
+        "contextTokens": 131_072,
     }
 
 

@@ -42,6 +42,21 @@ def test_every_version_knows_all_flags_that_are_rendered(number):
     assert rendered & (removed | missing) == set()
 
 
+@pytest.mark.parametrize(
+    ("speculative", "config"),
+    [
+        ({"method": "ngram", "tokens": 5}, '{"method":"ngram","num_speculative_tokens":5}'),
+        (
+            {"method": "eagle3", "model": "hf://example/head", "acceptancePercent": 60},
+            '{"method":"eagle3","model":"example/head","num_speculative_tokens":3}',
+        ),
+    ],
+)
+def test_speculation_is_told_as_json(speculative, config):
+    arguments = arguments_of(a_spec(engine={"speculative": speculative}))
+    assert f"--speculative-config={config}" in arguments
+
+
 def test_the_version_decides_the_image():
     pod = a_pod(a_spec(engine={"version": "0.29.0"}))
     assert engine_of(pod)["image"] == "docker.io/vllm/vllm-openai:v0.29.0"

@@ -42,6 +42,11 @@ def stored(body: dict[str, Any]) -> Revision | None:
         pytest.param({"scaling": {"targets": {"queueDepth": 3}, "headroomPercent": 40}}, id="targets"),
         pytest.param({"slo": {"timeToFirstToken": {"p95": "2s"}}}, id="slo"),
         pytest.param({"warmPool": {"replicas": 1}}, id="warm pool"),
+        pytest.param(
+            {"traffic": {"requestsPerMonth": 10**6, "promptTokens": 500, "outputTokens": 200}}, id="planned traffic"
+        ),
+        pytest.param({"variants": [{"name": "small"}]}, id="variants"),
+        pytest.param({"model": MODEL | {"architecture": {"layers": 28}}}, id="architecture"),
         pytest.param({"rollout": {"maxSurge": 3, "whenNoSpare": "Replace"}}, id="surge"),
     ],
 )
@@ -196,3 +201,12 @@ def test_the_order_of_fields_makes_no_new_revision(data, name):
     written = {"model": MODEL} | (yaml.safe_load(MANIFESTS[name]) or {})
     reordered = InferenceServiceSpec.model_validate(shuffled(written, data.draw))
     assert a_revision(reordered) == a_revision(InferenceServiceSpec.model_validate(written))
+
+
+def test_how_often_guesses_are_right_is_for_the_plan_alone():
+    plain, measured = (
+        a_revision(a_spec(engine={"speculative": {"method": "ngram", **more}}))
+        for more in ({}, {"acceptancePercent": 60, "draftCostPercent": 1})
+    )
+    assert (plain.hash, plain.spec_hash) == (measured.hash, measured.spec_hash)
+    assert plain.spec_hash != a_revision(a_spec()).spec_hash

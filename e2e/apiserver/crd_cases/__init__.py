@@ -1,5 +1,6 @@
 """Every InferenceService that is refused, by the part of it that is wrong."""
 
+from e2e.apiserver.crd_cases.capacity import CAPACITY
 from e2e.apiserver.crd_cases.case import Case, a_manifest
 from e2e.apiserver.crd_cases.engine import ENGINE, GPU
 from e2e.apiserver.crd_cases.identity import IDENTITY
@@ -7,6 +8,6 @@ from e2e.apiserver.crd_cases.model import MODEL
 from e2e.apiserver.crd_cases.pod import POD
 from e2e.apiserver.crd_cases.scaling import SCALING, SLO
 
-CASES = (*IDENTITY, *MODEL, *ENGINE, *GPU, *SLO, *SCALING, *POD)
+CASES = (*IDENTITY, *MODEL, *ENGINE, *GPU, *SLO, *SCALING, *CAPACITY, *POD)
 
 __all__ = ["CASES", "Case", "a_manifest"]

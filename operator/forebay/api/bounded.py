@@ -30,6 +30,8 @@ def text(pattern: str, is_not: str) -> Rule[str]:
 
 Count = Annotated[int, Strict()]
 """A whole number, never text; bounds are the field's."""
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+"""A number that may have a fraction, never text; bounds are the field's."""
 Flag = Annotated[bool, Strict()]
 
 ObjectName = Annotated[

@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from forebay.api.architecture_spec import ArchitectureSpec
 from forebay.api.bounded import Count, EnvName, LabelValue, ListMap, NodeLabels, ObjectName, none_of, text
 from forebay.api.duration import Duration, between
 from forebay.api.engine_flags import OWNED_ENV, OWNED_FLAGS, Owned, flag_pattern
 from forebay.api.model import Model
 from forebay.api.rules import Obeys, Rule, matches
+from forebay.api.speculative_spec import SpeculativeSpec
 
 MOST_GPUS_PER_POD = 16
 """The largest single machines; more than one machine per replica is another kind of replica."""
@@ -128,6 +130,8 @@ class ModelSpec(Model):
     gs `credentials.json`; oci a pull secret."""
     cache: WeightCache | None = None
     """Keeps weights and compile caches between pods, so that later pods start sooner. Absent: every pod loads anew."""
+    architecture: ArchitectureSpec | None = None
+    """The shape of the model, for the capacity plan. Absent: that of the built-in catalogue, by the source."""
     quantization: Quantization | None = None
     """How the weights are quantized. Absent: read from the checkpoint, which is right for nearly all."""
     kv_cache_dtype: KvCacheDtype | None = None
@@ -172,6 +176,20 @@ ExtraArgs = Annotated[
 ]
 
 
+TensorParallelSize = Annotated[
+    Count,
+    Field(ge=1, le=MOST_GPUS_PER_POD),
+    Obeys(
+        Rule(
+            cel="self in [1, 2, 4, 8, 16]",
+            message="$self does not divide the attention heads of common models and strands GPUs of a node; "
+            "use 1, 2, 4, 8 or 16",
+            holds=lambda value: value in (1, 2, 4, 8, 16),
+        )
+    ),
+]
+
+
 class EngineSpec(Model):
     """How vLLM is run."""
 
@@ -187,6 +205,15 @@ class EngineSpec(Model):
                 <= MOST_GPUS_PER_POD
             ),
         ),
+        Rule["EngineSpec"](
+            cel="!(has(self.speculative) && has(self.extraArgs))"
+            " || !self.extraArgs.exists(arg, arg.startsWith('--spec'))",
+            message="speculative and a --spec… flag in extraArgs both set up speculative decoding; keep one of them",
+            holds=lambda engine: (
+                engine.speculative is None or not any(arg.startswith("--spec") for arg in engine.extra_args)
+            ),
+            at="speculative",
+        ),
     )
 
     image: ImageReference | None = None
@@ -201,21 +228,7 @@ class EngineSpec(Model):
     ) = None
     """vLLM version, such as 0.32.0: decides flags and metric names. Absent: that of the image's tag, else the
     operator's default."""
-    tensor_parallel_size: (
-        Annotated[
-            Count,
-            Field(ge=1, le=MOST_GPUS_PER_POD),
-            Obeys(
-                Rule(
-                    cel="self in [1, 2, 4, 8, 16]",
-                    message="$self does not divide the attention heads of common models and strands GPUs of a node; "
-                    "use 1, 2, 4, 8 or 16",
-                    holds=lambda value: value in (1, 2, 4, 8, 16),
-                )
-            ),
-        ]
-        | None
-    ) = None
+    tensor_parallel_size: TensorParallelSize | None = None
     """GPUs over which each layer is split. Absent: 1."""
     pipeline_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
     """Stages into which the layers are split, each on GPUs of its own. Absent: 1."""
@@ -225,6 +238,8 @@ class EngineSpec(Model):
     """Share of each GPU's memory that the engine takes. Absent: 92."""
     max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] = 256
     """Most sequences decoded at once by one engine; what is above waits in the queue that scaling watches."""
+    speculative: SpeculativeSpec | None = None
+    """Speculative decoding. Absent: none."""
     startup_timeout: Annotated[Duration, between("1s", "6h")] = Duration("20m")
     """How long a pod may take from its start to its first completion before it counts as failed."""
     extra_args: ExtraArgs = ()

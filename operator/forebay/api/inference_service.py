@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api.affinity import Affinity
+from forebay.api.architecture_spec import ArchitectureSpec, ExpertsSpec, MlaSpec, SlidingWindowSpec
+from forebay.api.bounded import ListMap
 from forebay.api.engine_spec import (
     EngineSpec,
     EnvVar,
@@ -20,6 +22,7 @@ from forebay.api.model import Model
 from forebay.api.pod_spec import EnvFrom, PodSpec, PodVolume, Resources, Toleration, TopologySpread
 from forebay.api.rules import Rule, literal
 from forebay.api.scaling_spec import (
+    EndToEnd,
     InterTokenLatency,
     QueueWait,
     RolloutSpec,
@@ -31,15 +34,21 @@ from forebay.api.scaling_spec import (
     WarmPoolSpec,
     WhenNoSpare,
 )
+from forebay.api.speculative_spec import SpeculativeSpec
 from forebay.api.status import Condition, DecisionStatus, InferenceServiceStatus, LoadStatus, ReplicaStatus
+from forebay.api.traffic_spec import TrafficSpec
+from forebay.api.variant_spec import VariantEngine, VariantSpec
 
 __all__ = [
     "Affinity",
+    "ArchitectureSpec",
     "Condition",
     "DecisionStatus",
+    "EndToEnd",
     "EngineSpec",
     "EnvFrom",
     "EnvVar",
+    "ExpertsSpec",
     "GpuSpec",
     "InferenceService",
     "InferenceServiceSpec",
@@ -47,6 +56,7 @@ __all__ = [
     "InterTokenLatency",
     "KvCacheDtype",
     "LoadStatus",
+    "MlaSpec",
     "ModelSpec",
     "ObjectMeta",
     "PodSpec",
@@ -59,11 +69,16 @@ __all__ = [
     "ScalingMode",
     "ScalingSpec",
     "SecretRef",
+    "SlidingWindowSpec",
     "SloSpec",
+    "SpeculativeSpec",
     "Targets",
     "TimeToFirstToken",
     "Toleration",
     "TopologySpread",
+    "TrafficSpec",
+    "VariantEngine",
+    "VariantSpec",
     "WarmPoolSpec",
     "WeightCache",
     "WhenNoSpare",
@@ -124,8 +139,12 @@ class InferenceServiceSpec(Model):
     """How vLLM is run."""
     gpu: GpuSpec = GpuSpec()
     """Which GPUs. How many each pod gets follows from the parallel sizes."""
+    variants: Annotated[tuple[VariantSpec, ...], Field(max_length=8), ListMap("name")] = ()
+    """Other GPUs, or other spreads, that the plan sizes and prices beside this one."""
     slo: SloSpec = SloSpec()
     """What users of the service are promised; guards act when it is broken."""
+    traffic: TrafficSpec | None = None
+    """The traffic to plan capacity for. Absent: the plan says what one replica carries. Scaling never reads it."""
     scaling: ScalingSpec = ScalingSpec()
     """Bounds and pace of the replica number."""
     warm_pool: WarmPoolSpec = WarmPoolSpec()

@@ -67,8 +67,8 @@ def _type(node: Schema) -> str:
     if node["type"] == "array":
         item = "object" if "properties" in node["items"] else _type(node["items"])
         return f"list of {item}, at most {node['maxItems']}"
-    if node["type"] == "integer":
-        return f"integer, {node['minimum']} to {node['maximum']}"
+    if node["type"] in ("integer", "number"):
+        return f"{node['type']}, {node['minimum']} to {node['maximum']}"
     if node["type"] == "string":
         return f"string, at most {node['maxLength']} characters"
     if "additionalProperties" in node:

@@ -55,6 +55,10 @@ def _not_a(kind: str) -> Callable[[Any, Mapping[str, Any]], str]:
     return lambda value, context: f"{shown(value)} is not {kind}"
 
 
+def _bound(number: int | float) -> str:
+    return str(int(number) if number == int(number) else number)
+
+
 def _length(value: Any, context: Mapping[str, Any]) -> str:
     return f"{len(value)} characters are too many; use at most {context['max_length']}"
 
@@ -72,13 +76,15 @@ _TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], str]] = {
     "missing": lambda value, context: "is required",
     "literal_error": _choices,
     "enum": _choices,
-    "greater_than_equal": lambda value, context: f"{shown(value)} is too small; use {context['ge']} or more",
-    "less_than_equal": lambda value, context: f"{shown(value)} is too large; use {context['le']} or less",
+    "greater_than_equal": lambda value, context: f"{shown(value)} is too small; use {_bound(context['ge'])} or more",
+    "less_than_equal": lambda value, context: f"{shown(value)} is too large; use {_bound(context['le'])} or less",
     "string_too_long": _length,
     "too_long": _most_items,
     "too_short": _fewest_items,
     "int_type": _not_a("a whole number; write it without quotes"),
     "int_from_float": _not_a("a whole number"),
+    "float_type": _not_a("a number; write it without quotes"),
+    "finite_number": _not_a("a number"),
     "bool_type": _not_a("true or false; write it without quotes"),
     "string_type": _not_a("text; put it in quotes"),
     "tuple_type": _not_a("a list"),

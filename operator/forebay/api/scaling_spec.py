@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import Field
 
 from forebay.api.bounded import Count
-from forebay.api.duration import Duration, between
+from forebay.api.duration import PATTERN, Duration, between
 from forebay.api.model import Model
-from forebay.api.rules import Rule
+from forebay.api.rules import Rule, matches
 
 MOST_REPLICAS = 1000
 Cooldown = Annotated[Duration, between("1s", "24h")]
@@ -35,8 +35,34 @@ class QueueWait(Model):
     """99 of 100 requests wait no longer than this."""
 
 
+class EndToEnd(Model):
+    """From a request's arrival to its last token."""
+
+    p95: Annotated[Duration, between("1ms", "24h")]
+    """19 of 20 requests end within this time."""
+
+
+_READABLE = f"{matches(PATTERN, 'self.endToEnd.p95')} && {matches(PATTERN, '($timeToFirstToken.p95)')}"
+"""A text that is no duration has its own refusal, and would stop this one."""
+
+
+def _ends_after_it_begins(slo: "SloSpec") -> bool:
+    return slo.end_to_end is None or slo.end_to_end.p95.seconds > slo.time_to_first_token.p95.seconds
+
+
 class SloSpec(Model):
     """What users of the service are promised; capacity is planned for it, and guards act when it is broken."""
+
+    rules = (
+        Rule["SloSpec"](
+            cel=f"!has(self.endToEnd) || !({_READABLE})"
+            " || duration(self.endToEnd.p95) > duration($timeToFirstToken.p95)",
+            message="endToEnd.p95 is not above timeToFirstToken.p95 $timeToFirstToken.p95, which is a part of it; "
+            "raise endToEnd.p95 or lower timeToFirstToken.p95",
+            holds=_ends_after_it_begins,
+            at="endToEnd.p95",
+        ),
+    )
 
     time_to_first_token: TimeToFirstToken = TimeToFirstToken()
     """From a request's arrival to its first token."""
@@ -44,6 +70,8 @@ class SloSpec(Model):
     """Between one token of an answer and the next."""
     queue_wait: QueueWait = QueueWait()
     """In an engine's queue, before prefill begins."""
+    end_to_end: EndToEnd | None = None
+    """From a request's arrival to its last token; capacity is planned for it. Absent: no such promise."""
 
 
 class ScalingMode(StrEnum):

@@ -1,7 +1,7 @@
 """The command line and environment of one vLLM server.
 
-Every flag rendered here is listed in `api.engine_flags`, so that `engine.extraArgs` cannot repeat it. The one exception
-is `--load-format`, which steps back for the user's own.
+Every flag rendered here is listed in `api.engine_flags`, so that `engine.extraArgs` cannot repeat it. Two are not:
+`--load-format` steps back for the user's own, and `--speculative-config` is refused only beside `engine.speculative`.
 """
 
 from typing import Any, Final
@@ -9,6 +9,7 @@ from typing import Any, Final
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.paths import CACHE, TEMPORARY
 from forebay.planner.world import ServiceKey
+from forebay.workloads.canonical import canonical_json
 from forebay.workloads.engines import Engine
 from forebay.workloads.lifetimes import drain_seconds, startup_seconds
 from forebay.workloads.model_source import SourceParts
@@ -30,6 +31,7 @@ def engine_arguments(spec: InferenceServiceSpec, key: ServiceKey, engine: Engine
         *_model_flags(spec),
         f"--gpu-memory-utilization={engine.gpu_memory_utilization_percent / 100:.2f}",
         f"--max-num-seqs={spec.engine.max_num_seqs}",
+        *_speculative_flags(spec),
         f"--shutdown-timeout={drain_seconds(spec)}",
         *extra,
     ]
@@ -90,6 +92,16 @@ def _model_flags(spec: InferenceServiceSpec) -> list[str]:
     if spec.model.kv_cache_dtype is not None:
         flags.append(f"--kv-cache-dtype={spec.model.kv_cache_dtype}")
     return flags
+
+
+def _speculative_flags(spec: InferenceServiceSpec) -> list[str]:
+    guess = spec.engine.speculative
+    if guess is None:
+        return []
+    config: dict[str, str | int] = {"method": guess.method, "num_speculative_tokens": guess.tokens}
+    if guess.model is not None:
+        config["model"] = guess.model.removeprefix("hf://")
+    return [f"--speculative-config={canonical_json(config)}"]
 
 
 def _unless_given(arguments: tuple[str, ...], extra: tuple[str, ...]) -> list[str]:

@@ -33,6 +33,11 @@ POD_FIELDS: Final[Mapping[str, Any]] = {
     "rollout": {"drain_timeout": True},
 }
 """Fields of a spec that reach its pods; the drain time-out as `--shutdown-timeout` and as the grace period."""
+PLAN_FIELDS: Final[Mapping[str, Any]] = {
+    "model": {"architecture": True},
+    "engine": {"speculative": {"acceptance_percent": True, "draft_cost_percent": True}},
+}
+"""Fields beside them that only the capacity plan reads."""
 
 
 def resolve(
@@ -75,7 +80,9 @@ def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None) -> str:
     Fields that were left out do not take part: a release that fills them differently, or knows more of them, must not
     look like a change by the user.
     """
-    written = spec.model_dump(mode="json", by_alias=True, include=dict(POD_FIELDS), exclude_unset=True)
+    written = spec.model_dump(
+        mode="json", by_alias=True, include=dict(POD_FIELDS), exclude=dict(PLAN_FIELDS), exclude_unset=True
+    )
     text = canonical_json({"spec": without_empty(written), "restartedAt": restarted_at})
     return short_hash(text, SPEC_HASH_LENGTH)
 

@@ -1,0 +1,35 @@
+"""Other ways to run the same service, which the plan sizes and prices beside the first."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from forebay.api.bounded import Count, VolumeName
+from forebay.api.engine_spec import MOST_GPUS_PER_POD, GpuSpec, TensorParallelSize
+from forebay.api.model import Model
+
+
+class VariantEngine(Model):
+    """What a variant runs differently; a field that is absent is that of the service."""
+
+    tensor_parallel_size: TensorParallelSize | None = None
+    """GPUs over which each layer is split. Absent: the smallest that fits on the variant's GPU."""
+    pipeline_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
+    """Stages into which the layers are split."""
+    data_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
+    """Whole copies of the model in one pod."""
+    gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
+    """Share of each GPU's memory that the engine takes."""
+    max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] | None = None
+    """Most sequences decoded at once by one engine."""
+
+
+class VariantSpec(Model):
+    """The same model on another GPU, or spread differently."""
+
+    name: VolumeName
+    """Tells the variants apart."""
+    gpu: GpuSpec = GpuSpec()
+    """Its GPU. Absent: that of the service."""
+    engine: VariantEngine = VariantEngine()
+    """What its engine runs differently."""
