@@ -5,6 +5,8 @@ from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey
 from forebay.shell.metrics import Metrics
 from forebay.shell.pulse import Pulse
+from forebay.telemetry.fetch import Failure
+from forebay.telemetry.scrape_statistics import Tally
 from tests.shell.stations import a_service_plan
 
 
@@ -55,3 +57,15 @@ def test_leader_and_version_are_shown():
     page = a_page(some_metrics(leading=True))
     assert "forebay_leader 1.0" in page
     assert f'forebay_build_info{{version="{__version__}"}} 1.0' in page
+
+
+def test_sources_are_read_when_they_are_asked_for():
+    metrics = some_metrics()
+    tally = Tally(interval_seconds=5.0)
+    metrics.show_sources(lambda: {"pods": 12.0}, tally.snapshot)
+    tally.scraped(0.1, None)
+    tally.scraped(3.0, Failure.TIMEOUT)
+    page = a_page(metrics)
+    assert 'forebay_cache_age_seconds{resource="pods"} 12.0' in page
+    assert "forebay_scrapes_total 2.0" in page
+    assert f'forebay_scrape_failures_total{{reason="{Failure.TIMEOUT.value}"}} 1.0' in page

@@ -24,6 +24,7 @@ from forebay.shell.metrics import Metrics
 from forebay.shell.options import EngineOptions, OperatorOptions
 from forebay.shell.pulse import Pulse
 from forebay.shell.service_watch import ServiceWatch
+from forebay.shell.tick_log import UnreadableLog
 from forebay.shell.wake import Wake
 from forebay.telemetry.scraper import Scraper, ScrapeSettings, ScrapeTarget
 from forebay.telemetry.url_template import UrlTemplate
@@ -118,9 +119,13 @@ async def assemble(
         EventRecorder(api, instance=identity, dry_run=options.dry_run),
     )
 
+    metrics.show_sources(observer.ages, scraper.statistics)
+    unreadable = UnreadableLog(metrics.unreadable)
+
     async def observe(now: float) -> World:
         world = await observer.observe(scraper.signals(), now)
         service_watch.allow()
+        unreadable.note(observer.problems())
         return world
 
     loop = Loop(

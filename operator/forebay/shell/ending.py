@@ -11,13 +11,15 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 8.0
-"""For the tick that runs and for giving the lease back; a pod's grace period is 30 s."""
+STOP_SECONDS = 6.0
+"""For the tick that runs; giving the lease back may take 2.5 s more."""
 HARD_STOP_SECONDS = 10.0
+"""After which the process is ended from within; a pod's grace period is 30 s."""
 
 EXIT_OK = 0
 EXIT_ACCESS = 1
@@ -60,7 +62,7 @@ class Ending:
         timer.start()
 
     def end_from_thread(self, code: int, reason: str) -> None:
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop has closed: the process has ended already
             self._loop.call_soon_threadsafe(self.end, code, reason)
 
     async def decided(self) -> Cause:

@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 
 from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey, World
-from forebay.shell.decisions import DecisionLog
 from forebay.shell.metrics import Metrics
 from forebay.shell.pulse import Pulse, is_outage
+from forebay.shell.tick_log import DecisionLog
 from forebay.shell.wake import Wake
 
 log = logging.getLogger(__name__)
@@ -137,7 +137,9 @@ class Loop(Generic[S]):
         )
         self._failures += 1
         if is_outage(error):
-            log.warning("no view of the cluster; next attempt in %g s: %s", wait_seconds, error)
+            # Caches that are not filled yet are how every start begins.
+            level = logging.DEBUG if self._pulse.last_tick_at is None and self._failures < 5 else logging.WARNING
+            log.log(level, "no view of the cluster; next attempt in %g s: %s", wait_seconds, error)
         else:
             log.error(
                 "tick failed at %s; next attempt in %g s",

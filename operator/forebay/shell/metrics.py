@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from forebay import __version__
@@ -11,6 +11,7 @@ from forebay.cluster.kubernetes_api import Call
 from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey
 from forebay.shell.pulse import Pulse
+from forebay.telemetry.scrape_statistics import ScrapeStatistics
 
 TICK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SERVICE = ("namespace", "service")
@@ -29,6 +30,33 @@ class PulseCollector(Collector):
             "forebay_tick_age_seconds", "Seconds since the last good tick.", self._pulse.tick_age_seconds(now)
         )
         yield GaugeMetricFamily("forebay_leader", "1 on the replica that leads.", float(self._pulse.leading))
+
+
+class SourcesCollector(Collector):
+    """How the operator's two sources of facts are doing: watch caches and scrapes. Read from them when asked."""
+
+    def __init__(self, cache_ages: Callable[[], dict[str, float]], scrapes: Callable[[], ScrapeStatistics]) -> None:
+        self._cache_ages = cache_ages
+        self._scrapes = scrapes
+
+    def collect(self) -> Iterable[Metric]:
+        ages = GaugeMetricFamily(
+            "forebay_cache_age_seconds", "Since the API server last confirmed a cache.", labels=("resource",)
+        )
+        for resource, age in self._cache_ages().items():
+            ages.add_metric((resource,), age)
+        yield ages
+        statistics = self._scrapes()
+        yield CounterMetricFamily("forebay_scrapes", "Scrapes of engines, failed ones included.", statistics.scrapes)
+        failures = CounterMetricFamily(
+            "forebay_scrape_failures", "Scrapes that gave nothing, by why.", labels=("reason",)
+        )
+        for reason, count in statistics.failures.items():
+            failures.add_metric((reason.value,), count)
+        yield failures
+        yield GaugeMetricFamily(
+            "forebay_scrape_round_seconds", "Duration of the last round of scrapes.", statistics.last_round_seconds
+        )
 
 
 class Metrics:
@@ -70,7 +98,13 @@ class Metrics:
             state: Gauge(f"forebay_{state}_replicas", f"Replicas: {state}.", SERVICE, registry=self.registry)
             for state in ("desired", "ready", "loading", "draining", "warm")
         }
+        self.unreadable = Gauge(
+            "forebay_unreadable_objects", "Objects that could not be read; the log names them.", registry=self.registry
+        )
         self._services: set[ServiceKey] = set()
+
+    def show_sources(self, cache_ages: Callable[[], dict[str, float]], scrapes: Callable[[], ScrapeStatistics]) -> None:
+        self.registry.register(SourcesCollector(cache_ages, scrapes))
 
     def count_call(self, call: Call) -> None:
         self.api_requests.labels(call.verb, call.resource, str(call.status)).inc()

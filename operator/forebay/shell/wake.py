@@ -5,6 +5,7 @@ A wake carries no data: the tick reads the world anew, so a lost or doubled wake
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 
 
 class Wake:
@@ -32,7 +33,7 @@ class Wake:
 
     def wake_from_thread(self, reason: str) -> None:
         """From any other thread; after the loop has closed it does nothing."""
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.wake, reason)
 
     def stop(self) -> None:

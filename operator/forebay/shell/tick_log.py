@@ -1,8 +1,9 @@
-"""Decisions as log lines and counts: said when the rule or the number changes, not on every tick."""
+"""What the log says of ticks: what changed since the last one, never the same again."""
 
 import logging
+from collections.abc import Sequence
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey
@@ -55,3 +56,18 @@ class DecisionLog:
                 extra={"service": str(service.key), "rule": decision.rule, "desired": decision.desired},
             )
         self._last = latest
+
+
+class UnreadableLog:
+    """Objects that no code of ours can read: each is named once, for as long as it stays so."""
+
+    def __init__(self, count: Gauge) -> None:
+        self._count = count
+        self._said: frozenset[str] = frozenset()
+
+    def note(self, problems: Sequence[str]) -> None:
+        for problem in problems:
+            if problem not in self._said:
+                log.warning("%s; it is left out", problem)
+        self._said = frozenset(problems)
+        self._count.set(len(self._said))
