@@ -96,6 +96,16 @@ def test_second_start_leaves_what_runs_alone_and_starts_what_does_not(control_pl
     assert {name for name in PARTS if before[name] != after[name]} == {"kube-scheduler"}
 
 
+def test_control_plane_of_another_run_is_not_shared(control_plane):
+    program = f"""
+        from pathlib import Path
+        from e2e.harness import ControlPlane
+        ControlPlane.start(Path({str(control_plane.directory)!r}))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True)
+    assert (done.returncode, "is in use; wait for it, or take another folder" in done.stderr) == (1, True)
+
+
 def test_pid_file_of_another_process_is_not_believed(tmp_path):
     daemon = Daemon("sleeper", tmp_path)
     mine = Identity.mine()

@@ -309,6 +309,8 @@ def _state(directory: Path, settings: Settings, outlives_starter: bool) -> State
     if known is not None:
         if known.mode != settings.mode:
             raise HarnessError(f"{known.described(directory)} is not a {settings.mode} cluster; stop it first.")
+        if known.belongs_to_another:
+            raise HarnessError(f"{known.described(directory)} is in use; wait for it, or take another folder.")
         return known
     etcd, peer, api = free_ports(3)
     state = State(

@@ -35,7 +35,7 @@ FOREBAY_INPUTS = (
 )
 """Files and folders of the checkout that the Dockerfile copies."""
 ENGINE_SIM_INPUTS = ("engine-sim/Dockerfile",)
-KEPT_ARCHIVES = 3
+KEPT_ARCHIVES = 5
 """Of each image, so that going back to the last change builds nothing."""
 
 

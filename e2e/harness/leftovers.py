@@ -23,6 +23,7 @@ TASKS = "containerd/io.containerd.runtime.v2.task/*/*"
 whatever became of the processes that started it."""
 
 CGROUPS = Path("/sys/fs/cgroup")
+LOG_LINKS = Path("/var/log/containers")
 RESULTS = Path("/var/lib/cni/results")
 GONE_SECONDS = 20.0
 
@@ -76,6 +77,11 @@ def mounts(*folders: Path) -> list[Path]:
     return [Path(point) for point in reversed(points) if any(Path(point).is_relative_to(folder) for folder in folders)]
 
 
+def log_links() -> list[Path]:
+    """Links to container logs, which every kubelet puts into one folder for log collectors."""
+    return [link for link in LOG_LINKS.glob("*.log") if link.readlink().is_relative_to(DATA)]
+
+
 def unmount(*folders: Path) -> None:
     for point in mounts(*folders):
         # Lazily: a mount that somebody still looks into must not keep the rest.
@@ -101,7 +107,7 @@ def found() -> list[str]:
         *(f"process {pid}" for pid in processes()),
         *(f"mount {point}" for point in mounts(RUN, DATA)),
         *(f"control group {path}" for path in control_groups()),
-        *(f"file {path}" for path in network_results()),
+        *(f"file {path}" for path in [*network_results(), *log_links()]),
         *network.left_over(),
         *([f"folder {RUN}"] if RUN.exists() else []),
     ]
@@ -123,8 +129,10 @@ def clean() -> None:
     """Everything that a killed cluster left, also what its pods had stored."""
     clean_node()
     network.tear_down()
-    for kubelet in DATA.glob("*/kubelet"):
-        shutil.rmtree(kubelet, ignore_errors=True)
+    for link in log_links():
+        link.unlink(missing_ok=True)
+    for folder in (*DATA.glob("*/kubelet"), *DATA.glob("*/logs")):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _removed(group: Path) -> bool:

@@ -62,8 +62,8 @@ class Node:
     def kubelet(self) -> Daemon:
         return Daemon(f"kubelet-{self.name}", self.logs)
 
-    def ctr(self, *arguments: str | Path) -> str:
-        return run("ctr", f"--address={self.socket}", f"--namespace={IMAGE_NAMESPACE}", *arguments)
+    def ctr(self, *arguments: str | Path, check: bool = True) -> str:
+        return run("ctr", f"--address={self.socket}", f"--namespace={IMAGE_NAMESPACE}", *arguments, check=check)
 
     def start_containerd(self) -> None:
         if self.containerd.identity() is not None:
@@ -78,16 +78,26 @@ class Node:
     def _containerd_answers(self) -> bool:
         """The socket alone proves nothing: one that was killed leaves it behind."""
         self.containerd.require_alive()
-        plugins = run("ctr", f"--address={self.socket}", "plugins", "ls", check=False)
-        return "io.containerd.grpc.v1" in plugins
+        return "io.containerd.grpc.v1" in self.ctr("plugins", "ls", check=False)
 
     def forget_containers(self) -> None:
         """Drops what containerd remembers of another cluster's pods; its images stay."""
-        if old := self.ctr("containers", "ls", "-q").split():
-            self.ctr("containers", "rm", *old)
-            # The part that kubelets talk to read its list when it started.
-            self.containerd.kill()
-            self.start_containerd()
+        if not self._containers():
+            return
+
+        def left() -> list[str]:
+            # containerd may be clearing up as well: one that is gone already is no failure.
+            self.ctr("containers", "rm", *self._containers(), check=False)
+            return self._containers()
+
+        what = f"old containers of {self.name} are gone"
+        eventually(left, lambda found: not found, within=CONTAINERD_SECONDS, what=what)
+        # The part that kubelets talk to read its list when it started.
+        self.containerd.kill()
+        self.start_containerd()
+
+    def _containers(self) -> list[str]:
+        return self.ctr("containers", "ls", "-q").split()
 
     def start_kubelet(self, binary: Path, kubeconfig: Path, authority: Path) -> None:
         config = self.run_folder / "kubelet.yaml"
@@ -151,6 +161,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
             "clusterDomain": "cluster.local",
             "clusterDNS": [GATEWAY],
             "resolvConf": "",
+            # Not the default: a kubelet removes the logs of pods it does not know, so those of its neighbour.
+            "podLogsDir": str(self.data_folder / "logs"),
             "nodeLeaseDurationSeconds": NODE_LEASE_SECONDS,
             # Also where an older machine has only the first version of control groups.
             "failCgroupV1": False,

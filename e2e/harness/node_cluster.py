@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -10,6 +11,7 @@ from typing import Self
 import yaml
 
 from e2e.harness import kwok, leftovers, machine_lock, network
+from e2e.harness.abandoned import clean_abandoned
 from e2e.harness.binaries import binary, ensure
 from e2e.harness.control_plane import ControlPlane, Settings
 from e2e.harness.failure import HarnessError
@@ -61,6 +63,7 @@ class NodeCluster(ControlPlane):
         ensure(NODES)
         directory = directory.resolve()
         pause = pause_image()
+        clean_abandoned()
         is_new = machine_lock.take(directory)
         if is_new:
             leftovers.clean()
@@ -93,9 +96,13 @@ class NodeCluster(ControlPlane):
 
     def load(self, *images: Image) -> None:
         """Makes the images known to every node; pods use them with `imagePullPolicy: Never`."""
-        for node in self.nodes.values():
+
+        def load_into(node: Node) -> None:
             for image in images:
                 import_image(node, image)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(load_into, self.nodes.values()))
 
     def _node(self, name: str) -> Node:
         if name not in self.nodes:

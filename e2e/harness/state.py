@@ -61,6 +61,11 @@ class State:
             return self.started_by.boot != Identity.mine().boot
         return not self.started_by.alive()
 
+    @property
+    def belongs_to_another(self) -> bool:
+        """Another process uses it and will stop it when it is done."""
+        return not self.outlives_starter and self.started_by.alive() and self.started_by != Identity.mine()
+
     def described(self, directory: Path) -> str:
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
         return f"the {self.mode} cluster in {directory}, started {since} by process {self.started_by.pid}"
