@@ -32,7 +32,7 @@ class OperatorProcess:
     directory: Path
     """For its log; one per process."""
     flags: dict[str, str | float | bool] = field(default_factory=dict)
-    """By name without the dashes, True for those without a value; laid over the suite's own."""
+    """By name without the dashes, True or False for switches; laid over the suite's own."""
     wait_until_ready: bool = True
     _process: subprocess.Popen[bytes] | None = None
     _ports: list[int] = field(default_factory=list)
@@ -44,8 +44,14 @@ class OperatorProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.alive:
+        """Gracefully, so that the lease is free for whoever comes next."""
+        if not self.alive:
+            return
+        try:
+            self.stop()
+        except subprocess.TimeoutExpired:
             self.kill()
+            raise
 
     @property
     def log_file(self) -> Path:
@@ -68,7 +74,7 @@ class OperatorProcess:
             **self.flags,
         }
         command = [sys.executable, "-m", "forebay.cli.main", "operator"]
-        command += [f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items()]
+        command += [_flag(name, value) for name, value in flags.items()]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -142,6 +148,12 @@ class OperatorProcess:
             except ValueError:
                 lines.append({"text": line})
         return lines
+
+
+def _flag(name: str, value: str | float | bool) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name}={value}"
 
 
 def _get(url: str) -> tuple[int, str]:

@@ -58,15 +58,9 @@ class PodHistory:
         assert self._process is not None
         assert self._process.stdout is not None
         pods: dict[str, Object] = {}
-        decoder = json.JSONDecoder()
-        text = ""
         for line in self._process.stdout:
-            text += line
-            # kubectl prints each event as one indented document; only a line of its own closes it.
-            if line.rstrip() != "}":
-                continue
-            event, _ = decoder.raw_decode(text)
-            text = ""
+            # With --output-watch-events kubectl writes one document a line.
+            event = json.loads(line)
             self._take(event, pods)
 
     def _take(self, event: Object, pods: dict[str, Object]) -> None:

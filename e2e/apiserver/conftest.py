@@ -1,0 +1,64 @@
+"""An operator's surroundings on the control plane of the test run."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.harness import ControlPlane
+from e2e.operator_process import OperatorProcess
+from e2e.operator_suite import CRDS, OPERATOR_NAMESPACE, RELEASE, Suite, rights_of_the_chart
+from e2e.pod_history import PodHistory
+
+_names = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def suite(control_plane: ControlPlane) -> Suite:
+    kubectl = control_plane.kubectl
+    kubectl.apply(*sorted(CRDS.glob("*.yaml")), server_side=True)
+    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}
+    kubectl.apply(namespace, *rights_of_the_chart())
+    control_plane.add_gpu_nodes(4)
+    return Suite(control_plane, kubectl.as_service_account(RELEASE, OPERATOR_NAMESPACE).kubeconfig)
+
+
+@pytest.fixture
+def namespace(suite: Suite) -> Iterator[str]:
+    """A namespace for one test; its services are gone afterwards."""
+    name = f"team-{next(_names)}"
+    suite.plane.kubectl("create", "namespace", name)
+    yield name
+    suite.plane.kubectl("delete", "infs", "--all", "-n", name)
+    suite.plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def operator(suite: Suite, tmp_path: Path) -> Iterator[OperatorProcess]:
+    with suite.operator(tmp_path / "operator") as process:
+        yield process
+
+
+@pytest.fixture
+def cli(suite: Suite) -> Callable[..., str]:
+    """`forebay` with the rights of a cluster's administrator; what it printed."""
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "forebay.cli.main", *arguments, f"--kubeconfig={suite.plane.kubeconfig}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def pod_history(suite: Suite, namespace: str) -> Callable[[str], PodHistory]:
+    """Watches a service's pods while it is entered."""
+    return lambda service: PodHistory(suite.plane.kubectl, namespace, service)
