@@ -136,3 +136,17 @@ async def test_kopf_gets_the_client_certificate():
     info = await connection_info(configuration)
     assert (info.certificate_path, info.private_key_path, info.ca_path) == ("crt", "key", "ca")
     assert info.as_http_headers() == {}
+
+
+async def test_it_watches_for_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch):
+    """The image runs as a number that no passwd file knows."""
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    wakes = Wakes()
+    async with ScriptedServer() as server, a_watch(server, wakes) as watch:
+        server.services = [a_service(1)]
+        watch.allow()
+        assert await wakes.next() == "service"

@@ -83,6 +83,8 @@ class ServiceWatch:
             await kopf.operator(
                 registry=self._build_registry(),
                 settings=kopf.OperatorSettings(),
+                # Else kopf asks the system for the user's name, and a container's numeric user has none.
+                identity="forebay",  # type: ignore[arg-type] # a NewType of str that kopf keeps private
                 standalone=True,
                 clusterwide=self._namespace is None,
                 namespaces=[self._namespace] if self._namespace else [],
