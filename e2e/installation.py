@@ -56,9 +56,7 @@ class Installation:
 
     def events(self, service: str) -> list[Object]:
         """The service's Events, oldest first."""
-        selector = f"involvedObject.name={service},involvedObject.kind=InferenceService"
-        found = self.kubectl.json("get", "events", "-n", self.namespace, f"--field-selector={selector}")["items"]
-        return sorted(found, key=lambda event: event["metadata"]["creationTimestamp"])
+        return events_of(self.kubectl, self.namespace, service)
 
     def url(self, service: str) -> str:
         """Where this machine reaches the service's Service."""
@@ -83,6 +81,13 @@ class Installation:
         name = chance.choice(pods)["metadata"]["name"]
         self.kubectl("delete", "pod", name, "-n", OPERATOR_NAMESPACE, "--grace-period=0", "--force")
         return 1
+
+
+def events_of(kubectl: Kubectl, namespace: str, service: str) -> list[Object]:
+    """An InferenceService's Events, oldest first."""
+    selector = f"involvedObject.name={service},involvedObject.kind=InferenceService"
+    found = kubectl.json("get", "events", "-n", namespace, f"--field-selector={selector}")["items"]
+    return sorted(found, key=lambda event: str(event["metadata"]["creationTimestamp"]))
 
 
 def install(cluster: Cluster, values: Mapping[str, Any] | None = None) -> None:

@@ -14,42 +14,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from e2e.demo.load import Figures
 from e2e.harness.kubectl import Object
-from e2e.traffic import StreamRecord, percentile
 
-RECENT_SECONDS = 15.0
 BARS = " ▁▂▃▄▅▆▇█"
 LINE_EVERY_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class ClientFigures:
-    """What the clients saw so far; latencies over the last 15 s, None when no stream said anything in them."""
-
-    sent: int
-    whole: int
-    cut: int
-    open: int
-    tokens_per_second: float
-    time_to_first_token_p95: float | None
-    inter_token_latency_mean: float | None
-
-
-def client_figures(records: Sequence[StreamRecord], now: float) -> ClientFigures:
-    ended = [record for record in records if record.ended is not None]
-    recent = [record for record in records if record.first_token and record.first_token > now - RECENT_SECONDS]
-    finished = [record for record in ended if record.ended and record.ended > now - RECENT_SECONDS]
-    firsts = [ttft for record in recent if (ttft := record.time_to_first_token) is not None]
-    latencies = [itl for record in finished if (itl := record.inter_token_latency) is not None]
-    return ClientFigures(
-        sent=len(records),
-        whole=sum(record.whole for record in ended),
-        cut=sum(not record.whole for record in ended),
-        open=len(records) - len(ended),
-        tokens_per_second=sum(record.tokens for record in finished) / RECENT_SECONDS,
-        time_to_first_token_p95=percentile(firsts, 0.95) if firsts else None,
-        inter_token_latency_mean=sum(latencies) / len(latencies) if latencies else None,
-    )
 
 
 def _milliseconds(seconds: float | None) -> str:
@@ -85,7 +54,7 @@ class View:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, service: Object, events: Sequence[Object], clients: ClientFigures | None) -> None:
+    def show(self, service: Object, events: Sequence[Object], clients: Figures | None) -> None:
         """Draw the newest state; `events` are the service's Kubernetes Events, oldest first."""
         status = service.get("status", {})
         self.replicas.append(status.get("replicas", {}).get("ready", 0))
@@ -99,7 +68,7 @@ class View:
             self.console.print(self._line(status, clients), highlight=False, soft_wrap=True)
             sys.stdout.flush()
 
-    def _line(self, status: Object, clients: ClientFigures | None) -> str:
+    def _line(self, status: Object, clients: Figures | None) -> str:
         replicas, load = status.get("replicas", {}), status.get("load", {})
         parts = [
             f"{self.clock() - self._started:4.0f} s",
@@ -119,7 +88,7 @@ class View:
             parts.append(f"{decision['rule']}: {decision['because']}")
         return " | ".join(parts)
 
-    def _panel(self, status: Object, clients: ClientFigures | None) -> Panel:
+    def _panel(self, status: Object, clients: Figures | None) -> Panel:
         replicas, load = status.get("replicas", {}), status.get("load", {})
         table = Table.grid(padding=(0, 2))
         table.add_row(
@@ -141,8 +110,7 @@ class View:
             table.add_row(
                 "latency",
                 f"TTFT p95 {_milliseconds(clients.time_to_first_token_p95)}",
-                f"ITL {_milliseconds(clients.inter_token_latency_mean)}",
-                f"{clients.tokens_per_second:.0f} tokens/s",
+                f"ITL p50 {_milliseconds(clients.inter_token_latency_p50)}",
             )
         top = max(self.replicas, default=0) or 1
         line = "".join(BARS[round(count / top * (len(BARS) - 1))] for count in self.replicas)

@@ -1,0 +1,107 @@
+"""Where the demo plays: two real nodes as root, else an API server with simulated nodes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from e2e.demo.load import ROOT, Clients, Load, SimulatedClients
+from e2e.harness import ControlPlane
+from e2e.harness.addresses import LOOPBACK, free_ports
+from e2e.harness.choice import cluster_for_tests
+from e2e.harness.kubectl import Kubectl, Object
+from e2e.harness.kwok import PodTimes
+from e2e.harness.state import NODES_MODE
+from e2e.harness.waiting import eventually
+from e2e.installation import events_of, install
+from e2e.operator_process import OperatorProcess
+
+NAMESPACE = "demo"
+START_SECONDS = 6.0
+"""How long a simulated pod takes to load."""
+
+LEFT_OUT = """\
+[yellow]Without root there are no containers here.[/] The API server, the scheduler, the operator and its decisions are
+real; pods are objects that become Ready after 6 s, and fleet-sim answers for their engines. Left out: images, probes,
+Services, the chart, and real streams (so "no stream was cut" is the simulator's count).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    kubectl: Kubectl
+    namespace: str
+
+    def service(self, name: str) -> Object:
+        found = self.kubectl.get("infs", name, self.namespace)
+        assert found is not None, f"there is no InferenceService {self.namespace}/{name}"
+        return found
+
+    def events(self, name: str) -> list[Object]:
+        return events_of(self.kubectl, self.namespace, name)
+
+    def load(self, name: str) -> Load:
+        raise NotImplementedError
+
+
+class RealStage(Stage):
+    """Containers, Services, streams."""
+
+    def load(self, name: str) -> Load:
+        service = self.kubectl.get("service", name, self.namespace)
+        assert service is not None, f"there is no Service {self.namespace}/{name}"
+        return Clients(f"http://{service['spec']['clusterIP']}:{service['spec']['ports'][0]['port']}", name)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedStage(Stage):
+    """An API server, KWOK nodes, and fleet-sim."""
+
+    fleet_sim: str
+
+    def load(self, name: str) -> Load:
+        return SimulatedClients(self.fleet_sim, self.namespace, name)
+
+
+@contextmanager
+def real_stage() -> Iterator[Stage]:
+    with cluster_for_tests(ROOT / ".cluster" / NODES_MODE) as cluster:
+        install(cluster)
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        yield RealStage(cluster.kubectl, NAMESPACE)
+
+
+@contextmanager
+def simulated_stage(console: Console) -> Iterator[Stage]:
+    console.print(LEFT_OUT)
+    directory = ROOT / ".cluster" / "demo"
+    with ControlPlane.start(directory, pods=PodTimes(start_seconds=START_SECONDS)) as plane:
+        plane.add_gpu_nodes(1)
+        plane.kubectl.apply(*sorted((ROOT / "crds").glob("*.yaml")), server_side=True)
+        plane.kubectl("wait", "--for=condition=Established", "crd/inferenceservices.forebay.dev", "--timeout=30s")
+        plane.kubectl("create", "namespace", NAMESPACE)
+        with _fleet_sim(plane.kubeconfig, directory) as fleet_sim:
+            flags: dict[str, str | float | bool] = {"metrics-url": f"{fleet_sim}/{{namespace}}/{{pod}}/metrics"}
+            with OperatorProcess(plane.kubeconfig, directory / "operator", flags):
+                yield SimulatedStage(plane.kubectl, NAMESPACE, fleet_sim)
+
+
+@contextmanager
+def _fleet_sim(kubeconfig: Path, directory: Path) -> Iterator[str]:
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "forebay.simulation.fleet_sim", f"--kubeconfig={kubeconfig}", f"--port={port}"]
+    with (directory / "fleet-sim.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        log_file = directory / "fleet-sim.log"
+        eventually(log_file.read_text, lambda said: "serves" in said, within=30, what="fleet-sim listens")
+        yield f"http://{LOOPBACK}:{port}"
+    finally:
+        process.terminate()
+        process.wait(15)
