@@ -115,6 +115,10 @@ class Gpu:
     flops: Mapping[int, float]
     """Dense operations per second, by bits of the operands."""
 
+    @property
+    def vendor(self) -> str:
+        return "AMD" if self.product.startswith("AMD") else "NVIDIA"
+
     def flops_at(self, bits: int) -> float:
         """The fastest the card computes with operands of so many bits, or with wider ones where it must widen them."""
         return max(rate for width, rate in self.flops.items() if width >= bits)
@@ -158,9 +162,15 @@ def product_of(labels: Mapping[str, str]) -> str | None:
 
 
 def larger_than(card: Gpu) -> Iterable[Gpu]:
-    """GPUs with more memory, smallest first; of equal ones the faster."""
+    """GPUs with more memory: of the same vendor first, then smallest first; of equal ones the faster."""
     found = [gpu for gpu in gpus().values() if gpu.memory_bytes > card.memory_bytes]
-    return sorted(found, key=lambda gpu: (gpu.memory_bytes, -gpu.bandwidth))
+    return sorted(found, key=lambda gpu: (gpu.vendor != card.vendor, gpu.memory_bytes, -gpu.bandwidth))
+
+
+def faster_than(card: Gpu) -> Iterable[Gpu]:
+    """GPUs with more bandwidth and no less memory: of the same vendor first, then the slowest first."""
+    found = [gpu for gpu in gpus().values() if gpu.bandwidth > card.bandwidth and gpu.memory_bytes >= card.memory_bytes]
+    return sorted(found, key=lambda gpu: (gpu.vendor != card.vendor, gpu.bandwidth))
 
 
 def _load(name: str) -> object:
