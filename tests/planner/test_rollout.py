@@ -197,6 +197,15 @@ def test_what_waits_for_a_gpu_says_for_which():
     )
 
 
+def test_without_a_surge_the_way_out_is_another_one():
+    service = rolling(min_replicas=2, max_replicas=2, max_surge=0)
+    done = planned(service, old(service, 0), old(service, 1))
+    assert message(done, "UpToDate") == (
+        "2 replicas cannot be replaced: rollout.maxSurge is 0, and all 2 that serve are needed. "
+        "Raise rollout.maxSurge, or set rollout.whenNoSpare: Replace."
+    )
+
+
 def test_a_quota_that_refuses_the_surge_is_no_spare_either():
     service = rolling(min_replicas=2, max_replicas=2, when_no_spare=WhenNoSpare.REPLACE)
     refusal = Refusal(service.uid, "chat-x", "QuotaExceeded", "exceeded quota", NOW - 2)

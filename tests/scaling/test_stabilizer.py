@@ -21,7 +21,7 @@ def a_watch(
     late: str = "",
     strains: tuple[Strain, ...] = (),
 ) -> Watch:
-    return Watch(NOW - watched, (Part(NOW - watched, waiting, running, kv, late),), strains)
+    return Watch(NOW - watched, NOW, (Part(NOW - watched, waiting, running, kv, late),), strains)
 
 
 def standing(

@@ -34,7 +34,7 @@ def test_a_peak_counts_until_it_has_left_the_window():
     assert watch.waiting_requests == 0
 
 
-@pytest.mark.parametrize("step", [1.0, 5.0, 60.0])
+@pytest.mark.parametrize("step", [1.0, 5.0, 50.0])
 def test_it_is_bounded(step):
     watch = watched(lambda at: a_load(2, waiting=at % 7, queue_time=LATE, running=500), 7200, step=step)
     assert len(watch.parts) <= 22
@@ -61,6 +61,11 @@ def test_it_is_bounded(step):
 def test_a_gap_ends_the_watch(gap, ends):
     watch = look(watched(a_load(2), 300), gap, LIMITS, NOW + 305)
     assert watch.covers(300, NOW + 305) is not ends
+
+
+def test_a_time_in_which_nobody_looked_is_a_gap():
+    watch = look(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61)
+    assert not watch.covers(300, NOW + 361)
 
 
 def test_a_latency_within_the_headroom_of_its_limit_is_noted():

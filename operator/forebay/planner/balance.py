@@ -148,9 +148,11 @@ def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
     if may_replace_without_spare(scene):
         reason, why = _why_leaving(scene, leaving[:1])
         return _removals(leaving[:1], reason, f"{why}, in place because {lack}"), ""
+    shape = scene.target.shape
+    way_out = f"Free {shape.gpus} × {shape.resource_name}" if scene.spec.rollout.max_surge else "Raise rollout.maxSurge"
     return [], (
         f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} that serve are needed. "
-        f"Free {rest.growth.shape.gpus} × {rest.growth.shape.resource_name}, or set rollout.whenNoSpare: Replace."
+        f"{way_out}, or set rollout.whenNoSpare: Replace."
     )
 
 

@@ -17,6 +17,8 @@ SHORTEST_PART_SECONDS: Final = 1.0
 STRAIN_COOLDOWNS: Final = 6
 """A load that made requests late is remembered for so many cooldowns: 30 minutes at the default of 300 s."""
 MOST_STRAINS: Final = 12
+LONGEST_BLINK_SECONDS: Final = 60.0
+"""Nobody looked for longer than that (an API server that was away, a spec that could not be read): that is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Strain:
 class Watch:
     since: float | None = None
     """From when on every serving replica has been known without a gap; None while one is not."""
+    looked_at: float = 0.0
     parts: tuple[Part, ...] = ()
     strains: tuple[Strain, ...] = ()
 
@@ -75,8 +78,10 @@ def look(watch: Watch, load: Load, limits: Limits, now: float) -> Watch:
     window_seconds = limits.scale_down_cooldown_seconds
     if not load.known:
         return watch
+    gap = now - watch.looked_at > LONGEST_BLINK_SECONDS
     return Watch(
-        since=now if watch.since is None else watch.since,
+        since=now if watch.since is None or gap else watch.since,
+        looked_at=now,
         parts=_with(watch.parts, _part(load, limits, now), window_seconds, now),
         strains=_strains(watch.strains, load, limits, now),
     )
