@@ -98,22 +98,6 @@ def test_a_pod_deleted_by_hand_is_replaced(suite, namespace, operator):
     assert survivor["metadata"]["uid"] in suite.identities(namespace)["pods"]
 
 
-def test_a_service_or_budget_changed_by_hand_is_put_right(suite, namespace, operator):
-    manifest = an_inference_service("chat", namespace)
-    suite.apply(manifest)
-    suite.serves(manifest, ready=1)
-    suite.plane.kubectl("delete", "service", "chat", "-n", namespace)
-    spoiled = json.dumps({"spec": {"minAvailable": 0}})
-    suite.plane.kubectl("patch", "pdb", "chat", "-n", namespace, "--type=merge", "-p", spoiled)
-    eventually(
-        lambda: [budget["spec"]["minAvailable"] for budget in suite.owned(namespace, "poddisruptionbudgets")],
-        lambda found: found == [2],
-        within=30,
-        what="the budget says again what it should",
-    )
-    eventually(lambda: suite.owned(namespace, "services"), within=30, what="the Service is back")
-
-
 def test_what_cannot_work_is_said_before_any_pod_exists(suite, namespace, operator):
     manifest = an_inference_service("chat", namespace)
     manifest.object["spec"]["pod"] = {"templateRef": "no-such-template"}

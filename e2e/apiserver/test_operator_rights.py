@@ -1,0 +1,110 @@
+"""The chart's rights against the API server's audit log: enough for everything the operator does, and nothing besides.
+
+Each test makes the operator use rights that everyday life seldom needs; the last one reads what the whole run used.
+"""
+
+from __future__ import annotations
+
+from e2e.harness import ControlPlane, eventually
+from e2e.manifests import ServiceManifest, an_inference_service
+from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, USER, granted, used
+
+
+def with_variable(manifest: ServiceManifest, value: int) -> ServiceManifest:
+    """The same service with another environment of its engine, which is another revision."""
+    return manifest.engine(env=[{"name": "ROUND", "value": str(value)}])
+
+
+def revisions(suite, namespace: str) -> dict[str, int]:
+    """Revision numbers by name."""
+    return {item["metadata"]["name"]: item["revision"] for item in suite.owned(namespace, "controllerrevisions")}
+
+
+def test_old_revisions_are_forgotten_and_one_that_comes_back_is_used_again(suite, namespace, operator):
+    manifest = an_inference_service("chat", namespace).drain_timeout("1s")
+    order: list[str] = []
+    for number in range(13):
+        suite.apply(with_variable(manifest, number))
+        found = eventually(
+            lambda: revisions(suite, namespace),
+            lambda now: bool(set(now) - set(order)),
+            within=60,
+            what=f"revision {number}",
+        )
+        order.append(max(found, key=lambda name: found[name]))
+    eventually(
+        lambda: revisions(suite, namespace),
+        lambda found: order[0] not in found,
+        within=120,
+        what="the oldest revision is gone",
+    )
+    suite.apply(with_variable(manifest, 11))
+    eventually(
+        lambda: revisions(suite, namespace),
+        lambda found: max(found, key=lambda name: found[name]) == order[11],
+        within=60,
+        what="the revision from before is the newest again",
+    )
+
+
+def test_a_pods_name_in_other_hands_is_left_alone(suite, namespace, operator):
+    manifest = an_inference_service("chat", namespace).replicas(1, 3)
+    suite.apply(manifest)
+    suite.serves(manifest, ready=1)
+    (pod,) = suite.owned(namespace, "pods")
+    stem, _, ordinal = pod["metadata"]["name"].rpartition("-")
+    name = f"{stem}-{int(ordinal) + 1}"
+    spec = {"containers": [{"name": "other", "image": "registry.example/other:1"}]}
+    metadata = {"name": name, "namespace": namespace}
+    suite.plane.kubectl.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    suite.apply(manifest.replicas(2, 3))
+    suite.serves(manifest, ready=2)
+    found = suite.plane.kubectl.get("pod", name, namespace)
+    assert found is not None
+    assert found["spec"]["containers"][0]["image"] == "registry.example/other:1"
+    assert "ownerReferences" not in found["metadata"]
+
+
+def test_a_service_and_a_budget_changed_by_hand_are_put_right(suite, namespace, operator):
+    manifest = an_inference_service("chat", namespace)
+    suite.apply(manifest)
+    suite.serves(manifest, ready=1)
+    kubectl = suite.plane.kubectl
+    before = [suite.owned(namespace, kind)[0]["spec"] for kind in ("services", "poddisruptionbudgets")]
+    kubectl("patch", "service", "chat", "-n", namespace, "--type=merge", "-p", '{"spec": {"selector": {"a": "b"}}}')
+    kubectl("patch", "pdb", "chat", "-n", namespace, "--type=merge", "-p", '{"spec": {"minAvailable": 0}}')
+    eventually(
+        lambda: [suite.owned(namespace, kind)[0]["spec"] for kind in ("services", "poddisruptionbudgets")],
+        lambda now: now == before,
+        within=30,
+        what="both say again what they should",
+    )
+
+
+def test_a_template_of_the_teams_own_is_read(suite, namespace, operator):
+    template = {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": "ours", "namespace": namespace},
+        "template": {"spec": {"containers": [{"name": "engine", "image": "ignored", "tty": True}]}},
+    }
+    suite.plane.kubectl.apply(template)
+    manifest = an_inference_service("chat", namespace)
+    manifest.object["spec"]["pod"] = {"templateRef": "ours"}
+    suite.apply(manifest)
+    suite.serves(manifest, ready=1)
+
+
+def test_every_right_was_used_and_none_was_missing(suite):
+    requests = list(used(suite.plane, USER))
+    refused = sorted({triple for triple, code in requests if code == 403})
+    assert refused == []
+    assert {triple for triple, _ in requests} == rights(suite.plane)
+
+
+def rights(plane: ControlPlane) -> set[tuple[str, str, str]]:
+    """What the roles of the operator's account allow, as they stand in the cluster."""
+    found: set[tuple[str, str, str]] = set()
+    for name in (RELEASE, f"{RELEASE}-nodes"):
+        found |= granted(plane.kubectl.json("get", "clusterrole", name)["rules"])
+    return found | granted(plane.kubectl.json("get", "role", f"{RELEASE}-lease", "-n", OPERATOR_NAMESPACE)["rules"])
