@@ -108,6 +108,11 @@ def test_a_condition_keeps_its_time_as_long_as_its_status():
     _, state = plan(world, WATCHED, NOW)
     again, state = plan(replace(world, signals=signals_of(pods, at=NOW + 100)), state, NOW + 100)
     assert [c.last_transition_time for c in only(again).status.conditions] == ["2025-06-15T15:06:40Z"] * 5
+    edited = replace(world, services=(replace(service, generation=2),), signals=signals_of(pods, at=NOW + 150))
+    other, state = plan(edited, state, NOW + 150)
+    assert {(c.last_transition_time, c.observed_generation) for c in only(other).status.conditions} == {
+        ("2025-06-15T15:06:40Z", 2)
+    }
     down = replace(world, pods=(replace(pods[0], ready=False, ready_since=None), pods[1]))
     last, _ = plan(down, state, NOW + 200)
     assert {c.type: c.last_transition_time for c in only(last).status.conditions if c.type == "Ready"} == {
