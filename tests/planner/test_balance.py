@@ -186,15 +186,15 @@ def test_a_replica_that_cannot_pull_is_tried_less_and_less_often():
 
 
 def test_recommend_replaces_what_is_lost_and_does_not_follow_the_load():
-    status = InferenceServiceStatus(observed_generation=1, replicas=ReplicaStatus(desired=3))
+    status = InferenceServiceStatus(observed_generation=1, replicas=ReplicaStatus(desired=4))
     service = a_service(mode=ScalingMode.RECOMMEND, min_replicas=1, max_replicas=8, status=status)
-    pods = pods_of(service, 2)
+    pods = pods_of(service, 3)
     done, _ = plan(a_world(service, pods=pods, signals=signals_of(pods, waiting=100)), WATCHED, NOW)
     share = done.services[0]
     assert len(creates(done)) == 1
-    assert share.status.replicas.desired == 3
+    assert share.status.replicas.desired == 4
     assert share.status.decision is not None
-    assert (share.status.decision.rule, share.status.decision.desired) == ("queue_depth", 3)
+    assert (share.status.decision.rule, share.status.decision.desired) == ("queue_depth", 5)
 
 
 def test_after_a_restart_what_is_there_is_kept_even_if_status_lags():

@@ -9,7 +9,7 @@ from forebay.scaling.signals import PodSignals
 from tests.builders.world import NOW, a_histogram, a_sample, a_service, a_world, nodes, pods_of
 
 SERVICES, REPLICAS, MOST_SECONDS = 200, 8, 1.0
-"""A free core of 2024 takes about 0.2 s; the bound leaves room for a busy machine."""
+"""0.3 s of a core that others shared were seen; the bound leaves room for a busier machine."""
 BOUNDS = [0.001 * 1.5**step for step in range(22)]
 
 
@@ -33,10 +33,10 @@ def test_200_services_of_8_replicas_each():
     services = [a_service(f"s{index:03}", min_replicas=4, max_replicas=REPLICAS) for index in range(SERVICES)]
     pods = [pod for index, service in enumerate(services) for pod in pods_of(service, REPLICAS, node=f"node-{index}")]
     state, took = State.empty(NOW - 3600), []
-    for tick in range(20):
+    for tick in range(12):
         world = a_tick(services, pods, NOW + 5 * tick, tick)
         began = time.process_time()
         done, state = plan(world, state, NOW + 5 * tick)
         took.append(time.process_time() - began)
         assert [share.error for share in done.services] == [None] * SERVICES
-    assert min(took[14:]) < MOST_SECONDS
+    assert min(took[8:]) < MOST_SECONDS

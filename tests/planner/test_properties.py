@@ -11,7 +11,7 @@ from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus,
 from forebay.planner.plan import AdoptPod, CancelDrain, CreatePod, DeletePod, StartDrain
 from forebay.planner.planner import plan
 from forebay.planner.settings import Settings
-from forebay.planner.state import State
+from forebay.planner.state import ServiceMemory, State
 from forebay.planner.world import Problem, Refusal, World
 from forebay.scaling.signals import PodSignals
 from tests.builders.cluster import Cluster, Demand, a_cluster
@@ -39,6 +39,11 @@ numbers = st.sampled_from([0.0, 1.0, 5.0, 19.0, 60.0, 1e6, float("nan"), float("
 fractions = st.sampled_from([0.0, 0.3, 0.79, 0.95, 1.01, float("nan")])
 
 
+def mostly(common: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """The common case as often as all others together: what has to meet to be of interest should meet."""
+    return st.one_of(st.just(common), st.sampled_from(others))
+
+
 @st.composite
 def services(draw: st.DrawFn, name: str):
     low = draw(st.integers(1, 5))
@@ -48,13 +53,13 @@ def services(draw: st.DrawFn, name: str):
         name,
         min_replicas=low,
         max_replicas=high,
-        mode=draw(st.sampled_from(ScalingMode)),
+        mode=draw(mostly(ScalingMode.AUTO, ScalingMode.RECOMMEND, ScalingMode.PAUSED)),
         warm_replicas=draw(st.integers(0, high)),
         max_surge=draw(st.integers(0, 2)),
         when_no_spare=draw(st.sampled_from([WhenNoSpare.AUTO, WhenNoSpare.REPLACE])),
         wanted=draw(st.sampled_from([replace(r, number=0, name="") for r in REVISIONS])),
-        problems=draw(st.sampled_from([(), (), (), (Problem("Odd", "odd"),)])),
-        deleting=draw(st.sampled_from([False, False, False, True])),
+        problems=draw(mostly((), (Problem("Odd", "odd"),))),
+        deleting=draw(mostly(False, True)),
         status=draw(st.sampled_from([InferenceServiceStatus(), status])),
     )
 
@@ -64,18 +69,18 @@ def pods(draw: st.DrawFn, service, ordinal: int):
     return a_pod(
         service,
         ordinal,
-        revision=draw(st.sampled_from(["aaaa", "bbbb", "cccc", "gone"])),
-        owner_uid=draw(st.sampled_from(["", "", "", "", None, "foreign"])),
+        revision=draw(mostly(service.wanted.hash if service.wanted else "gone", "aaaa", "bbbb", "cccc", "gone")),
+        owner_uid=draw(mostly("", None, "foreign")),
         ready=draw(st.booleans()),
-        serving=draw(st.sampled_from([True, True, True, False])),
-        phase=draw(st.sampled_from([None, None, None, "Failed", "Succeeded", "Running", "Unknown"])),
-        node=draw(st.sampled_from([None, "node-0", "node-1", "node-2", "nowhere"])),
+        serving=draw(mostly(True, False)),
+        phase=draw(mostly(None, "Failed", "Succeeded", "Running", "Unknown")),
+        node=draw(st.sampled_from([None, "node-0", "node-1", "node-2", "node-3", "nowhere"])),
         created_at=draw(moments),
         unready_since=draw(maybe_moments),
         ready_since=draw(maybe_moments),
-        deleting=draw(st.sampled_from([False, False, False, True])),
-        drain_started_at=draw(st.sampled_from([None, None, None, NOW - 900, NOW - 30])),
-        blocked=draw(st.sampled_from([None, None, "Unschedulable", "ImagePull", "CrashLoop", "QuotaExceeded", "Odd"])),
+        deleting=draw(mostly(False, True)),
+        drain_started_at=draw(mostly(None, NOW - 900, NOW - 30)),
+        blocked=draw(mostly(None, "Unschedulable", "ImagePull", "CrashLoop", "QuotaExceeded", "Odd")),
         rank=draw(st.sampled_from([0, 0, 0, 1])),
         gpus=draw(st.integers(0, 8)),
     )
@@ -111,8 +116,13 @@ def worlds(draw: st.DrawFn) -> World:
         pods=there,
         signals=told,
         nodes=[
-            a_node(f"node-{i}", ready=draw(st.booleans()), cordoned=draw(st.booleans()), unready_since=NOW - 600)
-            for i in range(draw(st.integers(0, 3)))
+            a_node(
+                f"node-{i}",
+                ready=draw(st.sampled_from([True, True, True, False])),
+                cordoned=draw(mostly(False, True)),
+                unready_since=NOW - 600,
+            )
+            for i in range(draw(mostly(4, 0, 1, 2)))
         ],
         revisions={service.uid: REVISIONS[:known] for service in chosen},
         settings=Settings(
@@ -128,7 +138,10 @@ def worlds(draw: st.DrawFn) -> World:
     )
 
 
-states = st.sampled_from([State.empty(NOW), State.empty(NOW - 3600)])
+PATIENT = State.empty(NOW - 3600)
+IMPATIENT = replace(PATIENT, services={a_service(name).uid: ServiceMemory(retries=3) for name in ("chat", "code")})
+"""After stuck replicas were given up a few times: those that are stuck now are left where they are."""
+states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT])
 
 
 def holding_places(world: World, uid: str) -> set[str]:

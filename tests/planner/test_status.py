@@ -1,6 +1,7 @@
 """Status, conditions and events: what people read, and when it is written."""
 
 from dataclasses import replace
+from math import nan
 
 import pytest
 
@@ -138,6 +139,7 @@ def test_the_load_is_absent_while_nobody_knows_it():
         ),
         pytest.param(PodSignals(a_sample(at=NOW - 301)), ("False", "MetricsLost"), "15:01:39Z.", id="lost"),
         pytest.param(None, ("False", "MetricsLost"), "gives no metrics since", id="never seen"),
+        pytest.param(PodSignals(a_sample(running=nan)), ("False", "MetricsLost"), "gives no metrics since", id="NaN"),
         pytest.param(
             PodSignals(a_sample(missing=("vllm:num_preemptions",))),
             ("False", "SeriesMissing"),

@@ -1,6 +1,5 @@
 """Staging: from the world to the scene of one service, with what has to be remembered for the next one."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -229,14 +228,14 @@ def _load(seen: Seen, site: Site, since: float) -> Load:
 
 
 def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:
-    count = Counter(replica.state for replica in seen.replicas)
+    states = [replica.state for replica in seen.replicas]
     live = [replica for replica in seen.replicas if replica.state in _LIVE]
     return Fleet(
-        serving=count[ReplicaState.SERVING],
-        loading=count[ReplicaState.LOADING],
-        blocked=count[ReplicaState.BLOCKED],
+        serving=states.count(ReplicaState.SERVING),
+        loading=states.count(ReplicaState.LOADING),
+        blocked=states.count(ReplicaState.BLOCKED),
         unplaced=sum(r.state is ReplicaState.BLOCKED and r.reason in REASONS_OF_SHORTAGE for r in live),
-        draining=count[ReplicaState.DRAINING],
+        draining=states.count(ReplicaState.DRAINING),
         standing=_standing(live, service, site, seen.choice.target),
         newest_created_at=max((replica.created_at for replica in live), default=None),
     )

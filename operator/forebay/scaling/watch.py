@@ -79,16 +79,16 @@ def look(watch: Watch, load: Load, limits: Limits, now: float) -> Watch:
     if not load.known:
         return watch
     gap = now - watch.looked_at > LONGEST_BLINK_SECONDS
+    near = _late(load, _with_headroom(limits))
     return Watch(
         since=now if watch.since is None or gap else watch.since,
         looked_at=now,
-        parts=_with(watch.parts, _part(load, limits, now), window_seconds, now),
-        strains=_strains(watch.strains, load, limits, now),
+        parts=_with(watch.parts, _part(load, near, now), window_seconds, now),
+        strains=_strains(watch.strains, load, limits, _late(load, limits) if near else None, now),
     )
 
 
-def _part(load: Load, limits: Limits, now: float) -> Part:
-    late = _late(load, _with_headroom(limits))
+def _part(load: Load, late: Proposal | None, now: float) -> Part:
     return Part(
         since=now,
         waiting_requests=load.waiting_requests,
@@ -115,10 +115,11 @@ def _with(parts: tuple[Part, ...], new: Part, window_seconds: float, now: float)
     return (*kept[:-1], joined)
 
 
-def _strains(strains: tuple[Strain, ...], load: Load, limits: Limits, now: float) -> tuple[Strain, ...]:
+def _strains(
+    strains: tuple[Strain, ...], load: Load, limits: Limits, late: Proposal | None, now: float
+) -> tuple[Strain, ...]:
     """One per scaleUpCooldown at most, the lowest load of each; the rest is forgotten in time."""
     kept = tuple(s for s in strains if now - s.at < STRAIN_COOLDOWNS * limits.scale_down_cooldown_seconds)
-    late = _late(load, limits)
     if late is None:
         return kept
     new = Strain(now, load.running_requests / load.known, late.rule)
