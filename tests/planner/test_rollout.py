@@ -11,7 +11,7 @@ from forebay.planner.planner import plan
 from forebay.planner.state import State
 from forebay.planner.world import PodView, Refusal, ServiceView
 from tests.builders.plans import condition, creates, deletes, drains, message, reasons
-from tests.builders.world import NOW, a_pod, a_revision, a_service, a_world, signals_of
+from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_world, signals_of
 
 OLD, NEW = a_revision("aaaa", number=1), a_revision("bbbb", number=2)
 WATCHED = State.empty(NOW - 3600)
@@ -116,6 +116,14 @@ def test_while_halted_the_old_revision_replaces_what_it_loses_and_grows():
     failing = new(service, 0, blocked="CrashLoop")
     done = planned(service, old(service, 0), old(service, 2), failing)
     assert short(creates(done)) == ["aaaa-1"]
+
+
+def test_while_halted_a_node_is_left_with_the_old_revision():
+    service = rolling(min_replicas=2, max_replicas=2, max_surge=2)
+    failing = new(service, 0, blocked="CrashLoop", node="node-1")
+    there = (a_node("node-0", cordoned=True), a_node("node-1"))
+    done = planned(service, old(service, 0), old(service, 1), failing, nodes=there)
+    assert short(creates(done)) == ["aaaa-2"]
 
 
 def test_the_place_of_a_failing_replica_is_given_up_when_it_is_needed():
