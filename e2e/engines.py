@@ -14,6 +14,11 @@ def pods_of(kubectl: Kubectl, service: str, namespace: str = "default") -> list[
     return kubectl.list("pods", namespace, f"forebay.dev/service={service}")
 
 
+def pods_in(kubectl: Kubectl, namespace: str) -> list[str]:
+    """Names of all pods of a namespace."""
+    return [name_of(pod) for pod in kubectl.list("pods", namespace)]
+
+
 def is_ready(pod: Object) -> bool:
     if "deletionTimestamp" in pod["metadata"]:
         return False

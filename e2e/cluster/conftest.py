@@ -6,14 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.engines import pods_in
 from e2e.harness.choice import Cluster
+from e2e.harness.waiting import eventually
 from e2e.installation import Installation, install
+
+FLAGS = {"node-lost-after-seconds": 15}
+"""A node that is gone is given up sooner than in production, so that a test need not wait for it."""
 
 
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster) -> Cluster:
     """The cluster with the operator from the chart in it."""
-    install(cluster)
+    install(cluster, {"flags": FLAGS})
     return cluster
 
 
@@ -23,4 +28,7 @@ def forebay(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Inst
     namespace = request.module.__name__.rsplit(".", 1)[-1].removeprefix("test_").replace("_", "-")
     installed.kubectl("create", "namespace", namespace)
     yield Installation(installed, namespace)
-    installed.kubectl("delete", "namespace", namespace, "--wait=true", timeout=300)
+    # Services first: a namespace deletes pods before their owners, and then waits for half of their grace period.
+    installed.kubectl("delete", "infs", "--all", "-n", namespace)
+    eventually(lambda: pods_in(installed.kubectl, namespace), lambda pods: not pods, within=300, what="no pod is left")
+    installed.kubectl("delete", "namespace", namespace)
