@@ -1,7 +1,7 @@
 """Sizing: the plan of one service, from its memory to its replicas, with every number that led there."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
@@ -36,7 +36,9 @@ from forebay.capacity.subject import Known, Subject
 
 MOST_REPLICAS: Final = 1000
 """The API's bound on maxReplicas."""
-FEW: Final = 2
+CHUNK_STEP: Final = 1.25
+"""Sizes of a step's prompts are tried in such steps."""
+FEW: Final = 1.5
 """An option may take so many times the GPUs of the best of its kind."""
 LARGE_CARD_BYTES: Final = 70 * 2**30
 HUGE_CARD_BYTES: Final = 160 * 2**30
@@ -67,6 +69,10 @@ class Throughput:
     """Of one engine."""
     engines: int
     batched_tokens: int
+    """Prompt tokens that one step may compute."""
+    unbroken_tokens: int
+    """The most that leave everyone else's next token in time; less than `batched_tokens` where that would make first
+    tokens late, while the mean time between tokens holds either way."""
 
     @property
     def requests_per_second(self) -> float:
@@ -128,7 +134,7 @@ def size(subject: Subject, known: Known | None = None, *, advise: bool = True) -
         if slow is not None:
             problems.append(slow)
         elif subject.demand is not None:
-            fleet = _fleet(subject, replica, throughput, subject.mix)
+            throughput, fleet = _settled(subject, replica, throughput, subject.mix)
             problems += way_out.broken_promises(subject, fleet.expected, fleet.active)
     if problems and throughput is not None and advise:
         ways = tuple(_alternatives(subject, replica.sizes, known))
@@ -141,7 +147,7 @@ def size(subject: Subject, known: Known | None = None, *, advise: bool = True) -
         throughput=throughput if fleet is not None or not problems else None,
         fleet=fleet,
         assumptions=(*subject.assumptions, *_assumptions(replica, throughput)),
-        notes=tuple(_notes(subject, fleet)),
+        notes=tuple(_notes(subject, throughput, fleet)),
         problems=tuple(problems),
     )
 
@@ -273,7 +279,27 @@ def _throughput(subject: Subject, replica: Replica, mix: Mix, known: Known) -> T
     chunk = most
     if subject.batched_tokens is None and found.usable > 0:
         chunk = batched_tokens(engine, mix, subject.promise, most)
-    return Throughput(chosen, engine, found, replica.sizes.data, chunk)
+    return Throughput(chosen, engine, found, replica.sizes.data, chunk, chunk)
+
+
+def _settled(subject: Subject, replica: Replica, throughput: Throughput, mix: Mix) -> tuple[Throughput, Fleet]:
+    """The fleet, with steps just large enough for prompts when small ones alone would break the first token's promise.
+
+    A step full of prompts delays one token of everybody else, which the mean between tokens bears; chunks so small that
+    a prompt needs many steps delay every first token, which its p95 does not.
+    """
+    fleet = _fleet(subject, replica, throughput, mix)
+    most = default_batched_tokens(subject.gpu.memory_bytes, subject.gpu.name)
+    if subject.batched_tokens is not None or fleet.expected.first_token_p95 <= subject.promise.time_to_first_token:
+        return throughput, fleet
+    chunk = throughput.batched_tokens
+    while chunk < most:
+        chunk = min(most, ceil(chunk * CHUNK_STEP))
+        wider = replace(throughput, batched_tokens=chunk)
+        settled = _fleet(subject, replica, wider, mix)
+        if settled.expected.first_token_p95 <= subject.promise.time_to_first_token:
+            return wider, settled
+    return throughput, fleet
 
 
 def _fleet(subject: Subject, replica: Replica, throughput: Throughput, mix: Mix) -> Fleet:
@@ -324,9 +350,15 @@ def _bounds(subject: Subject, fleet: Fleet) -> Iterable[Problem]:
             )
 
 
-def _notes(subject: Subject, fleet: Fleet | None) -> Iterable[str]:
-    if fleet is None:
+def _notes(subject: Subject, throughput: Throughput | None, fleet: Fleet | None) -> Iterable[str]:
+    if fleet is None or throughput is None:
         return
+    if throughput.batched_tokens > throughput.unbroken_tokens:
+        chunk, unbroken = throughput.batched_tokens, throughput.unbroken_tokens
+        yield (
+            f"a step may compute {chunk:,} tokens of prompts: with the {unbroken:,} that leave everyone's next token "
+            "in time, first tokens would be late; the mean between tokens holds"
+        )
     if subject.max_replicas is None and fleet.total > 1:
         yield f"scaling.maxReplicas is not set and means 1: set it to {fleet.total}, or the plan cannot come true"
     elif subject.max_replicas is not None and subject.max_replicas < fleet.total <= MOST_REPLICAS:

@@ -4,8 +4,11 @@ Without a trace the day is one hump: its mean and its peak are those of the mani
 falls as a cosine, sharper for higher peaks.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from math import cos, exp, lgamma, log, pi
 from typing import Final
 
@@ -28,6 +31,7 @@ class Base:
     """For which they are enough."""
 
 
+@lru_cache(maxsize=256)
 def day(peak_factor: float) -> tuple[float, ...]:
     """Rates over a day as multiples of the average: their mean is 1 and their largest the peak factor.
 
@@ -57,14 +61,14 @@ def recorded(times: Iterable[float], slot_seconds: float = 60.0) -> tuple[float,
 def bases(rates: Sequence[float], average: float, replica_rate: float, most: int) -> tuple[Base, ...]:
     """What each base from 0 to `most` replicas serves, when one serves `replica_rate` of requests a second."""
     step = max(1, -(-most // MOST_ROWS))
-    sizes = [*range(0, most, step), most]
-    total = sum(rates)
+    ordered = sorted(rates)
+    below = [0.0, *accumulate(ordered)]
     found = []
-    for size in sizes:
+    for size in (*range(0, most, step), most):
         limit = size * replica_rate / average
-        served = sum(min(rate, limit) for rate in rates) / total
-        enough = sum(rate <= limit * (1 + 1e-9) for rate in rates) / len(rates)
-        found.append(Base(size, served, enough))
+        enough = bisect_right(ordered, limit * (1 + 1e-9))
+        served = below[enough] + limit * (len(ordered) - enough)
+        found.append(Base(size, served / below[-1], enough / len(ordered)))
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ from forebay import __version__
 from forebay.cli import kube_options as kube
 from forebay.cli.crds import crds
 from forebay.cli.operator_command import operator
+from forebay.cli.plan_command import plan
 
 app = typer.Typer(
     name="forebay",
@@ -40,6 +41,7 @@ def forebay(
 
 app.command("operator")(operator)
 app.command("crds")(crds)
+app.command("plan")(plan)
 
 
 @app.command("explain")
