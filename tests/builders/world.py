@@ -115,6 +115,7 @@ def a_service(
     created_at: float = NOW - 3600,
     status: InferenceServiceStatus | None = None,
     children: tuple[ChildView, ...] = (),
+    warnings: tuple[Problem, ...] = (),
     **spec_fields: Any,
 ) -> ServiceView:
     """`spec_fields` are the arguments of `a_spec`. With `problems` nothing is wanted."""
@@ -129,6 +130,7 @@ def a_service(
         wanted=None if problems else (wanted or a_revision()),
         problems=problems,
         children=children,
+        warnings=warnings,
     )
 
 

@@ -277,3 +277,13 @@ async def test_only_our_children_are_watched():
         SERVICES.plural,
         DISRUPTION_BUDGETS.plural,
     }
+
+
+@in_virtual_time
+async def test_a_version_newer_than_what_is_known_is_a_warning_and_no_problem():
+    scene = Scene()
+    spec = {**SPEC, "engine": {**SPEC.get("engine", {}), "version": "0.99.0"}}
+    scene.api.put(INFERENCE_SERVICES, a_stored_service("new", spec))
+    async with scene.running() as world:
+        service = next(service for service in world.services if service.key.name == "new")
+        assert (service.problems, [warning.reason for warning in service.warnings]) == ((), ["EngineVersionUnknown"])

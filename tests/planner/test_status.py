@@ -277,3 +277,16 @@ def test_a_name_that_somebody_else_has_is_not_taken_from_them():
     assert creates(done) == []
     assert condition(done, "Planned") == ("False", "NameTaken")
     assert message(done, "Planned").startswith('metadata.name: the Service "chat" exists and is not ours')
+
+
+def test_a_warning_stops_nothing_and_is_told_of_once():
+    warning = Problem("EngineVersionUnknown", "spec.engine.version: 0.99.0 is newer than what is known.")
+    service = a_service(warnings=(warning,))
+    pods = pods_of(service, 2)
+    world = a_world(service, pods=pods, signals=signals_of(pods))
+    done, state = plan(world, WATCHED, NOW)
+    assert condition(done, "Planned") == ("True", "EngineVersionUnknown")
+    assert message(done, "Planned").endswith(warning.message)
+    assert (condition(done, "Ready"), events(done).count("EngineVersionUnknown")) == (("True", "Serving"), 1)
+    again, _ = plan(world, state, NOW + 5)
+    assert events(again) == []

@@ -55,7 +55,7 @@ class LoadStatus(Model):
     queue: Annotated[Count, Field(ge=0, le=_MANY)] | None = None
     """Requests that wait, over all replicas."""
     kv_percent: Annotated[Count, Field(ge=0, le=100)] | None = None
-    """Used share of the KV cache, of the fullest replica's smoothed value."""
+    """Used share of the KV cache: the mean over the replicas of each one's peak of the last minute."""
 
 
 class DecisionStatus(Model):

@@ -5,7 +5,7 @@ not been written to at all since the last tick is not even read again.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -18,7 +18,7 @@ from forebay.planner.world import ChildView, Problem, Revision, ServiceKey, Serv
 from forebay.workloads.children import wanted_children
 from forebay.workloads.engines import Defaults
 from forebay.workloads.ownership import Owner
-from forebay.workloads.revisions import resolve
+from forebay.workloads.revisions import resolve, warnings
 
 NO_STATUS = InferenceServiceStatus()
 
@@ -38,6 +38,7 @@ class _Resolved:
     wanted: Revision | None
     problems: tuple[Problem, ...]
     children: tuple[ChildView, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
 
 class ServiceViews:
@@ -80,6 +81,7 @@ class ServiceViews:
             problems=resolved.problems,
             children=() if deleting else resolved.children,
             resource_version=metadata.resource_version,
+            warnings=resolved.warnings,
         )
 
     def keep_only(self, uids: Iterable[str]) -> None:
@@ -101,7 +103,7 @@ class ServiceViews:
         if not isinstance(found, Revision):
             return _Resolved(spec, None, found)
         view = ServiceView(owner.key, owner.uid, basis.generation, 0.0, False, spec, NO_STATUS, found)
-        return replace(_Resolved(spec, found, ()), children=wanted_children(view))
+        return _Resolved(spec, found, (), wanted_children(view), warnings(spec, self._defaults))
 
 
 def template_name(stored: InferenceServiceObject) -> str | None:

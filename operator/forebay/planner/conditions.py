@@ -76,7 +76,11 @@ def planned(outcome: Outcome) -> Answer:
             f"; minReplicas {limits.min_replicas} and warmPool.replicas {limits.warm_replicas} do not fit under "
             f"maxReplicas {limits.max_replicas}"
         )
-    return Answer("True", "Planned", f"Revision {outcome.scene.target.hash}, {bounds}.")
+    message = f"Revision {outcome.scene.target.hash}, {bounds}."
+    warnings = outcome.scene.service.warnings
+    if not warnings:
+        return Answer("True", "Planned", message)
+    return Answer("True", warnings[0].reason, " ".join((message, *(warning.message for warning in warnings))))
 
 
 def metrics_fresh(outcome: Outcome) -> Answer:

@@ -53,6 +53,8 @@ def _planned(before: Condition | None, after: Condition | None) -> EventRecord |
         return None
     if after.status == "False":
         return warning(after.reason, after.message)
+    if after.reason != "Planned":
+        return None if before is not None and before.reason == after.reason else warning(after.reason, after.message)
     if before is not None and before.status == "False":
         return normal("Planned", after.message)
     return None

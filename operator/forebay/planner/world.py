@@ -74,6 +74,8 @@ class ServiceView:
     """What the service's own objects should look like; compared with `World.children`."""
     resource_version: str = ""
     """Of the object that was read; a status decided on it is written onto this version only."""
+    warnings: tuple[Problem, ...] = ()
+    """What people should know of a spec that runs all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,12 @@ class Operator:
     service_watch: ServiceWatch
 
     async def scrape(self) -> None:
-        await self.scraper.run(self._targets, lambda: self.wake.wake("scrape", settled=True))
+        await self.scraper.run(self.targets, lambda: self.wake.wake("scrape", settled=True))
 
-    def _targets(self) -> Sequence[ScrapeTarget]:
+    def targets(self) -> Sequence[ScrapeTarget]:
+        """Nothing while standing by: an engine is asked by one operator only, and a new leader holds until it knows."""
+        if not self.leader.leading:
+            return []
         return [
             ScrapeTarget(engine.uid, engine.namespace, engine.pod, engine.ip, engine.port, engine.engine_version)
             for engine in self.observer.engines()
