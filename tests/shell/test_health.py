@@ -58,6 +58,14 @@ def test_an_outage_that_is_still_answered_by_attempts_is_not_our_illness():
     assert not pulse.is_alive(380.0 + 61.0)
 
 
+def test_a_tick_with_thousands_of_writes_is_alive_while_it_makes_them():
+    pulse = a_pulse()
+    for second in range(110, 400, 50):
+        pulse.wrote(float(second))
+        assert pulse.is_alive(second + 60.0)
+    assert not pulse.is_alive(360.0 + 61.0)
+
+
 @pytest.mark.parametrize(
     ("error", "outage"),
     [

@@ -1,6 +1,8 @@
+import pytest
 from prometheus_client import generate_latest
 
 from forebay import __version__
+from forebay.cluster.kubernetes_api import Call
 from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey
 from forebay.shell.metrics import Metrics
@@ -69,3 +71,20 @@ def test_sources_are_read_when_they_are_asked_for():
     assert 'forebay_cache_age_seconds{resource="pods"} 12.0' in page
     assert "forebay_scrapes_total 2.0" in page
     assert f'forebay_scrape_failures_total{{reason="{Failure.TIMEOUT.value}"}} 1.0' in page
+
+
+@pytest.mark.parametrize(
+    ("call", "alive"),
+    [
+        pytest.param(Call("create", "pods", 201, 0.1), True, id="a write that was answered"),
+        pytest.param(Call("create", "pods", 0, 30.0), False, id="a write without an answer"),
+        pytest.param(Call("list", "inferenceservices", 200, 0.1), False, id="a look"),
+    ],
+)
+def test_calls_are_counted_and_writes_show_that_a_tick_goes_on(call: Call, alive: bool):
+    pulse = Pulse(limit_seconds=60.0, started_at=100.0)
+    metrics = Metrics(pulse, lambda: 200.0)
+    metrics.count_call(call)
+    labels = {"verb": call.verb, "resource": call.resource, "code": str(call.status)}
+    assert metrics.registry.get_sample_value("forebay_api_requests_total", labels) == 1.0
+    assert pulse.is_alive(200.0) is alive

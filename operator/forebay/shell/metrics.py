@@ -15,6 +15,7 @@ from forebay.telemetry.scrape_statistics import ScrapeStatistics
 
 TICK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SERVICE = ("namespace", "service")
+WRITES = frozenset({"create", "patch", "delete"})
 
 
 class PulseCollector(Collector):
@@ -63,6 +64,8 @@ class Metrics:
     """Everything the loop and the API client count; `registry` is what `/metrics` shows."""
 
     def __init__(self, pulse: Pulse, monotonic: Callable[[], float]) -> None:
+        self._pulse = pulse
+        self._monotonic = monotonic
         self.registry = CollectorRegistry()
         self.registry.register(PulseCollector(pulse, monotonic))
         Info("forebay_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
@@ -107,6 +110,8 @@ class Metrics:
         self.registry.register(SourcesCollector(cache_ages, scrapes))
 
     def count_call(self, call: Call) -> None:
+        if call.verb in WRITES and call.status:
+            self._pulse.wrote(self._monotonic())
         self.api_requests.labels(call.verb, call.resource, str(call.status)).inc()
 
     def show_plan(self, plan: Plan) -> None:

@@ -1,8 +1,8 @@
 """Pulse: how the loop is doing, as one record that health checks and metrics read.
 
 An API server that does not answer is not the loop's illness: a restart would not cure it and would throw away what was
-watched. So an outage keeps the process alive as long as the loop goes on trying; every other lasting failure, and a
-loop that stands still, turns it red.
+watched. So an outage keeps the process alive as long as the loop goes on trying, and a tick that has thousands of
+writes to make is alive while it makes them. Every other lasting failure, and a loop that stands still, turns it red.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,8 @@ class Pulse:
     """End of the last attempt, good or bad."""
     last_tick_at: float | None = None
     """End of the last good tick."""
+    last_write_at: float | None = None
+    """Answer to the last write of a tick; a long tick is not a hanging one."""
     error: str | None = None
     """Why the last attempt failed; None when it was good."""
     outage: bool = False
@@ -41,6 +43,9 @@ class Pulse:
         self.error = f"{type(error).__name__}: {error}"
         self.outage = is_outage(error)
 
+    def wrote(self, now: float) -> None:
+        self.last_write_at = now
+
     def tick_age_seconds(self, now: float) -> float:
         """Since the last good tick, or since the start when there was none."""
         return now - (self.started_at if self.last_tick_at is None else self.last_tick_at)
@@ -50,6 +55,8 @@ class Pulse:
 
     def is_alive(self, now: float) -> bool:
         age = self.turn_age_seconds(now) if self.outage else self.tick_age_seconds(now)
+        if self.last_write_at is not None:
+            age = min(age, now - self.last_write_at)
         return age <= self.limit_seconds
 
     @property
