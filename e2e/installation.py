@@ -75,12 +75,19 @@ class Installation:
             except ProcessLookupError:
                 return 0
             return 1
-        pods = self.kubectl.list("pods", OPERATOR_NAMESPACE, f"app.kubernetes.io/name={RELEASE}")
+        pods = self._operators()
         if not pods:
             return 0
         name = chance.choice(pods)["metadata"]["name"]
         self.kubectl("delete", "pod", name, "-n", OPERATOR_NAMESPACE, "--grace-period=0", "--force")
         return 1
+
+    def operators_on(self, node: str) -> int:
+        """How many of the operator's replicas would go with the node."""
+        return sum(pod["spec"].get("nodeName") == node for pod in self._operators())
+
+    def _operators(self) -> list[Object]:
+        return self.kubectl.list("pods", OPERATOR_NAMESPACE, f"app.kubernetes.io/name={RELEASE}")
 
 
 def events_of(kubectl: Kubectl, namespace: str, service: str) -> list[Object]:

@@ -51,7 +51,7 @@ def test_a_drained_node_hands_its_replicas_over_without_a_cut_stream(forebay: In
 
 
 def test_a_dead_nodes_replicas_are_replaced(forebay: Installation) -> None:
-    node = forebay.nodes[-1]
+    node = min(forebay.nodes, key=forebay.operators_on)
     manifest = an_inference_service("survives", forebay.namespace).replicas(2, 2).profile(EngineProfile(a=0.01))
     spread = [{"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]
     manifest.object["spec"]["pod"] = {"topologySpreadConstraints": spread}

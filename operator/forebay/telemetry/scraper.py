@@ -161,7 +161,7 @@ class Scraper:
     async def _sample(self, session: aiohttp.ClientSession, target: ScrapeTarget) -> EngineSample:
         """`taken_at` is when the question was asked, so that an age is never understated. Raises ScrapeFailed."""
         catalogue = catalogue_for(target.engine_version)
-        if not catalogue.known:
+        if target.engine_version and not catalogue.known:
             self._warn_once(catalogue.version)
         try:
             url = self._urls.url(target)
