@@ -66,6 +66,7 @@ def expected(engine: Engine, mix: Mix, requests_per_second: float, batched_token
 def _prefill(engine: Engine, mix: Mix, at: Load, rate: float, batched_tokens: int) -> Spread:
     """From arrival to the first token of a request that finds a place.
 
+    A step is under way when anybody else is there, which at random arrivals follows from how many are on average.
     Prompts in a step are those that came during the step before, whose length they set in turn. Where a step may not
     hold them all they queue: a server that needs `prompt` seconds and its share of the steps' fixed time for each.
     """
@@ -76,12 +77,15 @@ def _prefill(engine: Engine, mix: Mix, at: Load, rate: float, batched_tokens: in
     variance = prompt**2 * rate * at.step_seconds / (1 - gain**2)
     before = at.step_seconds + variance / at.step_seconds  # the step an arrival falls into is a long one
     others = rate * before
+    under_way = 1 - exp(-at.sequences)
+    rest = under_way * before / 2
+    rest_squared = under_way * (before**2 + variance) / 3
     chunks = max(1.0, mix.prompt_tokens / batched_tokens)
     service = prompt + base * mix.prompt_tokens / batched_tokens
     queue = _queue(min(rate * service, _FULL), service, _prompt_variation(mix))
     return Spread(
-        step.request_overhead_seconds + before / 2 + base * chunks + prompt * (1 + others),
-        before**2 / 12 + variance / 3 + prompt**2 * (others + _prompt_variation(mix)),
+        step.request_overhead_seconds + rest + base * chunks + prompt * (1 + others),
+        rest_squared - rest**2 + prompt**2 * (others + _prompt_variation(mix)),
     ) + Spread(max(0.0, queue.mean - others * service), queue.variance)
 
 

@@ -1,0 +1,22 @@
+"""What others measured, and the page that shows it."""
+
+import pytest
+
+from bench.capacity import PAGE, broken, page
+from bench.published_rows import ROWS, Row
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row(row: Row):
+    """Fitted rows within 5 %, predicted ones within 25 %."""
+    assert row.model == pytest.approx(row.published, rel=row.within)
+
+
+def test_nothing_is_further_off_than_its_label_allows():
+    assert broken() == []
+
+
+def test_the_page_shows_what_is_computed_today():
+    """`python -m bench.capacity` writes it; the simulated table is left to it."""
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text, ("kv-cache", "published", "roofline")) == text
