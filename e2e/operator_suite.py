@@ -81,6 +81,16 @@ class Suite:
         )
 
 
+def suite_on(plane: ControlPlane) -> Suite:
+    """Install our CRDs and the operator's rights; the caller adds nodes."""
+    kubectl = plane.kubectl
+    kubectl.apply(*sorted(CRDS.glob("*.yaml")), server_side=True)
+    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}
+    kubectl.apply(namespace, *rights_of_the_chart())
+    return Suite(plane, kubectl.as_service_account(RELEASE, OPERATOR_NAMESPACE).kubeconfig)
+
+
 def nothing() -> dict[str, set[str]]:
     """What a deleted service leaves behind."""
     return {kind: set() for kind in KINDS}
@@ -96,9 +106,9 @@ def reason(service: Object, kind: str) -> str | None:
     return condition(service, kind).get("reason")
 
 
-def rights_of_the_chart(**values: Any) -> list[Object]:
+def rights_of_the_chart(release: str = RELEASE, **values: Any) -> list[Object]:
     """The account, roles and bindings that helm would install for the operator."""
-    command = [str(binary(HELM)), "template", RELEASE, str(CHART), "--namespace", OPERATOR_NAMESPACE, "--values", "-"]
+    command = [str(binary(HELM)), "template", release, str(CHART), "--namespace", OPERATOR_NAMESPACE, "--values", "-"]
     given = json.dumps({"crds": {"enabled": False}, **values})
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

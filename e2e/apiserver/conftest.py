@@ -6,13 +6,14 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from e2e.harness import ControlPlane
 from e2e.operator_process import OperatorProcess
-from e2e.operator_suite import CRDS, OPERATOR_NAMESPACE, RELEASE, Suite, rights_of_the_chart
+from e2e.operator_suite import Suite, suite_on
 from e2e.pod_history import PodHistory
 
 _names = itertools.count(1)
@@ -20,18 +21,25 @@ _names = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def suite(control_plane: ControlPlane) -> Suite:
-    kubectl = control_plane.kubectl
-    kubectl.apply(*sorted(CRDS.glob("*.yaml")), server_side=True)
-    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}
-    kubectl.apply(namespace, *rights_of_the_chart())
     control_plane.add_gpu_nodes(4)
-    return Suite(control_plane, kubectl.as_service_account(RELEASE, OPERATOR_NAMESPACE).kubeconfig)
+    return suite_on(control_plane)
 
 
 @pytest.fixture
 def namespace(suite: Suite) -> Iterator[str]:
     """A namespace for one test; its services are gone afterwards."""
+    with a_namespace(suite) as name:
+        yield name
+
+
+@pytest.fixture
+def other_namespace(suite: Suite) -> Iterator[str]:
+    with a_namespace(suite) as name:
+        yield name
+
+
+@contextmanager
+def a_namespace(suite: Suite) -> Iterator[str]:
     name = f"team-{next(_names)}"
     suite.plane.kubectl("create", "namespace", name)
     yield name

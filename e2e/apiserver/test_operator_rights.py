@@ -5,9 +5,11 @@ Each test makes the operator use rights that everyday life seldom needs; the las
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from e2e.harness import ControlPlane, eventually
 from e2e.manifests import ServiceManifest, an_inference_service
-from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, USER, granted, used
+from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, USER, granted, rights_of_the_chart, used
 
 
 def with_variable(manifest: ServiceManifest, value: int) -> ServiceManifest:
@@ -93,6 +95,23 @@ def test_a_template_of_the_teams_own_is_read(suite, namespace, operator):
     manifest.object["spec"]["pod"] = {"templateRef": "ours"}
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
+
+
+def test_with_one_namespace_it_serves_that_one_and_asks_for_no_more(suite, namespace, other_namespace, tmp_path):
+    alone = "forebay-alone"
+    kubectl = suite.plane.kubectl
+    kubectl.apply(*rights_of_the_chart(alone, watchNamespace=namespace))
+    account = kubectl.as_service_account(alone, OPERATOR_NAMESPACE)
+    here, there = an_inference_service("chat", namespace), an_inference_service("chat", other_namespace)
+    with replace(suite, operator_kubeconfig=account.kubeconfig).operator(
+        tmp_path / "alone", namespace=namespace, lease_name=alone
+    ) as operator:
+        suite.apply(here, there)
+        suite.serves(here, ready=1)
+        operator.ticks_on(4, within=60)
+    assert "status" not in suite.stored(other_namespace, "chat")
+    refused = {triple for triple, code in used(suite.plane, USER.replace(RELEASE, alone)) if code == 403}
+    assert refused == set()
 
 
 def test_every_right_was_used_and_none_was_missing(suite):

@@ -1,32 +1,17 @@
-from dataclasses import dataclass
-from typing import Any
+import pytest
 
-from forebay.cluster.observe import EngineAddress
-from forebay.shell.assembly import Operator
-
-ENGINE = EngineAddress("uid", "team", "chat-0", "10.0.0.1", 8000, "0.32.0")
+from forebay.planner.settings import Settings
+from forebay.shell.assembly import patient
 
 
-@dataclass
-class SomeLeader:
-    leading: bool
-
-
-class OneEngine:
-    def engines(self) -> list[EngineAddress]:
-        return [ENGINE]
-
-
-def an_operator(leader: SomeLeader) -> Operator:
-    nothing: Any = None
-    observer: Any = OneEngine()
-    held: Any = leader
-    return Operator(observer, nothing, nothing, nothing, held, nothing)
-
-
-def test_only_the_leader_asks_engines_for_metrics():
-    leader = SomeLeader(leading=False)
-    operator = an_operator(leader)
-    assert operator.targets() == []
-    leader.leading = True
-    assert [target.pod for target in operator.targets()] == ["chat-0"]
+@pytest.mark.parametrize(
+    ("interval", "stale", "lost"),
+    [
+        pytest.param(5.0, 30.0, 300.0, id="a small fleet, as the flags say"),
+        pytest.param(16.0, 48.0, 300.0, id="2,000 pods, asked every 16 s"),
+        pytest.param(80.0, 240.0, 480.0, id="10,000 pods"),
+    ],
+)
+def test_a_fleet_that_is_asked_less_often_is_not_silent(interval: float, stale: float, lost: float):
+    settings = patient(Settings(stale_after_seconds=30.0, lost_after_seconds=300.0, max_gpus=8), interval)
+    assert (settings.stale_after_seconds, settings.lost_after_seconds, settings.max_gpus) == (stale, lost, 8)

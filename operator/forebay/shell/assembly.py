@@ -3,7 +3,7 @@
 import secrets
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from forebay.cluster.access import Access
@@ -15,6 +15,7 @@ from forebay.cluster.observe import Observer
 from forebay.cluster.status import StatusWriter
 from forebay.planner.plan import Plan
 from forebay.planner.planner import plan
+from forebay.planner.settings import Settings
 from forebay.planner.state import State
 from forebay.planner.world import World
 from forebay.shell.ending import EXIT_LEASE_LOST, Ending
@@ -29,6 +30,9 @@ from forebay.shell.wake import Wake
 from forebay.telemetry.scraper import Scraper, ScrapeSettings, ScrapeTarget
 from forebay.telemetry.url_template import UrlTemplate
 from forebay.workloads.engines import Defaults
+
+STALE_INTERVALS = 3
+"""Of scraping; so that two late answers in a row hold nothing."""
 
 
 class Leader(Protocol):
@@ -129,7 +133,7 @@ async def assemble(
         world = await observer.observe(scraper.signals(), now)
         service_watch.allow()
         unreadable.note(observer.problems())
-        return world
+        return replace(world, settings=patient(options.settings, scraper.statistics().interval_seconds))
 
     loop = Loop(
         Stations(observe, plan, hands.act, State.empty),
@@ -140,6 +144,12 @@ async def assemble(
         pace=Pace(options.pace.tick_seconds),
     )
     return Operator(observer, scraper, loop, wake, leader, service_watch)
+
+
+def patient(settings: Settings, scrape_interval_seconds: float) -> Settings:
+    """A large fleet is asked less often; that its samples are older must not look like engines that fell silent."""
+    stale = max(settings.stale_after_seconds, STALE_INTERVALS * scrape_interval_seconds)
+    return replace(settings, stale_after_seconds=stale, lost_after_seconds=max(settings.lost_after_seconds, 2 * stale))
 
 
 async def _leader(options: OperatorOptions, access: Access, identity: str, wake: Wake, ending: Ending) -> Leader:

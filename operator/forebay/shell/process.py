@@ -85,8 +85,10 @@ async def _run_parts(operator: Operator, ending: Ending) -> Cause:
         operator.wake.stop()
         await asyncio.wait({looping}, timeout=STOP_SECONDS)
         await asyncio.to_thread(operator.leader.stop)
+    looping.cancel()
     operator.scraper.stop()
-    for task in (looping, scraping, observing):
+    await asyncio.wait({scraping}, timeout=1.0)
+    for task in (scraping, observing):
         task.cancel()
     await asyncio.gather(looping, scraping, observing, return_exceptions=True)
     operator.service_watch.join(1.0)
