@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from e2e.apiserver.crd_cases import CASES, Case, a_manifest
 from e2e.harness import ControlPlane
 from e2e.harness.kubectl import Object
-from forebay.api.crds import INFERENCE_SERVICE
+from forebay.api.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE
 from forebay.api.manifest import ManifestError, read_service
 from forebay.api.model import API_VERSION, GROUP, VERSION
 from tests.builders.manifests import changed_specs
@@ -253,3 +253,29 @@ def test_status_is_bounded_too(api, status: Object, says: str):
     api.kubectl("delete", "infs", "bounded")
     assert patched.returncode == 1
     assert says in patched.stderr
+
+
+def test_a_performance_profile_is_of_the_cluster(api: ControlPlane):
+    """Accepted as measured, and refused in words when it is of one revision only."""
+    spec = {
+        "model": "hf://meta-llama/Llama-3.1-8B-Instruct",
+        "product": "NVIDIA-H100-80GB-HBM3",
+        "stepMilliseconds": 6.9,
+        "promptTokenMicroseconds": 17.3,
+        "sequenceMicroseconds": 5,
+        "kvTokenNanoseconds": 52,
+    }
+    profile = {"apiVersion": API_VERSION, "kind": "PerformanceProfile", "metadata": {"name": "llama"}, "spec": spec}
+    with kubernetes.config.new_client_from_config(str(api.kubeconfig)) as client:
+        objects = kubernetes.client.CustomObjectsApi(client)
+
+        def create(manifest: Object) -> Any:
+            plural = PERFORMANCE_PROFILE.plural
+            return objects.create_cluster_custom_object(
+                GROUP, VERSION, plural, manifest, dry_run="All", field_validation="Strict"
+            )
+
+        assert create(profile)["spec"] == spec
+        with pytest.raises(kubernetes.client.ApiException) as refused:
+            create(profile | {"spec": spec | {"model": "hf://a/b@v1"}})
+    assert '"hf://a/b@v1" names a revision; a profile is of a model' in str(refused.value.body)

@@ -81,8 +81,9 @@ class TestChoice:
         assert choose(a_pairing(kv_bits=8), 1000).profile.kv_token_seconds == pytest.approx(0.026e-6)
 
     def test_what_is_given_wins(self):
-        found = choose(a_pairing(), 1000, [a_given(usable_share=0.8, overhead_bytes=5)])
-        assert (found.name, found.basis, found.usable_share, found.overhead_bytes) == ("ours", Basis.PROFILE, 0.8, 5)
+        found = choose(a_pairing(), 1000, [a_given(usable_share=0.8, measured_with="guidellm")])
+        assert (found.name, found.basis, found.usable_share) == ("ours", Basis.PROFILE, 0.8)
+        assert found.notes == ("measured with: guidellm",)
 
     @pytest.mark.parametrize(
         "changes",

@@ -3,7 +3,7 @@
 import json
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -213,7 +213,7 @@ class TestExitCodes:
                 "file": "<stdin>",
                 "document": 2,
                 "field": "kind",
-                "reason": '"Chat" is not a kind that is planned; use InferenceService',
+                "reason": '"Chat" is not a kind that is planned; use InferenceService or PerformanceProfile',
             }
         ]
 
@@ -296,6 +296,38 @@ class TestInput:
         result = plan("-f", "-", "--config", write("c.json", '{"model_type": "mamba"}'), text=yaml.safe_dump(NEW))
         assert result.exit_code == 2
         assert "model_type: 'mamba' is not a family" in result.stderr
+
+
+class TestProfiles:
+    PROFILE: ClassVar[dict[str, Any]] = {
+        "apiVersion": "forebay.dev/v1alpha1",
+        "kind": "PerformanceProfile",
+        "metadata": {"name": "measured-here"},
+        "spec": {
+            "model": LLAMA_8B,
+            "product": H100,
+            "stepMilliseconds": 8,
+            "promptTokenMicroseconds": 20,
+            "sequenceMicroseconds": 5,
+            "kvTokenNanoseconds": 50,
+            "overheadMebibytes": 6144,
+            "usablePercent": 80,
+            "measuredWith": "guidellm, our own prompts",
+        },
+    }
+
+    def test_one_among_the_manifests_is_used(self):
+        found = only(self.PROFILE, CHAT)
+        assert (found["basis"], found["profile"]["name"]) == ("profile", "measured-here")
+        assert found["profile"]["stepSeconds"] == pytest.approx(0.008)
+        assert found["usableFraction"] == pytest.approx(0.8 * (1 - 8 / 40))
+        assert found["kvTokensPerReplica"] == 441_520 - 2 * 2**30 // 131_072
+        assert "measured with: guidellm, our own prompts" in found["assumptions"]
+
+    def test_one_that_is_wrong_is_named(self):
+        wrong = self.PROFILE | {"spec": self.PROFILE["spec"] | {"stepMilliseconds": 0}}
+        [bad] = planned(wrong, CHAT, exit_code=2)["badInput"]
+        assert (bad["document"], bad["field"]) == (1, "spec.stepMilliseconds")
 
 
 class TestPricesAndVariants:

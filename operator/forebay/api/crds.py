@@ -13,6 +13,7 @@ from forebay.api.inference_service import (
     InferenceServiceStatus,
 )
 from forebay.api.model import GROUP, VERSION, Model
+from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile, PerformanceProfileSpec
 from forebay.api.schema import Schema, structural
 
 HEADER = "# Made by `forebay crds` from the models in operator/forebay/api; edit those.\n"
@@ -47,7 +48,8 @@ class Kind:
     short_names: tuple[str, ...]
     root: type[Model]
     spec: type[Model]
-    status: type[Model]
+    status: type[Model] | None
+    """None for a kind that nothing is reported of."""
     columns: tuple[Column, ...]
     scope: str = "Namespaced"
 
@@ -88,7 +90,25 @@ INFERENCE_SERVICE = Kind(
     ),
 )
 
-KINDS = (INFERENCE_SERVICE,)
+PERFORMANCE_PROFILE = Kind(
+    kind=PROFILE_KIND,
+    plural="performanceprofiles",
+    short_names=("perf",),
+    root=PerformanceProfile,
+    spec=PerformanceProfileSpec,
+    status=None,
+    columns=(
+        Column("Model", ".spec.model", "What was measured."),
+        Column("GPU", ".spec.product", "On which card."),
+        Column("TP", ".spec.tensorParallelSize", "GPUs over which each layer is split.", "integer"),
+        Column("Bits", ".spec.weightBits", "Bits per weight.", "integer"),
+        Column("Engine", ".spec.engineVersion", "Minor version of vLLM."),
+        Column("Age", ".metadata.creationTimestamp", "Time since it was created.", "date"),
+    ),
+    scope="Cluster",
+)
+
+KINDS = (INFERENCE_SERVICE, PERFORMANCE_PROFILE)
 
 
 def definition(kind: Kind) -> dict[str, Any]:
@@ -113,7 +133,7 @@ def definition(kind: Kind) -> dict[str, Any]:
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    **({"subresources": {"status": {}}} if kind.status else {}),
                     "additionalPrinterColumns": [column.manifest() for column in kind.columns],
                     "schema": {"openAPIV3Schema": schema(kind)},
                 }
@@ -126,13 +146,15 @@ def schema(kind: Kind) -> Schema:
     """The schema of a whole object. The API server owns `metadata` and lets nothing be said of it but its name."""
     root = structural(kind.root, tell_defaults=False)
     name = root["properties"]["metadata"]["properties"]["name"]
-    root["properties"] = {
+    properties: Schema = {
         "apiVersion": {"description": f"Always {GROUP}/{VERSION}.", "type": "string"},
         "kind": {"description": f"Always {kind.kind}.", "type": "string"},
         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": name["maxLength"]}}},
         "spec": _described(structural(kind.spec), root, "spec"),
-        "status": _described(structural(kind.status, tell_defaults=False), root, "status"),
     }
+    if kind.status is not None:
+        properties["status"] = _described(structural(kind.status, tell_defaults=False), root, "status")
+    root["properties"] = properties
     root["required"] = ["spec"]
     return root
 

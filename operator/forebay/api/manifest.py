@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from forebay.api.crds import INFERENCE_SERVICE, schema
+from forebay.api.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, Kind, schema
 from forebay.api.inference_service import InferenceService
-from forebay.api.model import GROUP
+from forebay.api.model import GROUP, Model
+from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile
 from forebay.api.refusals import refusals, shown
 from forebay.api.schema import Schema
+
+Read = TypeVar("Read", bound=Model)
 
 
 class ManifestError(ValueError):
@@ -29,7 +32,7 @@ def read_services(text: str) -> tuple[InferenceService, ...]:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
         raise ManifestError((f"not YAML: {' '.join(str(error).split())}",)) from error
-    ours = [document for document in documents if _is_ours(document)]
+    ours = [document for document in documents if _is_ours(document) and document.get("kind") != PROFILE_KIND]
     if not ours:
         raise ManifestError((f"no InferenceService of {GROUP} is in it",))
     return tuple(read_service(document) for document in ours)
@@ -37,17 +40,26 @@ def read_services(text: str) -> tuple[InferenceService, ...]:
 
 def read_service(document: Any) -> InferenceService:
     """One InferenceService. Raises ManifestError with all problems, save rules between fields that are wrong alone."""
+    return _read(document, INFERENCE_SERVICE, InferenceService)
+
+
+def read_profile(document: Any) -> PerformanceProfile:
+    """One PerformanceProfile. Raises ManifestError."""
+    return _read(document, PERFORMANCE_PROFILE, PerformanceProfile)
+
+
+def _read(document: Any, kind: Kind, model: type[Read]) -> Read:
     if not isinstance(document, Mapping):
         raise ManifestError((f"{shown(document)} is not a manifest; write a map with apiVersion, kind and spec",))
     document = _without_nulls(document)
-    problems = tuple(_unknown_fields(document.get("spec"), _spec_schema(), "spec"))
+    problems = tuple(_unknown_fields(document.get("spec"), _spec_schema(kind), "spec"))
     try:
-        service = InferenceService.model_validate(document)
+        found = model.model_validate(document)
     except ValidationError as error:
         raise ManifestError((*problems, *refusals(error))) from error
     if problems:
         raise ManifestError(problems)
-    return service
+    return found
 
 
 def _is_ours(document: Any) -> bool:
@@ -55,8 +67,8 @@ def _is_ours(document: Any) -> bool:
 
 
 @cache
-def _spec_schema() -> Schema:
-    spec: Schema = schema(INFERENCE_SERVICE)["properties"]["spec"]
+def _spec_schema(kind: Kind) -> Schema:
+    spec: Schema = schema(kind)["properties"]["spec"]
     return spec
 
 

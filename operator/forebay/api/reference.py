@@ -31,7 +31,7 @@ def _kind(kind: Kind) -> Iterator[str]:
     yield (
         f"Short name `{kind.short_names[0]}`, category `forebay`, {kind.scope.lower()}. {_rules(root)}".rstrip() + "\n"
     )
-    for name in ("spec", "status"):
+    for name in ("spec", "status") if kind.status else ("spec",):
         yield from _section(root["properties"][name], name)
     yield "### Columns of `kubectl get`\n\n| column | path | meaning |\n|---|---|---|"
     for column in kind.columns:

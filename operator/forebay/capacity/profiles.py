@@ -64,6 +64,7 @@ class GivenProfile:
     usable_share: float | None = None
     """φ."""
     error_percent: int = 10
+    measured_with: str | None = None
 
     def fits(self, pairing: Pairing) -> bool:
         version = pairing.engine_version
@@ -90,7 +91,6 @@ class ChosenProfile:
     error_percent: int
     """How far capacity computed from it may be off."""
     notes: tuple[str, ...] = ()
-    overhead_bytes: int | None = None
     usable_share: float | None = None
 
 
@@ -103,7 +103,7 @@ def choose(pairing: Pairing, kv_tokens: int, given: Iterable[GivenProfile] = ())
             name=found.name,
             basis=Basis.PROFILE,
             error_percent=found.error_percent,
-            overhead_bytes=found.overhead_bytes,
+            notes=(f"measured with: {found.measured_with}",) if found.measured_with else (),
             usable_share=found.usable_share,
         )
     exact = _built_in(pairing, pairing.quantization.bits)

@@ -84,7 +84,7 @@ def plan(options: PlanOptions) -> int:
     """Print the plan; the exit code."""
     found = read_input(options.files)
     try:
-        asked = _asked(options)
+        asked = _asked(options, found)
         plans = _planned(found.manifests, asked)
         compared = _compared(options, plans, asked, found)
     except OptionError as error:
@@ -208,8 +208,8 @@ def _draw(plans: Sequence[ServicePlan], target: Path) -> bool:
     return True
 
 
-def _asked(options: PlanOptions) -> Asked:
-    known = Known(configs=_configs(options.configs), product=options.gpu)
+def _asked(options: PlanOptions, found: Input) -> Asked:
+    known = Known(profiles=tuple(found.profiles), configs=_configs(options.configs), product=options.gpu)
     return Asked(
         questions=Questions(known=known, prices=_prices(options.prices), regions=_regions(options.regions)),
         recordings=_recordings(options.traces),

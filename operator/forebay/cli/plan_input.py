@@ -9,8 +9,11 @@ from typing import Any
 import yaml
 
 from forebay.api.inference_service import KIND, InferenceServiceSpec
-from forebay.api.manifest import ManifestError, read_service
+from forebay.api.manifest import ManifestError, read_profile, read_service
 from forebay.api.model import GROUP
+from forebay.api.performance_profile import PROFILE_KIND
+from forebay.capacity.given_profile import given_profile
+from forebay.capacity.profiles import GivenProfile
 
 STANDARD_INPUT = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -54,6 +57,7 @@ class Input:
     """Everything that was read."""
 
     manifests: list[Manifest] = field(default_factory=list)
+    profiles: list[GivenProfile] = field(default_factory=list)
     bad: list[BadInput] = field(default_factory=list)
 
     def refuse(self, file: str, document: int | None, field_: str, reason: str) -> None:
@@ -107,7 +111,7 @@ def _read(file: str, text: str, found: Input) -> None:
         for position, document in enumerate(yaml.load_all(text, Loader=_LOADER), start=1):
             for item in _items(document):
                 if _is_ours(item):
-                    _read_service(file, position, item, found)
+                    _read_object(file, position, item, found)
     except (yaml.YAMLError, RecursionError) as error:
         found.refuse(file, position + 1, "", f"not YAML: {said(error)}")
 
@@ -121,22 +125,30 @@ def _items(document: Any) -> Iterator[Any]:
 
 
 def _is_ours(document: Any) -> bool:
-    """Other kinds of the group are read by others; one whose kind is misspelt is refused, not passed over."""
+    """Of the group, whatever the kind: one that is misspelt is refused, not passed over."""
     return isinstance(document, Mapping) and str(document.get("apiVersion", "")).startswith(f"{GROUP}/")
 
 
-def _read_service(file: str, document: int, item: Mapping[str, Any], found: Input) -> None:
+def _read_object(file: str, document: int, item: Mapping[str, Any], found: Input) -> None:
     kind = item.get("kind")
-    if kind != KIND:
-        found.refuse(file, document, "kind", f'"{kind}" is not a kind that is planned; use {KIND}')
-        return
     try:
-        service = read_service(item)
+        if kind == KIND:
+            _read_service(file, document, item, found)
+        elif kind == PROFILE_KIND:
+            profile = read_profile(item)
+            found.profiles.append(given_profile(profile.metadata.name, profile.spec))
+        else:
+            reason = f'"{kind}" is not a kind that is planned; use {KIND} or {PROFILE_KIND}'
+            found.refuse(file, document, "kind", reason)
     except ManifestError as error:
         for problem in error.problems:
             where, separator, reason = problem.partition(": ")
             found.refuse(file, document, where if separator else "", reason if separator else problem)
-        return
+
+
+def _read_service(file: str, document: int, item: Mapping[str, Any], found: Input) -> None:
+    """Raises ManifestError."""
+    service = read_service(item)
     metadata = item.get("metadata")
     namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
     if namespace is not None and not isinstance(namespace, str):

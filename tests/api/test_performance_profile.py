@@ -1,0 +1,87 @@
+"""PerformanceProfile: judged alike by model and schema, and refused in words."""
+
+from typing import Any
+
+import pytest
+
+from forebay.api.crds import PERFORMANCE_PROFILE, schema
+from forebay.api.manifest import ManifestError, read_profile, read_services
+from tests.api.judge import refusals
+
+SPEC = {
+    "model": "hf://meta-llama/Llama-3.1-8B-Instruct",
+    "product": "NVIDIA-H100-80GB-HBM3",
+    "weightBits": 16,
+    "tensorParallelSize": 1,
+    "pipelineParallelSize": 1,
+    "engineVersion": "0.32",
+    "stepMilliseconds": 6.9,
+    "promptTokenMicroseconds": 17.3,
+    "sequenceMicroseconds": 5,
+    "kvTokenNanoseconds": 52,
+    "overheadMebibytes": 5120,
+    "usablePercent": 85,
+    "errorPercent": 5,
+    "measuredWith": "guidellm, 500 + 200 tokens",
+}
+
+
+def a_profile(spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "forebay.dev/v1alpha1",
+        "kind": "PerformanceProfile",
+        "metadata": {"name": "llama-8b-h100"},
+        "spec": spec,
+    }
+
+
+def judged(spec: Any) -> tuple[str, ...]:
+    return refusals(schema(PERFORMANCE_PROFILE)["properties"]["spec"], spec, "spec")
+
+
+def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
+    assert set(SPEC) == set(schema(PERFORMANCE_PROFILE)["properties"]["spec"]["properties"])
+    assert read_profile(a_profile(SPEC)).wire() == a_profile(SPEC)
+    assert judged(SPEC) == ()
+
+
+@pytest.mark.parametrize("field", ["model", "product", "stepMilliseconds", "promptTokenMicroseconds"])
+def test_what_is_needed(field):
+    spec = {key: value for key, value in SPEC.items() if key != field}
+    with pytest.raises(ManifestError, match=rf"spec\.{field}: is required"):
+        read_profile(a_profile(spec))
+    assert judged(spec) == (f"spec.{field}: required",)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "says"),
+    [
+        ("model", "hf://a/b@v1", '"hf://a/b@v1" names a revision; a profile is of a model'),
+        ("model", "a/b", '"a/b" is not a model source'),
+        ("engineVersion", "0.32.1", '"0.32.1" is not a minor version of vLLM; write it as 0.32'),
+        ("stepMilliseconds", 0, "0 is too small; use 0.001 or more"),
+        ("stepMilliseconds", "7", '"7" is not a number; write it without quotes'),
+        ("kvTokenNanoseconds", -1, "-1 is too small; use 0 or more"),
+        ("tensorParallelSize", 3, "3 does not divide the attention heads"),
+        ("usablePercent", 101, "101 is too large; use 100 or less"),
+    ],
+)
+def test_what_is_refused(field, wrong, says):
+    with pytest.raises(ManifestError) as refused:
+        read_profile(a_profile(SPEC | {field: wrong}))
+    assert says in refused.value.problems[0]
+    assert judged(SPEC | {field: wrong}) != ()
+
+
+def test_a_misspelt_field_is_refused():
+    with pytest.raises(ManifestError, match=r"spec\.stepMiliseconds: unknown field; did you mean stepMilliseconds\?"):
+        read_profile(a_profile(SPEC | {"stepMiliseconds": 1}))
+
+
+def test_beside_services_it_is_passed_over():
+    service = (
+        '{"apiVersion": "forebay.dev/v1alpha1", "kind": "InferenceService", "metadata": {"name": "chat"}, '
+        '"spec": {"model": {"source": "hf://a/b"}}}'
+    )
+    profile = '{"apiVersion": "forebay.dev/v1alpha1", "kind": "PerformanceProfile"}'
+    assert [found.metadata.name for found in read_services(f"{profile}\n---\n{service}")] == ["chat"]
