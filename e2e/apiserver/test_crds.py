@@ -209,10 +209,11 @@ def test_explain_tells_what_a_field_means(api):
 
 def test_there_is_no_scale_subresource(api):
     resources = json.loads(api.kubectl("get", "--raw", f"/apis/{API_VERSION}"))
-    assert [resource["name"] for resource in resources["resources"]] == [
+    assert {resource["name"] for resource in resources["resources"]} == {
         "inferenceservices",
         "inferenceservices/status",
-    ]
+        "performanceprofiles",
+    }
 
 
 def test_server_side_apply_merges_variables_by_name(api):
@@ -278,4 +279,5 @@ def test_a_performance_profile_is_of_the_cluster(api: ControlPlane):
         assert create(profile)["spec"] == spec
         with pytest.raises(kubernetes.client.ApiException) as refused:
             create(profile | {"spec": spec | {"model": "hf://a/b@v1"}})
-    assert '"hf://a/b@v1" names a revision; a profile is of a model' in str(refused.value.body)
+    refusal = json.loads(refused.value.body or "{}")["message"]
+    assert '"hf://a/b@v1" names a revision; a profile is of a model' in refusal

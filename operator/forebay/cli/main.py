@@ -10,6 +10,7 @@ import typer
 from forebay import __version__
 from forebay.cli import kube_options as kube
 from forebay.cli.crds import crds
+from forebay.cli.fit_command import fit
 from forebay.cli.operator_command import operator
 from forebay.cli.plan_command import plan
 
@@ -42,6 +43,7 @@ def forebay(
 app.command("operator")(operator)
 app.command("crds")(crds)
 app.command("plan")(plan)
+app.command("fit")(fit)
 
 
 @app.command("explain")
