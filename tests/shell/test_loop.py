@@ -195,3 +195,12 @@ async def test_a_service_whose_planning_failed_is_said_once_and_counted_each_tim
     ]
     assert story.sample("forebay_reconcile_errors_total", stage="service") == 3.0
     assert story.acted_at == [0.0, 5.0, 10.0]
+
+
+@in_virtual_time
+async def test_each_stage_is_timed():
+    story = Story(act_seconds=3.0)
+    await story.runs_for(1.0)
+    assert story.sample("forebay_tick_duration_seconds_sum") == 3.0
+    assert story.sample("forebay_stage_duration_seconds_sum", stage="apply") == 3.0
+    assert story.sample("forebay_stage_duration_seconds_count", stage="plan") == 1.0

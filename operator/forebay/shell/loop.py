@@ -7,7 +7,8 @@ found there.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -101,23 +102,31 @@ class Loop(Generic[S]):
         return wait_seconds
 
     async def _tick(self, now: float) -> float:
-        self._stage = "observe"
-        world = await self._stations.observe(now)
+        with self._timed("observe"):
+            world = await self._stations.observe(now)
         self._metrics.show_scrape_ages(_scrape_ages(world, now))
         if not self._may_lead(now):
             return self._pace.tick_seconds
-        self._stage = "plan"
-        assert self._state is not None
-        # Remembered before it is carried out: limits on drains and creations then err on the side of counting too many.
-        plan, self._state = self._stations.plan(world, self._state, now)
+        with self._timed("plan"):
+            assert self._state is not None
+            # Remembered before it is carried out: limits on drains and creations then err on counting too many.
+            plan, self._state = self._stations.plan(world, self._state, now)
         self._decisions.note(plan)
         self._metrics.show_plan(plan)
         self._metrics.errors.labels("service").inc(sum(service.error is not None for service in plan.services))
-        self._stage = "apply"
         if plan.held is None and self._is_leader():
-            failed_actions = await self._stations.act(world, plan, now)
+            with self._timed("apply"):
+                failed_actions = await self._stations.act(world, plan, now)
             self._metrics.errors.labels("action").inc(failed_actions)
         return min(self._pace.tick_seconds, plan.wake_in_seconds or self._pace.tick_seconds)
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """What fails inside fails at this stage; what succeeds is timed."""
+        self._stage = stage
+        started = self._monotonic()
+        yield
+        self._metrics.stage_seconds.labels(stage).observe(self._monotonic() - started)
 
     def _may_lead(self, now: float) -> bool:
         """Whether to plan; what was remembered from an earlier term is dropped when a new one begins."""

@@ -75,6 +75,13 @@ class Metrics:
             buckets=TICK_BUCKETS,
             registry=self.registry,
         )
+        self.stage_seconds = Histogram(
+            "forebay_stage_duration_seconds",
+            "One stage of a tick: observe, plan, apply.",
+            ("stage",),
+            buckets=TICK_BUCKETS,
+            registry=self.registry,
+        )
         self.errors = Counter(
             "forebay_reconcile_errors",
             "What failed, by stage: observe, plan and apply end a tick; service and action do not.",
