@@ -44,3 +44,34 @@ def test_as_kubectl_plugin_it_calls_itself_kubectl_forebay():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "Usage: kubectl forebay top" in answer.stdout
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "forebay.cli.main", *arguments], capture_output=True, text=True)
+
+
+def test_arguments_of_engine_sim_go_through_unread():
+    answer = run("engine-sim", "serve", "some/model", "--no-such-flag=1", "-x")
+    assert answer.returncode == 2
+    assert "unrecognized arguments: --no-such-flag=1 -x" in answer.stderr
+
+
+def test_engine_sim_is_started_without_the_operators_libraries():
+    code = (
+        "sys.argv = ['forebay', 'engine-sim']\n"
+        "from forebay.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 2"
+    )
+    assert modules_after(code).isdisjoint({"kopf", "kubernetes", "pydantic"})
+
+
+def test_help_of_fleet_sim_is_its_own():
+    answer = run("fleet-sim", "--help")
+    assert answer.returncode == 0
+    assert "--requests-per-second" in answer.stdout
+
+
+def test_a_command_that_does_not_exist_is_refused_with_a_pointer_to_help():
+    answer = run("opreator")
+    assert answer.returncode == 2
+    assert "No such command 'opreator'" in answer.stderr
