@@ -13,6 +13,7 @@ import pytest
 from e2e.harness import HarnessError, eventually, leftovers
 from e2e.harness.images import base_image
 from e2e.harness.kubectl import Object
+from e2e.harness.machine_lock import PATIENCE
 from e2e.harness.network import NETWORK
 from e2e.harness.node_cluster import NodeCluster
 from e2e.harness.privileged import run
@@ -177,6 +178,7 @@ def test_nothing_listens_outside_loopback_and_the_bridge(web):
     assert {address for address in addresses if not address.is_loopback and address not in NETWORK} == set()
 
 
-def test_second_cluster_is_told_who_has_the_machine(web, tmp_path):
+def test_second_cluster_is_told_who_has_the_machine(web, tmp_path, monkeypatch):
+    monkeypatch.setenv(PATIENCE, "0")
     with pytest.raises(HarnessError, match=rf"the {NODES_MODE} cluster in {web.directory}, .* by process \d+.*down"):
         NodeCluster.start(tmp_path / "second")

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from e2e.harness import network
+from e2e.harness.failure import HarnessError
 from e2e.harness.privileged import run
 from e2e.harness.waiting import eventually
 
@@ -122,7 +123,7 @@ def clean_node(node: str = "*") -> None:
         result.unlink(missing_ok=True)
     for folder in [RUN, DATA] if node == "*" else [RUN / node, DATA / node]:
         unmount(folder)
-    shutil.rmtree(RUN if node == "*" else RUN / node, ignore_errors=True)
+    _remove(RUN if node == "*" else RUN / node)
 
 
 def clean() -> None:
@@ -132,7 +133,14 @@ def clean() -> None:
     for link in log_links():
         link.unlink(missing_ok=True)
     for folder in (*DATA.glob("*/kubelet"), *DATA.glob("*/logs")):
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Never into a mount: what is mounted there may be the machine's own files."""
+    if left := mounts(folder):
+        raise HarnessError(f"{left[0]} is still mounted, so {folder} stays; unmount it and try again.")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _removed(group: Path) -> bool:
