@@ -80,9 +80,9 @@ def _decision(status: InferenceServiceStatus) -> Iterator[str]:
         return
     yield f"Why {decision.desired}: {decision.rule}"
     yield from textwrap.wrap(decision.because, WIDTH, initial_indent="  ", subsequent_indent="  ")
-    if decision.inputs:
-        inputs = ", ".join(f"{name} {value}" for name, value in sorted(decision.inputs.items()))
-        yield from textwrap.wrap(f"from {inputs}", WIDTH, initial_indent="  ", subsequent_indent="  ")
+    width = max((len(name) for name in decision.inputs), default=0)
+    for name, value in sorted(decision.inputs.items()):
+        yield f"    {name:<{width}}  {value}"
 
 
 def _condition(condition: Condition, now: float) -> Iterator[str]:
