@@ -198,11 +198,17 @@ class FakeApi:
         return self._answer(call, self.put(resource, _merged(known, changed)))
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
     ) -> bytes:
-        call = FakeCall(
-            "delete", resource.plural, _name(namespace, name), {"uid": uid, "resourceVersion": resource_version}
-        )
+        options = {"uid": uid, "resourceVersion": resource_version, "gracePeriodSeconds": grace_seconds}
+        call = FakeCall("delete", resource.plural, _name(namespace, name), options)
         self._called(call)
         known = self._stored(resource, namespace, name)
         for field_name in ("uid", "resourceVersion"):

@@ -288,3 +288,15 @@ async def test_a_revision_of_somebody_else_is_neither_changed_nor_deleted():
         assert [failure.error.reason for failure in outcome.failures] == ["NameTaken"]
         assert scene.api.find(CONTROLLER_REVISIONS, "team", name) == stored
         assert (await scene.apply(world, DeleteRevision("gone"))).failures == ()
+
+
+@pytest.mark.parametrize("grace_seconds", [None, 10])
+@in_virtual_time
+async def test_a_grace_period_is_only_sent_when_it_is_not_the_pods_own(grace_seconds):
+    scene = Scene()
+    scene.api.put(PODS, a_stored_pod("chat-0", scene.owner))
+    async with scene.running() as world:
+        pod = world.pods[0]
+        await scene.apply(world, DeletePod(pod.name, pod.uid, pod.resource_version, "any", grace_seconds))
+    (call,) = [call for call in scene.api.calls if call.verb == "delete"]
+    assert call.body["gracePeriodSeconds"] == grace_seconds

@@ -94,3 +94,16 @@ def test_a_replica_of_several_pods_drains_as_a_whole():
 )
 def test_who_leaves_first(first, second):
     assert sorted([second, first], key=drain.order_of_leaving) == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("started", "grace_seconds"),
+    [
+        pytest.param(False, drain.NEVER_SERVED_GRACE_SECONDS, id="it never served: nothing to finish"),
+        pytest.param(True, None, id="it served: its own grace period"),
+        pytest.param(None, None, id="nobody knows: its own grace period"),
+    ],
+)
+def test_how_long_a_deleted_engine_may_take(started, grace_seconds):
+    step = drain.delete(a_replica(started=started), "Anything", "it is time")
+    assert [action.grace_seconds for action in step.actions if isinstance(action, DeletePod)] == [grace_seconds]

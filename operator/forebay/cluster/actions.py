@@ -192,7 +192,12 @@ class Actor:
     async def _delete_pod(self, owner: Owner, action: DeletePod) -> None:
         try:
             answer = await self._gate.delete(
-                PODS, owner.key.namespace, action.name, uid=action.uid, resource_version=action.resource_version
+                PODS,
+                owner.key.namespace,
+                action.name,
+                uid=action.uid,
+                resource_version=action.resource_version,
+                grace_seconds=action.grace_seconds,
             )
         except ApiError as error:
             if error.status != NOT_FOUND:

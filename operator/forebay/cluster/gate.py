@@ -47,12 +47,21 @@ class Gate:
         )
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
     ) -> bytes:
         return await self._write(
             "delete",
             resource,
-            lambda: self._api.delete(resource, namespace, name, uid=uid, resource_version=resource_version),
+            lambda: self._api.delete(
+                resource, namespace, name, uid=uid, resource_version=resource_version, grace_seconds=grace_seconds
+            ),
         )
 
     async def _write(self, verb: str, resource: Resource, call: Callable[[], Awaitable[bytes]]) -> bytes:

@@ -90,7 +90,17 @@ class KubeApi(Protocol):
         ...
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
     ) -> bytes:
-        """Delete only if uid (and resourceVersion, when given) still match; 409 otherwise."""
+        """Delete only if uid (and resourceVersion, when given) still match; 409 otherwise.
+
+        `grace_seconds` takes the place of the object's own grace period.
+        """
         ...

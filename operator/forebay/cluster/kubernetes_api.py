@@ -208,10 +208,19 @@ class KubernetesApi:
         return await self._read(Request("patch", resource, "PATCH", path, query, body, MERGE_PATCH))
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
     ) -> bytes:
         preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
+        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
         return await self._read(Request("delete", resource, "DELETE", _path(resource, namespace, name), {}, body))
 
     async def _read(self, request: Request) -> bytes:

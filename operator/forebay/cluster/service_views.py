@@ -19,8 +19,10 @@ from forebay.workloads.children import wanted_children
 from forebay.workloads.engines import Defaults
 from forebay.workloads.ownership import Owner
 from forebay.workloads.revisions import resolve, warnings
+from forebay.workloads.sizing import Sizing, sizing_of
 
 NO_STATUS = InferenceServiceStatus()
+UNSIZED = Sizing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class _Resolved:
     problems: tuple[Problem, ...]
     children: tuple[ChildView, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    sizing: Sizing = UNSIZED
 
 
 class ServiceViews:
@@ -82,6 +85,9 @@ class ServiceViews:
             children=() if deleting else resolved.children,
             resource_version=metadata.resource_version,
             warnings=resolved.warnings,
+            misfits=resolved.sizing.misfits,
+            plan=resolved.sizing.plan,
+            replica_capacity=resolved.sizing.replica,
         )
 
     def keep_only(self, uids: Iterable[str]) -> None:
@@ -99,11 +105,13 @@ class ServiceViews:
             return _Resolved(None, None, tuple(Problem("SpecInvalid", fault) for fault in refusals(error, "spec")))
         if basis.template.problem is not None:
             return _Resolved(spec, None, (basis.template.problem,))
-        found = resolve(spec, owner, basis.restarted_at, self._defaults, basis.template.content)
+        sizing = sizing_of(spec, self._defaults)
+        found = resolve(spec, owner, basis.restarted_at, self._defaults, basis.template.content, sizing)
         if not isinstance(found, Revision):
-            return _Resolved(spec, None, found)
+            return _Resolved(spec, None, found, sizing=sizing)
         view = ServiceView(owner.key, owner.uid, basis.generation, 0.0, False, spec, NO_STATUS, found)
-        return _Resolved(spec, found, (), wanted_children(view), warnings(spec, self._defaults))
+        told = (*warnings(spec, self._defaults), *sizing.warnings)
+        return _Resolved(spec, found, (), wanted_children(view), told, sizing)
 
 
 def template_name(stored: InferenceServiceObject) -> str | None:

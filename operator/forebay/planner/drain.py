@@ -4,11 +4,17 @@ Out of rotation first, then wait until nothing is in flight, then delete. The st
 drain goes on under another operator; until the pods are deleted it can be taken back.
 """
 
+from typing import Final
+
 from forebay.planner.plan import CancelDrain, DeletePod, StartDrain
 from forebay.planner.replicas import Reason, Replica
 from forebay.planner.settings import Settings
 from forebay.planner.steps import Kind, Step, normal, warning
 from forebay.scaling.decision import number, seconds
+
+NEVER_SERVED_GRACE_SECONDS: Final = 10
+"""An engine that never served has no stream to finish, and one that still starts does not hear SIGTERM: its GPU would
+be held for the whole grace period of one that drains."""
 
 
 def remove(replica: Replica, reason: str, why: str) -> tuple[Step, ...]:
@@ -44,9 +50,10 @@ def cancel(replica: Replica, why: str) -> Step:
 def delete(replica: Replica, reason: str, why: str, *, alarming: bool = False, kind: Kind = Kind.OTHER) -> Step:
     pods = [pod for pod in replica.pods if not pod.deleting]
     event = warning if alarming else normal
+    grace_seconds = NEVER_SERVED_GRACE_SECONDS if replica.started is False else None
     return Step(
         kind,
-        tuple(DeletePod(pod.name, pod.uid, pod.resource_version, reason) for pod in pods),
+        tuple(DeletePod(pod.name, pod.uid, pod.resource_version, reason, grace_seconds) for pod in pods),
         subject=replica.name,
         event=event(f"Replica{reason}", f"{replica.name} is deleted: {why}."),
     )

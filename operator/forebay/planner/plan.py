@@ -70,6 +70,8 @@ class DeletePod:
     uid: str
     resource_version: str
     reason: str
+    grace_seconds: int | None = None
+    """Instead of the pod's own grace period; None keeps that, which is long enough for every stream."""
 
 
 @dataclass(frozen=True, slots=True)
