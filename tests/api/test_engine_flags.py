@@ -17,7 +17,15 @@ from forebay.workloads.ownership import Owner
 from forebay.workloads.pod_template import pod_template
 from tests.builders.manifests import a_full_spec
 
-STEPS_BACK = {"--load-format", "HOME", "USER", "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_EC2_METADATA_DISABLED"}
+STEPS_BACK = {
+    "--load-format",
+    "--max-num-batched-tokens",
+    "HOME",
+    "USER",
+    "AWS_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_EC2_METADATA_DISABLED",
+}
 """Rendered, and replaced by a user's own."""
 
 BY_RULE = {"--speculative-config"}

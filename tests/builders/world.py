@@ -18,6 +18,7 @@ from forebay.api.inference_service import (
     WarmPoolSpec,
     WhenNoSpare,
 )
+from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.planner.settings import Settings
 from forebay.planner.world import (
     ChildView,
@@ -116,6 +117,9 @@ def a_service(
     status: InferenceServiceStatus | None = None,
     children: tuple[ChildView, ...] = (),
     warnings: tuple[Problem, ...] = (),
+    misfits: tuple[Problem, ...] = (),
+    plan: PlanStatus | None = None,
+    replica_capacity: CapacityStatus | None = None,
     **spec_fields: Any,
 ) -> ServiceView:
     """`spec_fields` are the arguments of `a_spec`. With `problems` nothing is wanted."""
@@ -131,6 +135,9 @@ def a_service(
         problems=problems,
         children=children,
         warnings=warnings,
+        misfits=misfits,
+        plan=plan,
+        replica_capacity=replica_capacity,
     )
 
 

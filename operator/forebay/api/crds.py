@@ -85,6 +85,7 @@ INFERENCE_SERVICE = Kind(
             "Loading", ".status.replicas.loading", "Replicas that were created and do not serve yet.", "integer", True
         ),
         Column("Draining", ".status.replicas.draining", "Replicas that finish their streams.", "integer", wide=True),
+        Column("TPM", ".status.capacity.tokensPerMinute", "Tokens a minute that they can carry.", "integer", wide=True),
         Column("State", f"{READY}.reason", "Why the service answers or does not.", wide=True),
         Column("Because", ".status.decision.because", "The decision in a sentence.", wide=True),
     ),

@@ -229,9 +229,11 @@ class EngineSpec(Model):
     """vLLM version, such as 0.32.0: decides flags and metric names. Absent: that of the image's tag, else the
     operator's default."""
     tensor_parallel_size: TensorParallelSize | None = None
-    """GPUs over which each layer is split. Absent: 1."""
+    """GPUs over which each layer is split. Absent: the smallest number that fits, where the capacity plan knows model
+    and GPU; else 1."""
     pipeline_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
-    """Stages into which the layers are split, each on GPUs of its own. Absent: 1."""
+    """Stages into which the layers are split, each on GPUs of its own. Absent: 1, or what the plan needs when
+    tensorParallelSize is absent too."""
     data_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
     """Whole copies of the model in one pod, each on GPUs of its own. Absent: 1."""
     gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None

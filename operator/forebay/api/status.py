@@ -11,6 +11,9 @@ _MANY = 1_000_000_000
 _LARGEST_GENERATION = 2**53 - 1
 """The largest whole number that every JSON reader keeps."""
 
+MOST_ASSUMPTIONS = 16
+
+Amount = Annotated[Count, Field(ge=0, le=_LARGEST_GENERATION)]
 Replicas = Annotated[Count, Field(ge=0, le=1_000_000)]
 Generation = Annotated[Count, Field(ge=0, le=_LARGEST_GENERATION)]
 Word = Annotated[str, clipped(128), Field(max_length=128)]
@@ -58,6 +61,59 @@ class LoadStatus(Model):
     """Used share of the KV cache: the mean over the replicas of each one's peak of the last minute."""
 
 
+class PlannedReplicas(Model):
+    """Replicas that the traffic of the spec needs."""
+
+    active: Replicas = 0
+    """For the peak with its headroom."""
+    warm: Replicas = 0
+    """On top of them."""
+
+
+class PlanStatus(Model):
+    """The capacity plan of the spec: what `forebay plan` computes. Scaling does not follow it."""
+
+    product: Word
+    """The GPU it was planned for."""
+    tensor_parallel_size: Annotated[Count, Field(ge=1, le=1024)]
+    """GPUs over which each layer is split."""
+    pipeline_parallel_size: Annotated[Count, Field(ge=1, le=1024)]
+    """Stages into which the layers are split."""
+    data_parallel_size: Annotated[Count, Field(ge=1, le=1024)]
+    """Whole copies of the model in one pod."""
+    kv_tokens_per_replica: Amount
+    """Tokens that the KV cache of a replica holds."""
+    max_concurrent_sequences: Amount
+    """Requests of the mean length that a replica holds at once; of full length while no traffic is given."""
+    replicas: PlannedReplicas | None = None
+    """Absent without traffic, or when no number of replicas keeps the promises."""
+    gpus: Amount | None = None
+    """Of all these replicas."""
+    tokens_per_minute: Amount | None = None
+    """At the peak of the traffic."""
+    tokens_per_minute_with_headroom: Amount | None = None
+    """What to ask a quota of."""
+    bound: Word | None = None
+    """What a replica runs out of first: ITL, KV or sequences."""
+    time_to_first_token_milliseconds: Amount | None = None
+    """Expected at the peak, for 95 of 100 requests."""
+    inter_token_milliseconds: Amount | None = None
+    """Expected at the peak, on average."""
+    assumptions: Annotated[tuple[Sentence, ...], Field(max_length=MOST_ASSUMPTIONS)] = ()
+    """What it rests on."""
+
+
+class CapacityStatus(Model):
+    """What the replicas that serve can carry of the traffic's mix, within the promises."""
+
+    tokens_per_minute: Amount
+    """Of all that serve."""
+    per_replica: Amount
+    """Of one."""
+    basis: Word
+    """`profile`: coefficients measured for this model on this GPU; `declared`: an estimate from data sheets."""
+
+
 class DecisionStatus(Model):
     """Why the number of replicas is what it is."""
 
@@ -84,5 +140,9 @@ class InferenceServiceStatus(Model):
     """Replicas by what they do now."""
     load: LoadStatus = LoadStatus()
     """What the replicas are under."""
+    plan: PlanStatus | None = None
+    """The capacity plan; absent while the spec does not say enough for one."""
+    capacity: CapacityStatus | None = None
+    """What the replicas that serve can carry; absent while the plan has no traffic to count with."""
     decision: DecisionStatus | None = None
     """Why the number of replicas is what it is."""

@@ -215,7 +215,7 @@ class _Reader:
         near = models_like(self.spec.model.source)
         options = [f"write {near[0]} if that is meant"] if near else []
         options.append(f"set spec.model.architecture with {', '.join(missing)}")
-        options.append("give the checkpoint's config.json with --config")
+        options.append("give forebay plan the checkpoint's config.json with --config")
         return Problem(
             "spec.model.source",
             self.spec.model.source,
@@ -234,7 +234,7 @@ class _Reader:
                     "spec.gpu.product",
                     None,
                     "is not given, and memory and speed follow from the card",
-                    (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "name one with --gpu"),
+                    (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "give forebay plan a --gpu"),
                     Kind.UNKNOWN,
                 )
             )
@@ -309,7 +309,7 @@ class _Reader:
         traffic = self.spec.traffic
         if traffic is None:
             return None
-        self.assumptions.append("all requests are taken as long as the mean; --trace plans with recorded lengths")
+        self.assumptions.append("all requests are taken as long as the mean; forebay plan --trace takes recorded ones")
         return Mix.fixed(traffic.prompt_tokens, traffic.output_tokens, architecture.tokens_read)
 
     def _demand(self) -> Demand | None:

@@ -87,6 +87,7 @@ def _draft(site: Site, service: ServiceView, before: ServiceMemory | None) -> Dr
     """The scene is set; or a finished share of the plan when that fails."""
     memory = before or ServiceMemory(status=service.status)
     try:
+        service = _judged(service, site.world)
         problems = (*service.problems, *children.names_taken(service, site.world.children))
         if service.deleting or problems or service.spec is None or service.wanted is None:
             return Draft(service, memory, problems=problems or (_UNREADABLE,))
@@ -94,6 +95,19 @@ def _draft(site: Site, service: ServiceView, before: ServiceMemory | None) -> Dr
         return Draft(service, memory, scene)
     except Exception as error:  # noqa: BLE001 - one service's fault must not hold the others
         return _failed(service, memory, error, site.now)
+
+
+def _judged(service: ServiceView, world: World) -> ServiceView:
+    """A plan that does not fit stops a spec that has never run; one that runs knows better, and is only warned.
+
+    The plan's overhead is a reserve and its profiles age. An operator that learns to plan must not stop what serves.
+    """
+    if not service.misfits or service.wanted is None:
+        return service
+    stored = world.revisions.get(service.uid, ())
+    if any(revision.spec_hash == service.wanted.spec_hash for revision in stored):
+        return replace(service, warnings=(*service.misfits, *service.warnings))
+    return replace(service, problems=(*service.problems, *service.misfits))
 
 
 def _serving(draft: Draft | tuple[ServicePlan, ServiceMemory]) -> int:

@@ -10,6 +10,7 @@ from forebay.api.inference_service import (
     LoadStatus,
     ReplicaStatus,
 )
+from forebay.api.status import CapacityStatus
 from forebay.planner.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.world import Problem, ServiceKey, ServiceView
@@ -36,6 +37,8 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
             warm=warm_replicas(outcome) or 0,
         ),
         load=load_status(scene.load),
+        plan=scene.service.plan,
+        capacity=capacity_status(scene.service, len(outcome.replicas(ReplicaState.SERVING))),
         decision=scene.decision.to_status(),
     )
 
@@ -67,6 +70,8 @@ def unplanned_status(
             "observed_generation": service.generation,
             "conditions": _ordered((*kept, *told)),
             "replicas": count,
+            "plan": service.plan,
+            "capacity": capacity_status(service, count.ready),
         }
     )
 
@@ -86,6 +91,14 @@ def load_status(load: Load) -> LoadStatus:
     if not load.known:
         return LoadStatus()
     return LoadStatus(queue=round(load.waiting_requests), kv_percent=min(100, round(load.kv_fraction * 100)))
+
+
+def capacity_status(service: ServiceView, serving: int) -> CapacityStatus | None:
+    """Of all replicas that serve."""
+    one = service.replica_capacity
+    if one is None:
+        return None
+    return one.model_copy(update={"tokens_per_minute": one.per_replica * serving})
 
 
 def should_write(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
+from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.planner.settings import Settings
 from forebay.scaling.signals import PodSignals
 
@@ -76,6 +77,12 @@ class ServiceView:
     """Of the object that was read; a status decided on it is written onto this version only."""
     warnings: tuple[Problem, ...] = ()
     """What people should know of a spec that runs all the same."""
+    misfits: tuple[Problem, ...] = ()
+    """Why its engines could not start, by the capacity plan: nothing is created for a spec that has never run."""
+    plan: PlanStatus | None = None
+    """The capacity plan, where the spec says enough for one."""
+    replica_capacity: CapacityStatus | None = None
+    """What one replica carries by it."""
 
 
 @dataclass(frozen=True, slots=True)

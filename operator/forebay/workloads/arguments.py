@@ -1,7 +1,8 @@
 """The command line and environment of one vLLM server.
 
-Every flag rendered here is listed in `api.engine_flags`, so that `engine.extraArgs` cannot repeat it. Two are not:
-`--load-format` steps back for the user's own, and `--speculative-config` is refused only beside `engine.speculative`.
+Every flag rendered here is listed in `api.engine_flags`, so that `engine.extraArgs` cannot repeat it. Three are
+not: `--load-format` and `--max-num-batched-tokens` step back for the user's own, and `--speculative-config` is refused
+only beside `engine.speculative`.
 """
 
 from typing import Any, Final
@@ -31,6 +32,7 @@ def engine_arguments(spec: InferenceServiceSpec, key: ServiceKey, engine: Engine
         *_model_flags(spec),
         f"--gpu-memory-utilization={engine.gpu_memory_utilization_percent / 100:.2f}",
         f"--max-num-seqs={spec.engine.max_num_seqs}",
+        *_unless_given(_step_flags(engine), extra),
         *_speculative_flags(spec),
         f"--shutdown-timeout={drain_seconds(spec)}",
         *extra,
@@ -92,6 +94,12 @@ def _model_flags(spec: InferenceServiceSpec) -> list[str]:
     if spec.model.kv_cache_dtype is not None:
         flags.append(f"--kv-cache-dtype={spec.model.kv_cache_dtype}")
     return flags
+
+
+def _step_flags(engine: Engine) -> tuple[str, ...]:
+    if engine.max_num_batched_tokens is None:
+        return ()
+    return (f"--max-num-batched-tokens={engine.max_num_batched_tokens}",)
 
 
 def _speculative_flags(spec: InferenceServiceSpec) -> list[str]:

@@ -47,6 +47,8 @@ class Engine:
     pipeline_parallel_size: int
     data_parallel_size: int
     gpu_memory_utilization_percent: int
+    max_num_batched_tokens: int | None = None
+    """Tokens that one step may compute; None: vLLM's own default."""
 
     @property
     def gpus(self) -> int:

@@ -7,6 +7,7 @@ running service. Two hashes tell what moved: `spec_hash` is of what the user wro
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from forebay.workloads.engines import Defaults, Engine, resolve_engine
 from forebay.workloads.ownership import Owner, child_metadata
 from forebay.workloads.pod_template import node_selector, pod_template
 from forebay.workloads.problems import Submission, problems_of, warnings_of
+from forebay.workloads.sizing import Sizing
 from forebay.workloads.template_merge import merge_template
 
 HASH_LENGTH: Final = 7
@@ -46,13 +48,14 @@ def resolve(
     restarted_at: str | None = None,
     defaults: Defaults | None = None,
     template: Mapping[str, Any] | None = None,
+    sizing: Sizing | None = None,
 ) -> Revision | tuple[Problem, ...]:
     """What the spec means with today's operator, or why it means nothing that could run.
 
     `restarted_at` is the service's annotation `forebay.dev/restarted-at`; `template` is the `template` field of the
-    PodTemplate that `spec.pod.templateRef` names, or None when there is none.
+    PodTemplate that `spec.pod.templateRef` names, or None when there is none; `sizing` fills what the spec leaves open.
     """
-    engine = resolve_engine(spec.engine, defaults or Defaults())
+    engine = _sized(resolve_engine(spec.engine, defaults or Defaults()), spec, sizing or Sizing())
     problems = problems_of(Submission(spec, engine, template))
     if problems:
         return problems
@@ -66,6 +69,18 @@ def resolve(
         spec_hash=spec_hash(spec, restarted_at),
         shape=shape.to_replica_shape(),
         data=data,
+    )
+
+
+def _sized(engine: Engine, spec: InferenceServiceSpec, sizing: Sizing) -> Engine:
+    """Sizes that the spec gives stay; the plan was made with them."""
+    engine = replace(engine, max_num_batched_tokens=sizing.max_num_batched_tokens)
+    if spec.engine.tensor_parallel_size is not None or sizing.tensor_parallel_size is None:
+        return engine
+    return replace(
+        engine,
+        tensor_parallel_size=sizing.tensor_parallel_size,
+        pipeline_parallel_size=sizing.pipeline_parallel_size or engine.pipeline_parallel_size,
     )
 
 
