@@ -54,6 +54,17 @@ class Installation:
         """A merge patch, as `kubectl edit` would send it."""
         self.kubectl("patch", "infs", service, "-n", self.namespace, "--type=merge", "-p", json.dumps(patch))
 
+    def delete(self, service: str, within: float = 120.0) -> None:
+        """Delete the service and return when its pods are gone."""
+        self.kubectl("delete", "infs", service, "-n", self.namespace)
+        selector = f"forebay.dev/service={service}"
+        eventually(
+            lambda: self.kubectl.list("pods", self.namespace, selector),
+            lambda pods: not pods,
+            within=within,
+            what=f"the pods of {service} are gone",
+        )
+
     def events(self, service: str) -> list[Object]:
         """The service's Events, oldest first."""
         return events_of(self.kubectl, self.namespace, service)

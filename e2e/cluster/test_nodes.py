@@ -48,6 +48,7 @@ def test_a_drained_node_hands_its_replicas_over_without_a_cut_stream(forebay: In
     records = traffic.finish(180)
     assert [record.fault for record in records if not record.whole] == []
     assert len(records) >= HELD
+    forebay.delete("moves")
 
 
 def test_a_dead_nodes_replicas_are_replaced(forebay: Installation) -> None:
@@ -71,3 +72,5 @@ def test_a_dead_nodes_replicas_are_replaced(forebay: Installation) -> None:
         print(f"replaced {time.monotonic() - killed:.1f} s after the node died")
     finally:
         forebay.cluster.start_node(node)
+    # Not before its engines serve again: one that starts does not hear that it is to end.
+    wait_for_serving(forebay.kubectl, "survives", 2, within=120, namespace=forebay.namespace)
