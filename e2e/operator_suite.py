@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -123,12 +124,31 @@ def granted(rules: list[Object]) -> set[tuple[str, str, str]]:
     }
 
 
-def used(plane: ControlPlane, user: str) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """(group, resource, verb) and answer of every request of a user, from the API server's audit log."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of the operator, as the API server's audit log has it."""
+
+    group: str
+    resource: str
+    """With its subresource: `inferenceservices/status`."""
+    verb: str
+    code: int
+    at: float
+    """Unix seconds."""
+
+    @property
+    def right(self) -> tuple[str, str, str]:
+        return self.group, self.resource, self.verb
+
+
+def requests_of(plane: ControlPlane, user: str) -> Iterator[Request]:
+    """Every request of a user, oldest first."""
     for line in plane.audit_log.read_text().splitlines():
         entry = json.loads(line)
         target = entry.get("objectRef")
         if entry["user"]["username"] != user or target is None or "resource" not in target:
             continue
         resource = "/".join(part for part in (target["resource"], target.get("subresource")) if part)
-        yield (target.get("apiGroup", ""), resource, entry["verb"]), entry.get("responseStatus", {}).get("code", 0)
+        code = entry.get("responseStatus", {}).get("code", 0)
+        at = datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
+        yield Request(target.get("apiGroup", ""), resource, entry["verb"], code, at)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from e2e.harness import ControlPlane, eventually
 from e2e.manifests import ServiceManifest, an_inference_service
-from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, USER, granted, rights_of_the_chart, used
+from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, USER, granted, requests_of, rights_of_the_chart
 
 
 def with_variable(manifest: ServiceManifest, value: int) -> ServiceManifest:
@@ -110,15 +110,14 @@ def test_with_one_namespace_it_serves_that_one_and_asks_for_no_more(suite, names
         suite.serves(here, ready=1)
         operator.ticks_on(4, within=60)
     assert "status" not in suite.stored(other_namespace, "chat")
-    refused = {triple for triple, code in used(suite.plane, USER.replace(RELEASE, alone)) if code == 403}
-    assert refused == set()
+    made = list(requests_of(suite.plane, USER.replace(RELEASE, alone)))
+    assert {request.right for request in made if request.code == 403} == set()
 
 
 def test_every_right_was_used_and_none_was_missing(suite):
-    requests = list(used(suite.plane, USER))
-    refused = sorted({triple for triple, code in requests if code == 403})
-    assert refused == []
-    assert {triple for triple, _ in requests} == rights(suite.plane)
+    made = list(requests_of(suite.plane, USER))
+    assert {request.right for request in made if request.code == 403} == set()
+    assert {request.right for request in made} == rights(suite.plane)
 
 
 def rights(plane: ControlPlane) -> set[tuple[str, str, str]]:

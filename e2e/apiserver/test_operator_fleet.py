@@ -1,0 +1,96 @@
+"""A fleet of 200 services on 1,600 GPUs: it comes up whole, and then nothing is written that nobody asked for."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.fleet_process import FleetProcess
+from e2e.harness import ControlPlane, eventually
+from e2e.harness.kubectl import Object
+from e2e.manifests import an_inference_service
+from e2e.operator_process import OperatorProcess
+from e2e.operator_suite import USER, Request, Suite, reason, requests_of, suite_on
+
+SERVICES = 200
+REPLICAS = 8
+NODES = 200
+QUIET_TICKS = 60
+"""Shortened to half a second each."""
+SETTLED_SECONDS = 40.0
+"""Wording of a status follows its conditions within 30 s."""
+NAMESPACE = "team-of-200"
+WRITES = {"create", "update", "patch", "delete"}
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+    """A control plane of its own: taking 1,600 pods down again would take as long as the test."""
+    with ControlPlane.start(tmp_path_factory.mktemp("fleet-plane")) as plane:
+        plane.add_gpu_nodes(NODES, gpus=REPLICAS)
+        plane.kubectl("create", "namespace", NAMESPACE)
+        yield suite_on(plane)
+
+
+@pytest.fixture
+def operator(suite: Suite, tmp_path) -> Iterator[OperatorProcess]:
+    """With metrics of idle engines, and patient: that this machine is slow must not look like a change."""
+    with (
+        FleetProcess(suite.plane.kubeconfig, tmp_path / "fleet.log") as fleet,
+        suite.operator(
+            tmp_path / "operator",
+            max_creates_per_minute=100_000,
+            metrics_url=fleet.metrics_url,
+            stale_after_seconds=600,
+            lost_after_seconds=1200,
+        ) as process,
+    ):
+        yield process
+
+
+def ready_replicas(suite: Suite) -> int:
+    services = suite.plane.kubectl.list("infs", NAMESPACE)
+    return sum(service.get("status", {}).get("replicas", {}).get("ready", 0) for service in services)
+
+
+def writes(suite: Suite, since: float = 0.0) -> list[Request]:
+    """What the operator has written, its lease apart."""
+    made = requests_of(suite.plane, USER)
+    return [one for one in made if one.verb in WRITES and one.resource != "leases" and one.at >= since]
+
+
+def test_200_services_come_up_and_then_nothing_is_written(suite, operator):
+    manifests: list[Object] = [
+        an_inference_service(f"chat-{number}", NAMESPACE).replicas(REPLICAS, REPLICAS).object
+        for number in range(SERVICES)
+    ]
+    together = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+    suite.plane.kubectl("apply", "-f", "-", stdin=together, timeout=300)
+    eventually(
+        lambda: ready_replicas(suite),
+        lambda ready: ready == SERVICES * REPLICAS,
+        within=600,
+        what=f"{SERVICES * REPLICAS} replicas are ready",
+        pause=2.0,
+    )
+    suite.plane.kubectl("apply", "-f", "-", stdin=together, timeout=300)
+    eventually(
+        lambda: writes(suite, since=time.time() - SETTLED_SECONDS),
+        lambda recent: not recent,
+        within=300,
+        what=f"nothing was written for {SETTLED_SECONDS:g} s",
+        pause=5.0,
+    )
+    settled_at = time.time()
+    operator.ticks_on(QUIET_TICKS, within=600)
+    assert Counter((one.resource, one.verb) for one in writes(suite, since=settled_at)) == Counter()
+    services = suite.plane.kubectl.list("infs", NAMESPACE)
+    assert {reason(service, "Ready") for service in services} == {"Serving"}
+    assert {reason(service, "MetricsFresh") for service in services} == {"Fresh"}
+    difference = suite.plane.kubectl.attempt("diff", "-f", "-", stdin=together, timeout=300)
+    assert (difference.returncode, difference.stdout) == (0, "")
+    assert operator.metric('forebay_reconcile_errors_total{stage="action"}') == 0.0
