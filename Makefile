@@ -4,10 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo clean
+.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -47,6 +47,15 @@ cluster-down: install ## stop it and clean what it left
 
 demo: install ## a cluster, the operator, real traffic, scaling up and down, drained
 	$(BIN)/python -m e2e.demo
+
+bench-capacity: install ## the capacity model against published rows, into docs/capacity.md
+	$(BIN)/python -m bench.capacity
+
+bench-engine: install ## requests a second of the simulated engine, against a step-by-step one
+	$(BIN)/python -m bench.engine
+
+bench-telemetry: install ## the metrics parser against prometheus_client's
+	$(BIN)/python -m bench.telemetry
 
 clean: ## remove what the targets made inside the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis operator/*.egg-info
