@@ -171,7 +171,7 @@ SERVICES = {
     "events.k8s.io/events": {"create"},
 }
 """What the operator may do with services and what belongs to them."""
-NODES = {"/nodes": {"list", "watch"}}
+OF_THE_CLUSTER = {"/nodes": {"list", "watch"}, "forebay.dev/performanceprofiles": {"list"}}
 ACCOUNT = "charted-forebay"
 """A release of its own: other suites share the cluster, and cluster roles have no namespace."""
 LEASE = {"coordination.k8s.io/leases": {"create"}, f"coordination.k8s.io/leases={ACCOUNT}": {"get", "patch"}}
@@ -212,15 +212,15 @@ def rights(account: Kubectl, namespace: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("account", ["default"], indirect=True)
 def test_the_operator_may_do_this_and_nothing_else(account):
-    assert rights(account, TEAM) == SERVICES | NODES
-    assert rights(account, NAMESPACE) == SERVICES | NODES | LEASE
+    assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER
+    assert rights(account, NAMESPACE) == SERVICES | OF_THE_CLUSTER | LEASE
 
 
 @pytest.mark.parametrize("account", ["one-namespace"], indirect=True)
 def test_with_one_namespace_it_holds_no_right_elsewhere(account):
-    assert rights(account, TEAM) == SERVICES | NODES
-    assert rights(account, NAMESPACE) == NODES | LEASE
-    assert rights(account, "default") == NODES
+    assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER
+    assert rights(account, NAMESPACE) == OF_THE_CLUSTER | LEASE
+    assert rights(account, "default") == OF_THE_CLUSTER
 
 
 def _as_list(objects: list[Object]) -> Object:

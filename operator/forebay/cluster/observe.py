@@ -25,6 +25,7 @@ from forebay.cluster.kube_api import (
     KubeApi,
     Resource,
 )
+from forebay.cluster.performance_profiles import PerformanceProfiles
 from forebay.cluster.pod_templates import NO_TEMPLATE, PodTemplates
 from forebay.cluster.projections import (
     ChildObject,
@@ -92,6 +93,7 @@ class Observer:
         self._reader = Reader(InferenceServiceObject)
         self._services = ServiceViews(defaults)
         self._templates = PodTemplates(api, monotonic)
+        self._profiles = PerformanceProfiles(api, monotonic)
         self._unreadable: tuple[Unreadable, ...] = ()
 
         def cache(watched: Watched[Any, Any]) -> WatchCache[Any, Any]:
@@ -186,12 +188,13 @@ class Observer:
         templates = await self._templates.read(
             (stored.metadata.namespace, name) for stored in listed.items if (name := names[stored.metadata.uid])
         )
+        profiles = await self._profiles.read()
         self._services.keep_only(names)
         views = []
         for stored in listed.items:
             key = (stored.metadata.namespace, names[stored.metadata.uid] or "")
             resolved = self._services.resolutions
-            views.append(self._services.view(stored, templates.get(key, NO_TEMPLATE)))
+            views.append(self._services.view(stored, templates.get(key, NO_TEMPLATE), profiles))
             if self._services.resolutions > resolved:
                 await asyncio.sleep(0)  # at the start there are hundreds to resolve, and others want the loop too
         return tuple(views)

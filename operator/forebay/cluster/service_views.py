@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import RESTARTED_AT
 from forebay.api.refusals import refusals
+from forebay.capacity.profiles import GivenProfile
 from forebay.cluster.pod_templates import NO_TEMPLATE, Template
 from forebay.cluster.projections import InferenceServiceObject, unix_seconds
 from forebay.planner.world import ChildView, Problem, Revision, ServiceKey, ServiceView
@@ -32,6 +33,7 @@ class _Basis:
     generation: int
     restarted_at: str | None
     template: Template
+    profiles: tuple[GivenProfile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +51,32 @@ class ServiceViews:
         """`defaults` are what a service gets that names neither engine version nor image."""
         self._defaults = defaults
         self._remembered: dict[str, tuple[_Basis, _Resolved]] = {}
-        self._views: dict[str, tuple[Template, ServiceView]] = {}
+        self._views: dict[str, tuple[Template, tuple[GivenProfile, ...], ServiceView]] = {}
         self.resolutions = 0
         """How often a spec was really resolved."""
 
-    def view(self, stored: InferenceServiceObject, template: Template = NO_TEMPLATE) -> ServiceView:
+    def view(
+        self,
+        stored: InferenceServiceObject,
+        template: Template = NO_TEMPLATE,
+        profiles: tuple[GivenProfile, ...] = (),
+    ) -> ServiceView:
         metadata = stored.metadata
         seen = self._views.get(metadata.uid)
-        if seen is not None and seen[0] == template and seen[1].resource_version == metadata.resource_version:
-            return seen[1]
-        view = self._read(stored, template)
-        self._views[metadata.uid] = (template, view)
+        if seen is not None and seen[:2] == (template, profiles):
+            known = seen[2]
+            if known.resource_version == metadata.resource_version:
+                return known
+        view = self._read(stored, template, profiles)
+        self._views[metadata.uid] = (template, profiles, view)
         return view
 
-    def _read(self, stored: InferenceServiceObject, template: Template) -> ServiceView:
+    def _read(
+        self, stored: InferenceServiceObject, template: Template, profiles: tuple[GivenProfile, ...]
+    ) -> ServiceView:
         metadata = stored.metadata
         owner = Owner(ServiceKey(metadata.namespace, metadata.name), metadata.uid)
-        basis = _Basis(metadata.generation, (metadata.annotations or {}).get(RESTARTED_AT), template)
+        basis = _Basis(metadata.generation, (metadata.annotations or {}).get(RESTARTED_AT), template, profiles)
         known = self._remembered.get(metadata.uid)
         if known is None or known[0] != basis:
             known = (basis, self._resolve(stored, owner, basis))
@@ -105,7 +116,7 @@ class ServiceViews:
             return _Resolved(None, None, tuple(Problem("SpecInvalid", fault) for fault in refusals(error, "spec")))
         if basis.template.problem is not None:
             return _Resolved(spec, None, (basis.template.problem,))
-        sizing = sizing_of(spec, self._defaults)
+        sizing = sizing_of(spec, self._defaults, basis.profiles)
         found = resolve(spec, owner, basis.restarted_at, self._defaults, basis.template.content, sizing)
         if not isinstance(found, Revision):
             return _Resolved(spec, None, found, sizing=sizing)
