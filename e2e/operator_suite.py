@@ -85,11 +85,15 @@ class Suite:
 def suite_on(plane: ControlPlane) -> Suite:
     """Install our CRDs and the operator's rights; the caller adds nodes."""
     kubectl = plane.kubectl
-    kubectl.apply(*sorted(CRDS.glob("*.yaml")), server_side=True)
-    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
+    install_crds(plane)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}
     kubectl.apply(namespace, *rights_of_the_chart())
     return Suite(plane, kubectl.as_service_account(RELEASE, OPERATOR_NAMESPACE).kubeconfig)
+
+
+def install_crds(plane: ControlPlane) -> None:
+    plane.kubectl.apply(*sorted(CRDS.glob("*.yaml")), server_side=True)
+    plane.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
 
 
 def nothing() -> dict[str, set[str]]:

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from forebay.cluster.kube_api import ApiError
 from forebay.shell.health import health_app, listen, metrics_app
-from forebay.shell.pulse import Pulse, is_outage
+from forebay.shell.pulse import Pulse, waits_for
 
 
 def a_pulse() -> Pulse:
@@ -42,12 +42,13 @@ async def test_healthz_gives_a_start_the_same_time_as_a_tick():
     )
 
 
-async def test_readyz_waits_for_the_first_filled_caches_and_then_stays():
+async def test_readyz_waits_for_the_first_good_tick_and_ends_with_the_view_of_the_cluster():
     pulse = a_pulse()
     assert (await ask(health_app(pulse, lambda: 101.0), "/readyz"))[0] == 503
     pulse.beat(102.0)
     pulse.miss(103.0, ApiError(0, "NoAnswer", "connection refused"))
-    assert (await ask(health_app(pulse, lambda: 104.0), "/readyz"))[0] == 200
+    assert (await ask(health_app(pulse, lambda: 162.0), "/readyz"))[0] == 200
+    assert (await ask(health_app(pulse, lambda: 163.0), "/readyz"))[0] == 503
 
 
 def test_an_outage_that_is_still_answered_by_attempts_is_not_our_illness():
@@ -67,18 +68,25 @@ def test_a_tick_with_thousands_of_writes_is_alive_while_it_makes_them():
 
 
 @pytest.mark.parametrize(
-    ("error", "outage"),
+    ("error", "sentence"),
     [
-        (ApiError(0, "NoAnswer", ""), True),
-        (ApiError(429, "TooManyRequests", ""), True),
-        (ApiError(500, "InternalError", ""), True),
-        (ApiError(403, "Forbidden", ""), False),
-        (ApiError(404, "NotFound", ""), False),
-        (ValueError("a bug"), False),
+        (ApiError(0, "NoAnswer", ""), "no view of the cluster"),
+        (ApiError(429, "TooManyRequests", ""), "no view of the cluster"),
+        (ApiError(500, "InternalError", ""), "no view of the cluster"),
+        (
+            ApiError(404, "NotFound", ""),
+            "the cluster does not serve InferenceServices; apply the CRDs, which `forebay crds` prints",
+        ),
+        (
+            ApiError(403, "Forbidden", ""),
+            "the operator's service account lacks a right; the chart's roles grant all of them",
+        ),
+        (ApiError(400, "BadRequest", ""), None),
+        (ValueError("a bug"), None),
     ],
 )
-def test_what_counts_as_an_outage(error: Exception, outage: bool):
-    assert is_outage(error) is outage
+def test_what_is_waited_for_and_what_is_our_own_fault(error: Exception, sentence: str | None):
+    assert waits_for(error) == sentence
 
 
 async def test_metrics_are_served_as_prometheus_text():

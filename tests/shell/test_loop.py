@@ -68,7 +68,7 @@ async def test_a_standby_observes_and_neither_plans_nor_writes():
     await story.runs_for(11.0)
     assert story.observed_at == [0.0, 5.0, 10.0]
     assert story.planned_at == story.acted_at == []
-    assert story.pulse.is_ready
+    assert story.pulse.is_ready(now())
 
 
 @in_virtual_time
@@ -130,7 +130,7 @@ async def test_a_long_outage_leaves_the_process_alive():
     story = Story(observe_error=REFUSED)
     await story.runs_for(600.0)
     assert story.pulse.is_alive(now())
-    assert not story.pulse.is_ready
+    assert not story.pulse.is_ready(now())
     assert "no view of the cluster" in story.pulse.describe(now())
 
 

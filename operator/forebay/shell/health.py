@@ -15,14 +15,15 @@ from forebay.shell.pulse import Pulse
 
 
 def health_app(pulse: Pulse, monotonic: Callable[[], float]) -> web.Application:
-    """`/healthz`: 500 when planning has stopped; `/readyz`: 503 until the caches have been filled."""
+    """`/healthz`: 500 when planning has stopped; `/readyz`: 503 while the cluster is not in view."""
 
     async def healthz(_: web.Request) -> web.Response:
         now = monotonic()
         return web.Response(status=200 if pulse.is_alive(now) else 500, text=pulse.describe(now) + "\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        return web.Response(status=200 if pulse.is_ready else 503, text=pulse.describe(monotonic()) + "\n")
+        now = monotonic()
+        return web.Response(status=200 if pulse.is_ready(now) else 503, text=pulse.describe(now) + "\n")
 
     app = web.Application()
     app.router.add_get("/healthz", healthz)

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from forebay.planner.plan import Plan
 from forebay.planner.world import ServiceKey, World
 from forebay.shell.metrics import Metrics
-from forebay.shell.pulse import Pulse, is_outage
+from forebay.shell.pulse import Pulse, waits_for
 from forebay.shell.tick_log import DecisionLog
 from forebay.shell.wake import Wake
 
@@ -145,10 +145,11 @@ class Loop(Generic[S]):
             self._pace.shortest_backoff_seconds * 2.0 ** min(self._failures, 16), self._pace.longest_backoff_seconds
         )
         self._failures += 1
-        if is_outage(error):
+        waiting = waits_for(error)
+        if waiting is not None:
             # Caches that are not filled yet are how every start begins.
             level = logging.DEBUG if self._pulse.last_tick_at is None and self._failures < 5 else logging.WARNING
-            log.log(level, "no view of the cluster; next attempt in %g s: %s", wait_seconds, error)
+            log.log(level, "%s; next attempt in %g s: %s", waiting, wait_seconds, error)
         else:
             log.error(
                 "tick failed at %s; next attempt in %g s",
