@@ -13,7 +13,7 @@ from typing import Final
 from forebay.capacity.engine_profile import EngineProfile
 
 COEFFICIENTS: Final = ("step_seconds", "prompt_token_seconds", "sequence_seconds", "kv_token_seconds")
-BELIEF: Final = 1e-3
+BELIEF: Final = 1e-4
 """Weight of one unit of doubt (a coefficient off by its own size) beside one observation off by its own size."""
 SMALLEST: Final = 0.01
 """No coefficient falls below this share of what was believed: a step takes time, and work is never free."""
