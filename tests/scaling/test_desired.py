@@ -72,16 +72,17 @@ def test_one_jump_per_cooldown(fleet, jumped_ago, expected):
 @pytest.mark.parametrize(
     ("fleet", "desired", "expected"),
     [
-        pytest.param(Fleet(serving=2, loading=1), 3, 3, id="blind while the new one loads"),
+        pytest.param(Fleet(serving=4, loading=1), 5, 5, id="blind while the new one loads"),
         pytest.param(Fleet(serving=2, loading=1), 2, 3, id="a rollout's surge loads: not blind"),
         pytest.param(Fleet(serving=2, blocked=1, unplaced=1), 3, 4, id="the new one is stuck: not blind, not counted"),
         pytest.param(Fleet(serving=2, blocked=2, unplaced=2), 4, 4, id="two find no node: one more would not either"),
         pytest.param(Fleet(serving=2, blocked=2), 4, 5, id="two are stuck elsewhere: both are not counted"),
-        pytest.param(Fleet(serving=2, loading=1, blocked=1), 4, 4, id="one stuck, one loading: blind"),
+        pytest.param(Fleet(serving=4, loading=1, blocked=1), 6, 6, id="one stuck, one loading: blind"),
     ],
 )
 def test_guards_while_replicas_are_on_their_way(fleet, desired, expected):
-    decision, _ = decided(a_load(2, waiting=100), fleet, replace(IDLE, desired=desired))
+    load, limits = a_load(fleet.serving, waiting=50 * fleet.serving), replace(LIMITS, max_replicas=9)
+    decision, _ = decided(load, fleet, replace(IDLE, desired=desired), limits)
     assert decision.desired == expected
 
 

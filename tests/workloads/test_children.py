@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.planner.children import min_available
 from forebay.planner.world import Problem, ServiceView
 from forebay.workloads.children import disruption_budget_body, fingerprint, service_body, wanted_children
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
@@ -77,6 +78,21 @@ def test_the_service_selects_a_serving_pod_and_no_draining_one():
     draining = {name: value for name, value in serving.items() if name != "forebay.dev/serving"}
     assert selector <= serving.items()
     assert not selector <= draining.items()
+
+
+@pytest.mark.parametrize(
+    ("most", "surge"), [pytest.param(1, 0, id="one replica"), pytest.param(8, 2, id="eight, and two while rolling")]
+)
+def test_no_serving_pod_can_be_evicted(most, surge):
+    """An eviction is refused while it would leave fewer serving pods than `minAvailable`."""
+    spec = a_spec(scaling={"maxReplicas": most}, rollout={"maxSurge": surge})
+    body = disruption_budget_body(CHAT, min_available(spec, a_revision(spec).shape))
+    assert body["spec"]["minAvailable"] >= most + surge
+    assert body["spec"]["selector"]["matchLabels"].items() <= a_pod(spec)["metadata"]["labels"].items()
+
+
+def test_pods_that_are_not_ready_may_be_evicted():
+    assert BUDGET["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 def test_the_service_leads_to_the_engines_port():

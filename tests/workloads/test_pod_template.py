@@ -113,6 +113,30 @@ def test_the_startup_probe_lasts_as_long_as_the_startup_timeout(startup_timeout,
     assert (probe["periodSeconds"], probe["failureThreshold"]) == (5, failures)
 
 
+def test_no_engine_is_told_to_end_before_endpoint_lists_have_dropped_it():
+    """A request that comes after SIGTERM gets an empty answer."""
+    hooks = engine_of(a_pod(a_spec())).get("lifecycle", {})
+    assert hooks.get("preStop", {}).get("sleep", {}).get("seconds", 0) >= 5
+
+
+def test_a_pod_has_started_only_after_one_real_completion():
+    """`/health` is 200 while the first request would still wait minutes for kernels to compile."""
+    probe = engine_of(a_pod(a_spec()))["startupProbe"]
+    assert "httpGet" not in probe
+    assert "/v1/completions" in " ".join(probe["exec"]["command"])
+
+
+def test_no_service_of_the_namespace_reaches_the_engines_environment():
+    """A Service called `vllm` would become VLLM_PORT=tcp://…, which the engine reads."""
+    assert a_pod(a_spec())["spec"]["enableServiceLinks"] is False
+
+
+def test_node_autoscalers_leave_serving_pods_alone():
+    annotations = a_pod(a_spec())["metadata"]["annotations"]
+    assert annotations["karpenter.sh/do-not-disrupt"] == "true"
+    assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+
+
 def test_an_engine_that_never_started_is_ended_without_a_drain():
     pod = a_pod(a_spec(rollout={"drainTimeout": "1h"}))
     assert engine_of(pod)["startupProbe"]["terminationGracePeriodSeconds"] == 40

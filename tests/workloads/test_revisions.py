@@ -3,14 +3,15 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import Field, create_model
 
-from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.inference_service import EngineSpec, InferenceServiceSpec
 from forebay.planner.world import ReplicaShape, Revision, ServiceKey
 from forebay.workloads.engines import Defaults
 from forebay.workloads.ownership import Owner
@@ -88,13 +89,20 @@ def test_an_operator_with_other_defaults_offers_an_update_and_asks_for_no_rollou
     assert tomorrow.spec_hash == today.spec_hash
 
 
-def test_a_release_that_knows_more_fields_asks_for_no_rollout():
-    class NewerSpec(InferenceServiceSpec):
-        engine_room: str = "left"
-        """A field that this release does not have."""
+class _KnowsMore(EngineSpec):
+    coffee: str = "black"
+    """A field that this release does not have."""
 
-    written = {"model": MODEL, "rollout": {"drainTimeout": "120s"}}
-    assert spec_hash(NewerSpec.model_validate(written), None) == spec_hash(a_spec(**written), None)
+
+class _FillsDifferently(EngineSpec):
+    max_num_seqs: Annotated[int, Field(ge=1)] = 512
+
+
+@pytest.mark.parametrize("engine", [_KnowsMore, _FillsDifferently])
+def test_a_release_that_knows_more_fields_or_fills_them_differently_asks_for_no_rollout(engine):
+    newer = create_model("NewerSpec", __base__=InferenceServiceSpec, engine=(engine, engine()))
+    written = {"model": MODEL, "engine": {"version": "0.31.0"}, "rollout": {"drainTimeout": "120s"}}
+    assert spec_hash(newer.model_validate(written), None) == spec_hash(a_spec(**written), None)
 
 
 def test_empty_blocks_say_what_absent_ones_say():
