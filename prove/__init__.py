@@ -1,0 +1,1 @@
+"""Planted faults: proof that the tests can fail. `make prove` runs them."""

@@ -1,0 +1,34 @@
+"""The faults, by the area of their claims."""
+
+from prove.fault import Fault
+from prove.faults import (
+    blast_radius,
+    bounds,
+    drain,
+    lease,
+    ownership,
+    pods,
+    purity,
+    revisions,
+    rights,
+    rollouts,
+    scaling,
+    signals,
+    status,
+)
+
+FAULTS: tuple[Fault, ...] = (
+    *drain.FAULTS,
+    *signals.FAULTS,
+    *bounds.FAULTS,
+    *scaling.FAULTS,
+    *purity.FAULTS,
+    *revisions.FAULTS,
+    *rollouts.FAULTS,
+    *ownership.FAULTS,
+    *blast_radius.FAULTS,
+    *lease.FAULTS,
+    *status.FAULTS,
+    *pods.FAULTS,
+    *rights.FAULTS,
+)

@@ -1,0 +1,180 @@
+"""Missing is not zero: what was not reported is never a number, and never a reason to scale down."""
+
+from prove.fault import Edit, Fault
+
+LOAD = "operator/forebay/scaling/load.py"
+SAMPLE = "operator/forebay/telemetry/sample.py"
+SCRAPER = "operator/forebay/telemetry/scraper.py"
+STABILIZER = "operator/forebay/scaling/stabilizer.py"
+OUTAGE = "tests/planner/test_stories.py::test_a_metrics_outage_at_load_lowers_nothing"
+
+FAULTS = (
+    Fault(
+        "signals.silence-counts-as-zero",
+        "a serving replica that does not answer is unknown, not idle",
+        (
+            Edit(LOAD, "known=len(known),", "known=len(serving),"),
+            Edit(
+                LOAD,
+                "in states if state is not Freshness.FRESH",
+                "in states if state is None",
+            ),
+        ),
+        (
+            "tests/scaling/test_load.py::test_a_ready_pod_without_a_sample_is_unknown_and_not_idle",
+            "tests/planner/test_properties.py::test_whoever_falls_silent_holds_the_count",
+            OUTAGE,
+        ),
+    ),
+    Fault(
+        "signals.unknown-load-lowers",
+        "nothing is scaled down while the load of a serving replica is not known",
+        (
+            Edit(STABILIZER, "    metrics_unknown,\n", ""),
+            Edit(
+                "operator/forebay/scaling/watch.py",
+                "if load.replicas == 0 or any(not silent.new for silent in load.silent):",
+                "if load.replicas == 0:",
+            ),
+        ),
+        (
+            "tests/scaling/test_stabilizer.py::test_what_holds_the_count",
+            "tests/planner/test_properties.py::test_whoever_falls_silent_holds_the_count",
+            OUTAGE,
+        ),
+    ),
+    Fault(
+        "signals.stale-is-fresh",
+        "a sample that has grown old says nothing about now",
+        (
+            Edit(
+                "operator/forebay/scaling/freshness.py",
+                "age_seconds = now - (expected_since if taken_at is None else taken_at)",
+                "age_seconds = now - expected_since if taken_at is None else 0.0",
+            ),
+        ),
+        (
+            "tests/scaling/test_load.py::test_freshness",
+            "tests/scaling/test_load.py::test_old_samples_are_not_added_up",
+            OUTAGE,
+        ),
+    ),
+    Fault(
+        "signals.a-failed-scrape-is-an-idle-pod",
+        "a scrape that fails leaves the last good sample to age",
+        (
+            Edit(
+                SCRAPER,
+                "signals = PodSignals(sample=before.sample, error=str(error))",
+                "signals = PodSignals(sample=EngineSample(self._clock.now(), 0.0, 0.0, 0.0), error=str(error))",
+            ),
+        ),
+        (
+            "tests/telemetry/test_scraper.py::test_a_pod_that_gives_nothing_is_unknown",
+            "tests/telemetry/test_scraper.py::test_the_last_good_sample_stays_and_ages",
+        ),
+    ),
+    Fault(
+        "signals.nan-is-zero",
+        "NaN in a deciding gauge is no reading",
+        (
+            Edit(
+                SAMPLE,
+                'raise SignalMissing(f"{name} is {value}, which is no reading")\n        return values',
+                "return [0.0]\n        return values",
+            ),
+        ),
+        (
+            "tests/telemetry/test_sample.py::test_a_gauge_that_says_nothing_is_not_zero",
+            "tests/telemetry/test_scraper.py::test_an_answer_that_says_nothing_is_unknown",
+        ),
+    ),
+    Fault(
+        "signals.nan-is-a-sample",
+        "the planner takes a sample with NaN in it for no sample",
+        (
+            Edit(
+                "operator/forebay/planner/staging.py",
+                "if told is not None and told.sample is not None and is_sound(told.sample):",
+                "if told is not None and told.sample is not None:",
+            ),
+        ),
+        ("tests/planner/test_status.py::test_metrics",),
+    ),
+    Fault(
+        "signals.a-renamed-gauge-is-zero",
+        "a gauge that an engine at work lacks is unknown: an engine upgrade may have renamed it",
+        (Edit(SAMPLE, "            if done != 0:\n", "            if done < 0:\n"),),
+        ("tests/telemetry/test_sample.py::test_a_gauge_that_an_engine_at_work_lacks_is_not_zero",),
+    ),
+    Fault(
+        "signals.any-page-is-an-idle-engine",
+        "an answer that is not an engine's is unknown",
+        (Edit(SAMPLE, 'if not body.startswith(_PREFIX) and b"\\n" + _PREFIX not in body:', "if False:"),),
+        (
+            "tests/telemetry/test_sample.py::test_another_server_is_not_an_idle_engine",
+            "tests/telemetry/test_scraper.py::test_an_answer_that_says_nothing_is_unknown",
+        ),
+    ),
+    Fault(
+        "signals.a-cut-answer-is-read",
+        "an answer that was cut on its way is refused as a whole",
+        (Edit("operator/forebay/telemetry/text_format.py", 'if not body.endswith(b"\\n"):', "if False:"),),
+        (
+            "tests/telemetry/test_text_format.py::test_a_broken_answer_is_refused",
+            "tests/telemetry/test_text_format.py::test_an_answer_cut_inside_a_line_is_refused",
+            "tests/telemetry/test_sample.py::test_a_cut_answer_is_refused",
+        ),
+    ),
+    Fault(
+        "signals.one-engine-of-a-pod",
+        "the queue is summed over a pod's data-parallel engines",
+        (
+            Edit(
+                SAMPLE,
+                "        values = [reading.value for reading in readings]\n        for",
+                "        values = [readings[0].value]\n        for",
+            ),
+        ),
+        ("tests/telemetry/test_sample.py::test_two_engines_are_summed_and_the_fullest_cache_counts",),
+    ),
+    Fault(
+        "signals.a-gap-hides-a-peak",
+        "after a restart or a gap the whole of scaleDownCooldown is watched before anything is scaled down",
+        (Edit(STABILIZER, "    not_watched_in_full,\n", ""),),
+        (
+            "tests/scaling/test_stabilizer.py::test_what_holds_the_count",
+            "tests/planner/test_stories.py::test_an_operator_that_restarts_drains_nothing_before_it_has_watched",
+        ),
+    ),
+    Fault(
+        "signals.a-gone-pod-leaves-its-gauge",
+        "a pod that is gone leaves no frozen gauge behind",
+        (
+            Edit(
+                SCRAPER,
+                "self._signals = {uid: signals for uid, signals in self._signals.items() if uid in uids}",
+                "self._signals = dict(self._signals)",
+            ),
+        ),
+        ("tests/telemetry/test_scraper.py::test_a_pod_that_is_gone_is_forgotten",),
+    ),
+    Fault(
+        "signals.unknown-shows-as-zero",
+        "status shows no load while nobody knows it",
+        (Edit("operator/forebay/planner/status.py", "    if not load.known:\n        return LoadStatus()\n", ""),),
+        ("tests/planner/test_status.py::test_the_load_is_absent_while_nobody_knows_it", OUTAGE),
+    ),
+    Fault(
+        "signals.blind-caches-are-believed",
+        "a watch cache that was not confirmed for minutes makes no world to plan from",
+        (
+            Edit(
+                "operator/forebay/cluster/observe.py",
+                "            if cache.age > BLIND_SECONDS:\n",
+                "            if cache.age < 0:\n",
+            ),
+        ),
+        ("tests/cluster/test_observe.py::test_what_was_not_confirmed_for_three_minutes_is_no_world",),
+    ),
+)

@@ -1,0 +1,72 @@
+"""The order of a proof: all guards once in a sound copy, then each fault in a copy of its own."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from prove.copies import MisfitError, copy_of_project, copy_with, must_have_guards
+from prove.fault import Fault
+from prove.guards import Verdict, run
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    fault: Fault
+    seconds: float
+    """For the run with the fault in it."""
+    trouble: str = ""
+    """Why the fault does not count as found, for people; empty when its guards turned red."""
+
+
+def prove(faults: Sequence[Fault], jobs: int) -> Iterator[Result]:
+    """The results as they come. `jobs` faults are planted at a time, but only one on real nodes."""
+    with copy_of_project() as sound:
+        fitting = []
+        for fault in faults:
+            try:
+                must_have_guards(fault, sound)
+                fitting.append(fault)
+            except MisfitError as error:
+                yield Result(fault, 0.0, str(error))
+        yield from _prove_all([fault for fault in fitting if not fault.needs_nodes], sound, jobs)
+        yield from _prove_all([fault for fault in fitting if fault.needs_nodes], sound, 1)
+
+
+def _prove_all(faults: Sequence[Fault], sound: Path, jobs: int) -> Iterator[Result]:
+    tests = tuple(dict.fromkeys(test for fault in faults for test in fault.tests))
+    # What starts a control plane takes longest, so it comes first.
+    ordered = sorted(faults, key=lambda fault: not fault.needs_control_plane)
+    with ThreadPoolExecutor(jobs) as pool:
+        suites = by_suite(tests)
+        verdicts = pool.map(lambda chosen: run(chosen, sound), suites.values())
+        green = dict(zip(suites, verdicts, strict=True))
+        running = [pool.submit(_prove_one, fault, sound, green) for fault in ordered]
+        for done in as_completed(running):
+            yield done.result()
+
+
+def _prove_one(fault: Fault, sound: Path, green: dict[str, Verdict]) -> Result:
+    began = monotonic()
+    suites = by_suite(fault.tests)
+    for suite, tests in suites.items():
+        if trouble := green[suite].not_green(tests):
+            return Result(fault, 0.0, trouble)
+    guards = by_suite(fault.guards)
+    try:
+        with copy_with(fault, sound) as copy:
+            troubles = [run(tests, copy).not_red(guards[suite]) for suite, tests in suites.items()]
+    except MisfitError as error:
+        troubles = [str(error)]
+    return Result(fault, monotonic() - began, "\n".join(filter(None, troubles)))
+
+
+def by_suite(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Tests by the folder that one run of pytest covers, since suites of different clusters do not share a run."""
+    suites: dict[str, tuple[str, ...]] = {}
+    for test in tests:
+        parts = test.split("/")
+        suite = "/".join(parts[:2]) if parts[0] == "e2e" else parts[0]
+        suites[suite] = (*suites.get(suite, ()), test)
+    return suites
