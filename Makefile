@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ cluster-down: install ## stop it and clean what it left
 
 demo: install ## a cluster, the operator, real traffic, scaling up and down, drained
 	$(BIN)/python -m e2e.demo
+
+test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in words or a plan
+	FOREBAY_MANIFESTS=10000 $(BIN)/pytest tests/cli/test_plan_manifests.py
 
 bench-capacity: install ## the capacity model against published rows, into docs/capacity.md
 	$(BIN)/python -m bench.capacity

@@ -9,7 +9,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from forebay.api.manifest import read_service
+from forebay.capacity.service_plan import plan_service
 from forebay.cli.main import app
+from forebay.cli.plan_text import report
 from forebay.cli.services import Reading
 from tests.capacity.specs import H100, LLAMA_2_7B, LLAMA_8B, LLAMA_70B, a_spec, traffic
 
@@ -445,6 +448,15 @@ class TestTable:
     def test_no_line_of_text_is_wider_than_a_terminal(self):
         text = plan("-f", "-", "--details", "--method", "napkin", text=yaml.safe_dump_all([CHAT, SLOW])).stdout
         assert max(len(line) for line in text.splitlines()) <= 116
+
+    def test_a_narrow_terminal_gets_the_columns_that_matter_most(self):
+        manifests = [read_service(document) for document in (CHAT, AGENTS, SLOW)]
+        plans = [plan_service("team-a", service.metadata.name, service.spec) for service in manifests]
+        for columns in (80, 100, 140):
+            lines = list(report(plans, None, napkin=True, details=True, columns=columns))
+            assert max(len(line) for line in lines) <= columns
+        narrow = next(report(plans, None, napkin=False, details=False, columns=80)).split()
+        assert narrow == ["SERVICE", "GPU", "REPLICAS", "GPUS", "TPM", "+", "HEADROOM", "STATE"]
 
     def test_many_services_are_explained_only_where_they_do_not_fit(self):
         many = [a_manifest(f"chat-{index}") for index in range(8)]

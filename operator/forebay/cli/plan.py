@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from shutil import get_terminal_size
 
 import yaml
 
@@ -111,7 +112,8 @@ def _write(
     elif options.output is Output.MARKDOWN:
         print("\n".join(comment(plans, bad, compared, napkin=napkin)))
     else:
-        print("\n".join(report(plans, compared, napkin=napkin, details=options.details)))
+        columns = get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(report(plans, compared, napkin=napkin, details=options.details, columns=columns)))
     _complain([*bad, *_unknown(plans)])
 
 

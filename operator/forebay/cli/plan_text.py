@@ -5,26 +5,35 @@ from collections.abc import Iterator, Sequence
 
 from forebay.capacity.service_plan import ServicePlan, totals
 from forebay.cli.plan_changes import Change, Standing, in_all
-from forebay.cli.plan_words import aligned, arithmetic, columns, cost_of, count, row, state
+from forebay.cli.plan_words import aligned, arithmetic, cost_of, count, row, state
+from forebay.cli.plan_words import columns as header
 
 WIDTH = 110
-"""Columns of text that is wrapped; the table takes what it needs."""
+"""Columns of text for files and pipes, and the most for a terminal: longer lines are hard to read."""
+NARROWEST = 60
 _HEADING = 16
 
 
 def report(
-    plans: Sequence[ServicePlan], changes: Sequence[Change] | None, *, napkin: bool, details: bool | None
+    plans: Sequence[ServicePlan],
+    changes: Sequence[Change] | None,
+    *,
+    napkin: bool,
+    details: bool | None,
+    columns: int | None = None,
 ) -> Iterator[str]:
-    """Lines. `details`: of all services, of none, or (None) of those that do not fit and of few."""
+    """Lines. `details`: of all services, of none, or (None) of those that do not fit and of few. `columns` are those of
+    a terminal; for None the table takes what it needs."""
+    width = WIDTH if columns is None else max(NARROWEST, min(WIDTH, columns))
     priced = any(plan.cost for plan in plans)
     if plans:
-        yield from aligned(columns(priced), [row(plan, priced) for plan in plans])
+        yield from aligned(header(priced), [row(plan, priced) for plan in plans], columns)
         yield ""
         yield from _totals(plans)
     for plan in plans:
         if details or (details is None and (len(plans) <= FEW or plan.problems)):
             yield ""
-            yield from _service(plan, napkin)
+            yield from _service(plan, napkin, width)
     if changes is not None:
         yield ""
         yield from _changes(changes)
@@ -44,7 +53,10 @@ def _totals(plans: Sequence[ServicePlan]) -> Iterator[str]:
         yield f"{cost_of(found.cost)}."
 
 
-def _service(plan: ServicePlan, napkin: bool) -> Iterator[str]:
+def _service(plan: ServicePlan, napkin: bool, width: int) -> Iterator[str]:
+    def _line(heading: str, text: str) -> Iterator[str]:
+        return _wrapped(heading, text, width)
+
     source = plan.spec.model.source
     yield f"{plan.namespace}/{plan.name}  {source}  {state(plan)}"
     for heading, text in arithmetic(plan):
@@ -78,7 +90,7 @@ def _service(plan: ServicePlan, napkin: bool) -> Iterator[str]:
 
 
 def _changes(found: Sequence[Change]) -> Iterator[str]:
-    header = ("CHANGE", "SERVICE", "GPUS", "TPM", "COST/H")
+    titles = ("CHANGE", "SERVICE", "GPUS", "TPM", "COST/H")
     rows = [
         (
             change.state,
@@ -91,7 +103,7 @@ def _changes(found: Sequence[Change]) -> Iterator[str]:
     if not rows:
         yield "Nothing changes in GPUs, TPM or cost."
         return
-    yield from aligned(header, [*rows, ("", "together", *_sides(*in_all(found)))])
+    yield from aligned(titles, [*rows, ("", "together", *_sides(*in_all(found)))])
 
 
 def _sides(before: Standing, after: Standing) -> tuple[str, str, str]:
@@ -105,13 +117,13 @@ def _sides(before: Standing, after: Standing) -> tuple[str, str, str]:
     )
 
 
-def _line(heading: str, text: str) -> Iterator[str]:
+def _wrapped(heading: str, text: str, width: int) -> Iterator[str]:
     first = f"  {heading:<{_HEADING}}"
     if len(first) > _HEADING + 2:
         first += "  "
     indent = " " * (_HEADING + 2)
     yield from textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 

@@ -12,6 +12,8 @@ __all__ = ["arithmetic", "columns", "cost_of", "count", "milliseconds", "row", "
 COLUMNS = ("SERVICE", "GPU", "REPLICAS", "GPUS", "TPM", "TPM + HEADROOM", "TTFT p95", "ITL", "KV", "BOUND", "STATE")
 NUMBERS = frozenset(("REPLICAS", "GPUS", "TPM", "TPM + HEADROOM", "TTFT p95", "ITL", "KV", "COST/H"))
 """Columns that are aligned to the right."""
+LEAST_NEEDED = ("BOUND", "KV", "ITL", "TTFT p95", "TPM", "COST/H")
+"""Columns that a narrow terminal does without, the first of them first."""
 UNKNOWN = "?"
 
 
@@ -208,12 +210,26 @@ def _gib(bytes_: int) -> str:
     return f"{bytes_ / 2**30:.2f} GiB"
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table whose columns are as wide as their widest cell."""
-    widths = [max(len(cells[column]) for cells in (header, *rows)) for column in range(len(header))]
-    for cells in (header, *rows):
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
+    """Lines of a table whose columns are as wide as their widest cell; with a `width`, as few columns as it takes."""
+    table = [tuple(header), *(tuple(row) for row in rows)]
+    for name in LEAST_NEEDED:
+        if width is None or sum(_widths(table)) + len(_GAP) * (len(table[0]) - 1) <= width:
+            break
+        if name in table[0]:
+            dropped = table[0].index(name)
+            table = [cells[:dropped] + cells[dropped + 1 :] for cells in table]
+    widths = _widths(table)
+    for cells in table:
         padded = [
-            cell.rjust(width) if name in NUMBERS else cell.ljust(width)
-            for cell, width, name in zip(cells, widths, header, strict=True)
+            cell.rjust(size) if name in NUMBERS else cell.ljust(size)
+            for cell, size, name in zip(cells, widths, table[0], strict=True)
         ]
-        yield "  ".join(padded).rstrip()
+        yield _GAP.join(padded).rstrip()
+
+
+_GAP = "  "
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
