@@ -47,11 +47,11 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
             f"create controllerrevisions team/chat-uidch-{wanted(world).hash}",
             "create services team/chat",
             "create poddisruptionbudgets team/chat",
+            "patch pods team/serving",
+            "delete pods team/drained",
             "patch pods team/orphan",
             "patch pods team/draining",
             "create pods team/chat-0",
-            "patch pods team/serving",
-            "delete pods team/drained",
             f"delete controllerrevisions team/{old}",
         ]
         assert (outcome.failures, outcome.races, outcome.deposed) == ((), 0, False)
@@ -185,3 +185,14 @@ async def test_a_fault_of_our_own_is_a_failure_of_that_action(caplog):
         outcome = await scene.apply(world, broken, create(world, "chat-1"))
         assert scene.written() == ["create pods team/chat-1"]
         assert [failure.action for failure in outcome.failures] == [broken]
+
+
+@pytest.mark.parametrize("remove", [StartDrain, DeletePod])
+@in_virtual_time
+async def test_nothing_comes_into_a_place_that_was_not_left(remove):
+    """Else there would be one replica more than the plan allows."""
+    scene = Scene()
+    scene.api.put(PODS, a_stored_pod("serving", scene.owner))
+    async with scene.running() as world:
+        outcome = await scene.apply(world, create(world), remove("serving", world.pods[0].uid, "7", reason="surplus"))
+        assert (outcome.races, [call for call in scene.written() if call.startswith("create")]) == (1, [])

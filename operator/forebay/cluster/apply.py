@@ -35,14 +35,18 @@ log = logging.getLogger(__name__)
 STAGES: Final[tuple[type[Action], ...]] = (
     StoreRevision,
     ApplyChildren,
+    StartDrain,
+    DeletePod,
     AdoptPod,
     CancelDrain,
     CreatePod,
-    StartDrain,
-    DeletePod,
     DeleteRevision,
 )
-"""Each stage of a service ends before its next begins; within a stage, calls run side by side."""
+"""Each stage of a service ends before its next begins; within a stage, calls run side by side.
+
+What goes makes room for what comes, so at no moment are there more replicas than the plan allows. Capacity that is
+needed is not lost that way: a plan takes away only what is surplus already.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,8 @@ def _resting_on(stage: type[Action]) -> set[type[Action]]:
     """Stages that must not follow when this one failed."""
     if stage is StoreRevision:
         return set(STAGES)
+    if stage in (StartDrain, DeletePod):
+        return {CancelDrain, CreatePod}
     return {CreatePod} if stage is ApplyChildren else set()
 
 

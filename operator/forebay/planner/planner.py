@@ -32,11 +32,11 @@ DRAIN_TIMEOUT_UNKNOWN_SECONDS: Final = 300.0
 ORDER_OF_ACTIONS: Final = (
     "StoreRevision",
     "ApplyChildren",
+    "StartDrain",
+    "DeletePod",
     "AdoptPod",
     "CancelDrain",
     "CreatePod",
-    "StartDrain",
-    "DeletePod",
     "DeleteRevision",
 )
 
