@@ -433,6 +433,10 @@ class TestTable:
             f"{sum(int(line.split()[4]) for line in lines[1:3])} GPUs."
         )
 
+    def test_without_traffic_there_is_nothing_to_ask_for(self):
+        text = plan("-f", "-", text=yaml.safe_dump(a_manifest("chat", traffic=None))).stdout
+        assert "No traffic is given (spec.traffic): memory alone was planned." in text
+
     def test_the_arithmetic_is_shown(self):
         text = plan("-f", "-", text=yaml.safe_dump(CHAT)).stdout
         for part in (

@@ -44,6 +44,9 @@ FEW = 5
 
 
 def _totals(plans: Sequence[ServicePlan]) -> Iterator[str]:
+    if not any(plan.demand for plan in plans):
+        yield "No traffic is given (spec.traffic): memory alone was planned."
+        return
     found = totals(plans)
     yield (
         f"Together {round(found.tokens_per_minute):,} TPM, {round(found.with_headroom):,} with headroom: ask for "
