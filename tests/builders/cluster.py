@@ -76,6 +76,8 @@ class Cluster:
     """Names of pods whose engines stand still: the gauges stay, no step is made."""
     refuse: Callable[[CreatePod], str | None] = lambda action: None
     """Why the API server refuses to create a pod, such as a quota."""
+    after_write: Callable[[], None] = lambda: None
+    """Called after each single write, when a watcher would see the cluster half-way through a plan."""
     pods: dict[tuple[str, str], PodView] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
     revisions: dict[str, list[Revision]] = field(default_factory=dict)
@@ -204,6 +206,7 @@ class Cluster:
             for action in share.actions:
                 self._carry_out(self.services[name], action)
                 self.writes += 1
+                self.after_write()
             self.events += [(self.now, name, event) for event in share.events]
             self.services[name] = replace(self.services[name], status=share.status)
 

@@ -62,6 +62,7 @@ def test_steady_load_changes_nothing_in_a_day():
 
 def test_a_rollout_at_maxreplicas_ends():
     cluster = a_settled_cluster(min_replicas=2, max_replicas=2)
+    cluster.after_write = never_above(cluster, "chat", 3)
     cluster.edit("chat", wanted=a_revision("9d1e"))
 
     def watch() -> None:
