@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,9 @@ def suite_on(plane: ControlPlane) -> Suite:
     install_crds(plane)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}
     kubectl.apply(namespace, *rights_of_the_chart())
+    for right in (["list", "nodes"], ["list", "inferenceservices.forebay.dev", "-A"]):
+        answer = partial(kubectl.attempt, "auth", "can-i", *right, f"--as={USER}")
+        eventually(answer, lambda said: said.returncode == 0, within=30, what="the API server has taken the rights in")
     return Suite(plane, kubectl.as_service_account(RELEASE, OPERATOR_NAMESPACE).kubeconfig)
 
 
@@ -150,7 +154,8 @@ def requests_of(plane: ControlPlane, user: str) -> Iterator[Request]:
     for line in plane.audit_log.read_text().splitlines():
         entry = json.loads(line)
         target = entry.get("objectRef")
-        if entry["user"]["username"] != user or target is None or "resource" not in target:
+        # A request that broke off before it was authenticated is nobody's.
+        if entry["user"].get("username") != user or target is None or "resource" not in target:
             continue
         resource = "/".join(part for part in (target["resource"], target.get("subresource")) if part)
         code = entry.get("responseStatus", {}).get("code", 0)
