@@ -38,7 +38,13 @@ class OperatorProcess:
     _ports: list[int] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            # Nobody else would end it, and it would hold the lease of all who come after.
+            if self.alive:
+                self.kill()
+            raise
         return self
 
     def __exit__(

@@ -29,6 +29,7 @@ OPERATOR_NAMESPACE = "operator-suite"
 USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
 LEADS_WITHIN_SECONDS = 20.0
 """From the death of a leader: a term of 15 s, and the start of a process on a busy machine."""
+WRITES = {"create", "update", "patch", "delete"}
 KINDS = ("pods", "services", "poddisruptionbudgets", "controllerrevisions")
 """What a service owns."""
 NOBODY = "http://127.0.0.1:9/{namespace}/{pod}/metrics"
@@ -62,6 +63,11 @@ class Suite:
         """Objects of the kind that a service of the namespace controls, by name."""
         found = [item for item in self.plane.kubectl.list(kind, namespace) if item["metadata"].get("ownerReferences")]
         return sorted(found, key=lambda item: str(item["metadata"]["name"]))
+
+    def writes(self, since: float) -> list[Request]:
+        """What the operator has written since then (unix seconds), its lease apart."""
+        made = requests_of(self.plane, USER)
+        return [one for one in made if one.verb in WRITES and one.resource != "leases" and one.at >= since]
 
     def identities(self, namespace: str) -> dict[str, set[str]]:
         """Uids of everything the namespace's services own, by kind."""
