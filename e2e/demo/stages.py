@@ -26,11 +26,11 @@ NAMESPACE = "demo"
 START_SECONDS = 6.0
 """How long a simulated pod takes to load."""
 
-LEFT_OUT = """\
-[yellow]Without root there are no containers here.[/] The API server, the scheduler, the operator and its decisions are
-real; pods are objects that become Ready after 6 s, and fleet-sim answers for their engines. Left out: images, probes,
-Services, the chart, and real streams (so "no stream was cut" is the simulator's count).
-"""
+LEFT_OUT = (
+    "[yellow]Without root there are no containers here.[/] The API server, the scheduler, the operator and its decisions "
+    f"are real; pods are objects that become Ready after {START_SECONDS:.0f} s, and fleet-sim answers for their engines. "
+    'Left out: images, probes, Services, the chart, and real streams (so "no stream was cut" is the simulator\'s count).'
+)
 
 
 @dataclass(frozen=True, slots=True)
