@@ -27,9 +27,10 @@ START_SECONDS = 6.0
 """How long a simulated pod takes to load."""
 
 LEFT_OUT = (
-    "[yellow]Without root there are no containers here.[/] The API server, the scheduler, the operator and its decisions "
-    f"are real; pods are objects that become Ready after {START_SECONDS:.0f} s, and fleet-sim answers for their engines. "
-    'Left out: images, probes, Services, the chart, and real streams (so "no stream was cut" is the simulator\'s count).'
+    "[yellow]Without root there are no containers here.[/] The API server, the scheduler, the operator and what it "
+    f"decides are real; pods are objects that become Ready after {START_SECONDS:.0f} s, and fleet-sim answers for "
+    "their engines. Left out: images, probes, Services, the chart, and real streams: whether one was cut is the "
+    "simulator's count."
 )
 
 
