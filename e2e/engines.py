@@ -64,6 +64,12 @@ def metric(pod: Object, name: str) -> float | None:
     return sum(map(float, values)) if values else None
 
 
+def open_streams(kubectl: Kubectl, service: str, namespace: str = "default") -> dict[str, float]:
+    """Running requests by serving pod, as the pods' own metrics say."""
+    pods = serving(kubectl, service, namespace)
+    return {name_of(pod): metric(pod, "vllm:num_requests_running") or 0.0 for pod in pods}
+
+
 def condition(service: Object | None, kind: str) -> Object:
     """The condition of that type, or an empty object."""
     if service is None:

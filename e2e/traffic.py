@@ -229,6 +229,11 @@ class Traffic:
                 await asyncio.sleep(1 / ramp_per_second)
 
 
+def faults(records: Sequence[StreamRecord]) -> list[str]:
+    """What is wrong with each stream that is not whole."""
+    return [record.fault for record in records if not record.whole]
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The value below which `share` (0 to 1) of the values lie, by nearest rank; raises ValueError on none."""
     if not values:

@@ -17,7 +17,7 @@ class MisfitError(Exception):
 
 
 @contextmanager
-def copy_of_project(root: Path = ROOT) -> Iterator[Path]:
+def copy_of_project(root: Path) -> Iterator[Path]:
     """What is in the working tree and not ignored by git."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -48,6 +48,14 @@ def copy_with(fault: Fault, sound: Path) -> Iterator[Path]:
 
 def plant(fault: Fault, root: Path) -> None:
     """Raises MisfitError."""
+    must_fit(fault, root)
+    for edit in fault.edits:
+        path = root / edit.path
+        path.write_text(path.read_text().replace(edit.old, edit.new))
+
+
+def must_fit(fault: Fault, root: Path) -> None:
+    """Raises MisfitError for a piece of text that is not there exactly once."""
     for edit in fault.edits:
         path = root / edit.path
         text = path.read_text() if path.is_file() else ""
@@ -56,7 +64,6 @@ def plant(fault: Fault, root: Path) -> None:
                 f"{edit.path} holds the text {times} times instead of once; plant the fault where its claim is kept "
                 f"now:\n{edit.old}"
             )
-        path.write_text(text.replace(edit.old, edit.new))
 
 
 def must_have_guards(fault: Fault, root: Path) -> None:

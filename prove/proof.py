@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from prove.copies import MisfitError, copy_of_project, copy_with, must_have_guards
+from prove.copies import ROOT, MisfitError, copy_of_project, copy_with, must_have_guards
 from prove.fault import Fault
 from prove.guards import Verdict, run
 
@@ -20,9 +20,9 @@ class Result:
     """Why the fault does not count as found, for people; empty when its guards turned red."""
 
 
-def prove(faults: Sequence[Fault], jobs: int) -> Iterator[Result]:
+def prove(faults: Sequence[Fault], jobs: int, root: Path = ROOT) -> Iterator[Result]:
     """The results as they come. `jobs` faults are planted at a time, but only one on real nodes."""
-    with copy_of_project() as sound:
+    with copy_of_project(root) as sound:
         fitting = []
         for fault in faults:
             try:

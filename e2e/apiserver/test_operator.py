@@ -7,6 +7,7 @@ is known of their load here; drains and streams are the business of the suite on
 from __future__ import annotations
 
 import json
+import time
 
 from e2e.harness import eventually
 from e2e.manifests import an_inference_service
@@ -49,10 +50,11 @@ def test_applying_the_same_again_changes_nothing(suite, namespace, operator):
     manifest = an_inference_service("chat", namespace).replicas(2, 3)
     suite.apply(manifest)
     suite.serves(manifest, ready=2)
-    before = suite.identities(namespace)
+    before, applied_at = suite.identities(namespace), time.time()
     suite.apply(manifest)
     operator.ticks_on(6, within=60)
     assert suite.identities(namespace) == before
+    assert {one.resource for one in suite.writes(since=applied_at)} <= {"inferenceservices/status", "events"}
     assert suite.stored(namespace, "chat")["metadata"]["generation"] == 1
     difference = suite.plane.kubectl.attempt("diff", "-f", "-", stdin=json.dumps(manifest.object))
     assert (difference.returncode, difference.stdout) == (0, "")

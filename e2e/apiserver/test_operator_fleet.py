@@ -14,7 +14,7 @@ from e2e.harness import ControlPlane, eventually
 from e2e.harness.kubectl import Object
 from e2e.manifests import an_inference_service
 from e2e.operator_process import OperatorProcess
-from e2e.operator_suite import USER, Request, Suite, reason, requests_of, suite_on
+from e2e.operator_suite import Suite, reason, suite_on
 
 SERVICES = 200
 REPLICAS = 8
@@ -24,7 +24,6 @@ QUIET_TICKS = 60
 SETTLED_SECONDS = 40.0
 """Wording of a status follows its conditions within 30 s."""
 NAMESPACE = "team-of-200"
-WRITES = {"create", "update", "patch", "delete"}
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +56,6 @@ def ready_replicas(suite: Suite) -> int:
     return sum(service.get("status", {}).get("replicas", {}).get("ready", 0) for service in services)
 
 
-def writes(suite: Suite, since: float = 0.0) -> list[Request]:
-    """What the operator has written, its lease apart."""
-    made = requests_of(suite.plane, USER)
-    return [one for one in made if one.verb in WRITES and one.resource != "leases" and one.at >= since]
-
-
 def test_200_services_come_up_and_then_nothing_is_written(suite, operator):
     manifests: list[Object] = [
         an_inference_service(f"chat-{number}", NAMESPACE).replicas(REPLICAS, REPLICAS).object
@@ -79,7 +72,7 @@ def test_200_services_come_up_and_then_nothing_is_written(suite, operator):
     )
     suite.plane.kubectl("apply", "-f", "-", stdin=together, timeout=300)
     eventually(
-        lambda: writes(suite, since=time.time() - SETTLED_SECONDS),
+        lambda: suite.writes(since=time.time() - SETTLED_SECONDS),
         lambda recent: not recent,
         within=300,
         what=f"nothing was written for {SETTLED_SECONDS:g} s",
@@ -87,7 +80,7 @@ def test_200_services_come_up_and_then_nothing_is_written(suite, operator):
     )
     settled_at = time.time()
     operator.ticks_on(QUIET_TICKS, within=600)
-    assert Counter((one.resource, one.verb) for one in writes(suite, since=settled_at)) == Counter()
+    assert Counter((one.resource, one.verb) for one in suite.writes(since=settled_at)) == Counter()
     services = suite.plane.kubectl.list("infs", NAMESPACE)
     assert {reason(service, "Ready") for service in services} == {"Serving"}
     assert {reason(service, "MetricsFresh") for service in services} == {"Fresh"}

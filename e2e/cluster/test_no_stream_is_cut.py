@@ -12,6 +12,7 @@ from e2e.engines import (
     is_serving,
     metric,
     name_of,
+    open_streams,
     pods_of,
     wait_for_serving,
 )
@@ -19,7 +20,7 @@ from e2e.harness.waiting import eventually
 from e2e.installation import Installation
 from e2e.manifests import EngineProfile, an_inference_service
 from e2e.pod_history import PodHistory
-from e2e.traffic import StreamRecord, Traffic
+from e2e.traffic import Traffic, faults
 
 SCALE_DOWNS = 10
 ROLLOUTS = 3
@@ -56,16 +57,10 @@ def patch_scaling(forebay: Installation, service: str, **fields: int) -> None:
     forebay.patch(service, {"spec": {"scaling": fields}})
 
 
-def open_streams(forebay: Installation, service: str) -> dict[str, float]:
-    """Running requests by pod, as the pods' own metrics say."""
-    pods = [pod for pod in pods_of(forebay.kubectl, service, forebay.namespace) if is_serving(pod)]
-    return {name_of(pod): metric(pod, "vllm:num_requests_running") or 0.0 for pod in pods}
-
-
 def scale_down_and_up(forebay: Installation, service: str) -> float:
     """One cycle 3 → 2 → 3; the number of streams that were open on the victim when its drain began."""
     before = eventually(
-        lambda: open_streams(forebay, service),
+        lambda: open_streams(forebay.kubectl, service, forebay.namespace),
         lambda running: len(running) == 3 and min(running.values()) >= OPEN_ON_A_VICTIM,
         within=90,
         what=f"{OPEN_ON_A_VICTIM} streams on each of 3 replicas of {service}",
@@ -101,10 +96,6 @@ def roll_out(forebay: Installation, service: str, number: int) -> None:
     eventually(
         lambda: forebay.get(service), has_condition("UpToDate", "True"), within=60, what=f"{service} says UpToDate"
     )
-
-
-def faults(records: list[StreamRecord]) -> list[str]:
-    return [record.fault for record in records if not record.whole]
 
 
 def test_scale_downs_and_rollouts_cut_no_stream(forebay: Installation) -> None:

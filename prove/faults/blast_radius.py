@@ -82,8 +82,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/cluster/apply.py",
-                "ledger.note(plan, action, error)\n",
-                "ledger.note(plan, action, error)\n            ledger.deposed = True\n",
+                "ledger.note(plan, action, error)\n            return False\n",
+                "ledger.note(plan, action, error)\n            raise\n",
             ),
         ),
         ("tests/cluster/test_apply.py::test_a_failed_call_holds_its_own_service_only",),

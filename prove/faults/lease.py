@@ -22,7 +22,7 @@ FAULTS = (
             Edit(
                 LEASE,
                 "        return self._monotonic() < self._leads_until\n",
-                "        return self._leads_until > 0\n",
+                "        return self._monotonic() < self._leads_until + 10\n",
             ),
         ),
         (

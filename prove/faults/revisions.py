@@ -78,7 +78,7 @@ FAULTS = (
         "revisions.order-of-fields-rolls-pods",
         "the order in which a manifest is written makes no new revision",
         (Edit("operator/forebay/workloads/canonical.py", "sort_keys=True", "sort_keys=False"),),
-        ("tests/workloads/test_revisions.py::test_the_order_of_fields_makes_no_new_revision",),
+        ("tests/workloads/test_revisions.py::test_the_order_of_a_map_makes_no_new_revision",),
     ),
     Fault(
         "revisions.history-forgotten",

@@ -75,7 +75,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/planner/test_properties.py::test_only_our_own_pods_are_touched_and_no_name_is_used_twice",
+            "tests/planner/test_stories.py::test_names_that_are_still_terminating_are_not_used",
             "tests/planner/test_balance.py::test_names_of_whatever_exists_are_left_out",
         ),
     ),
