@@ -13,6 +13,7 @@ from prove.faults import (
     rights,
     rollouts,
     scaling,
+    shell,
     signals,
     status,
 )
@@ -31,4 +32,5 @@ FAULTS: tuple[Fault, ...] = (
     *status.FAULTS,
     *pods.FAULTS,
     *rights.FAULTS,
+    *shell.FAULTS,
 )
