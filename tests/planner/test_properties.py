@@ -174,8 +174,12 @@ def holding_places(world: World, uid: str) -> set[Place]:
 
 
 def waits(world: World, adopted: AdoptPod) -> bool:
-    """Whether the orphan does not drain already."""
-    return all(pod.drain_started_at is None for pod in world.pods if pod.uid == adopted.uid)
+    """Whether the orphan does not drain already; out of rotation is a drain, with or without its annotation."""
+    return not any(
+        pod.drain_started_at is not None or (pod.ready and not pod.serving)
+        for pod in world.pods
+        if pod.uid == adopted.uid
+    )
 
 
 @quick
