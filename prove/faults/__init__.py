@@ -5,6 +5,7 @@ from prove.faults import (
     blast_radius,
     bounds,
     drain,
+    engine_sim,
     lease,
     ownership,
     pods,
@@ -16,6 +17,7 @@ from prove.faults import (
     shell,
     signals,
     status,
+    view,
 )
 
 FAULTS: tuple[Fault, ...] = (
@@ -29,8 +31,10 @@ FAULTS: tuple[Fault, ...] = (
     *ownership.FAULTS,
     *blast_radius.FAULTS,
     *lease.FAULTS,
+    *view.FAULTS,
     *status.FAULTS,
     *pods.FAULTS,
+    *engine_sim.FAULTS,
     *rights.FAULTS,
     *shell.FAULTS,
 )

@@ -88,4 +88,16 @@ FAULTS = (
         ),
         ("tests/cluster/test_apply.py::test_a_failed_call_holds_its_own_service_only",),
     ),
+    Fault(
+        "blast-radius.a-dry-run-writes",
+        "a dry run makes no call",
+        (
+            Edit(
+                "operator/forebay/cluster/apply.py",
+                "        if self._dry_run:\n",
+                "        if self._dry_run is None:\n",
+            ),
+        ),
+        ("tests/cluster/test_apply.py::test_a_dry_run_calls_nothing",),
+    ),
 )

@@ -70,4 +70,16 @@ FAULTS = (
             "tests/cluster/test_status.py::test_who_must_not_write_does_not",
         ),
     ),
+    Fault(
+        "lease.memory-of-an-earlier-term",
+        "who begins to lead has watched nothing yet, whatever it knew in an earlier term",
+        (
+            Edit(
+                "operator/forebay/shell/loop.py",
+                "self._state = self._stations.empty_state(now)",
+                "self._state = self._state or self._stations.empty_state(now)",
+            ),
+        ),
+        ("tests/shell/test_loop.py::test_a_new_term_starts_without_the_memory_of_the_last",),
+    ),
 )
