@@ -31,8 +31,8 @@ def main(arguments: Sequence[str]) -> int:
         found, missed = (found, missed + 1) if result.trouble else (found + 1, missed)
         mark = "NOT RED" if result.trouble else "red"
         print(f"{mark:<9} {result.fault.name}: {result.fault.claim} ({result.seconds:.0f} s)", flush=True)
-        if result.trouble:
-            print(result.trouble, flush=True)
+        if result.trouble or options.verbose:
+            print(result.trouble or result.said, flush=True)
     for fault in left_out:
         print(f"left out  {fault.name}: it needs real nodes, so root")
     took = f"{monotonic() - began:.0f} s"
@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m prove", description=__doc__)
     parser.add_argument("names", nargs="*", help="faults or areas, such as drain (default: all)")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="faults at a time (default 2)")
+    parser.add_argument("--verbose", action="store_true", help="show what the guards said to faults they found, too")
     parser.add_argument("--list", action="store_true", help="print the faults as rows of a table, and end")
     return parser
 

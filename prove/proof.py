@@ -18,6 +18,8 @@ class Result:
     """For the run with the fault in it."""
     trouble: str = ""
     """Why the fault does not count as found, for people; empty when its guards turned red."""
+    said: str = ""
+    """The last lines of the guards with the fault in it."""
 
 
 def prove(faults: Sequence[Fault], jobs: int, root: Path = ROOT) -> Iterator[Result]:
@@ -56,10 +58,12 @@ def _prove_one(fault: Fault, sound: Path, green: dict[str, Verdict]) -> Result:
     guards = by_suite(fault.guards)
     try:
         with copy_with(fault, sound) as copy:
-            troubles = [run(tests, copy).not_red(guards[suite]) for suite, tests in suites.items()]
+            verdicts = {suite: run(tests, copy) for suite, tests in suites.items()}
     except MisfitError as error:
-        troubles = [str(error)]
-    return Result(fault, monotonic() - began, "\n".join(filter(None, troubles)))
+        return Result(fault, 0.0, str(error))
+    troubles = filter(None, (verdict.not_red(guards[suite]) for suite, verdict in verdicts.items()))
+    said = "\n".join(verdict.said for verdict in verdicts.values())
+    return Result(fault, monotonic() - began, "\n".join(troubles), said)
 
 
 def by_suite(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
