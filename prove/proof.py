@@ -1,7 +1,7 @@
 """The order of a proof: all guards once in a sound copy, then each fault in a copy of its own."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -37,24 +37,23 @@ def prove(faults: Sequence[Fault], jobs: int, root: Path = ROOT) -> Iterator[Res
 
 
 def _prove_all(faults: Sequence[Fault], sound: Path, jobs: int) -> Iterator[Result]:
-    tests = tuple(dict.fromkeys(test for fault in faults for test in fault.tests))
-    # What starts a control plane takes longest, so it comes first.
-    ordered = sorted(faults, key=lambda fault: not fault.needs_control_plane)
+    suites = by_suite(tuple(dict.fromkeys(test for fault in faults for test in fault.tests)))
+    # What starts a control plane is slow: its sound run comes first, and its faults come when that has ended.
+    ordered = sorted(faults, key=lambda fault: (fault.needs_control_plane, not fault.before))
     with ThreadPoolExecutor(jobs) as pool:
-        suites = by_suite(tests)
-        verdicts = pool.map(lambda chosen: run(chosen, sound), suites.values())
-        green = dict(zip(suites, verdicts, strict=True))
+        green = {suite: pool.submit(run, suites[suite], sound) for suite in sorted(suites)}
         running = [pool.submit(_prove_one, fault, sound, green) for fault in ordered]
         for done in as_completed(running):
             yield done.result()
 
 
-def _prove_one(fault: Fault, sound: Path, green: dict[str, Verdict]) -> Result:
-    began = monotonic()
+def _prove_one(fault: Fault, sound: Path, green: Mapping[str, Future[Verdict]]) -> Result:
+    """`green` are the runs without a fault, by suite."""
     suites = by_suite(fault.tests)
     for suite, tests in suites.items():
-        if trouble := green[suite].not_green(tests):
+        if trouble := green[suite].result().not_green(tests):
             return Result(fault, 0.0, trouble)
+    began = monotonic()
     guards = by_suite(fault.guards)
     try:
         with copy_with(fault, sound) as copy:

@@ -124,10 +124,11 @@ def test_a_new_default_engine_restarts_no_pod_and_is_announced(suite, namespace,
     operator.restart(engine_version="0.33.0")
     service = eventually(
         lambda: suite.stored(namespace, "chat"),
-        lambda found: reason(found, "UpToDate") == "UpdateAvailable",
+        lambda found: reason(found, "UpToDate") != "UpToDate",
         within=60,
-        what="the condition says that an update is available",
+        what="the condition says that something is to be said",
     )
+    assert reason(service, "UpToDate") == "UpdateAvailable"
     assert condition(service, "UpToDate")["status"] == "False"
     operator.ticks_on(6, within=60)
     assert suite.identities(namespace) == before

@@ -31,10 +31,7 @@ FAULTS = (
         "bounds.created-above-the-limit",
         "replicas that take requests or come up never exceed maxReplicas, plus maxSurge while some are replaced",
         (UNBOUNDED_DECISION, Edit(BALANCE, "for revision in missing[: max(0, room)]:", "for revision in missing:")),
-        (
-            "tests/planner/test_properties.py::test_creations_never_lead_above_maxreplicas_and_surge",
-            AT_EVERY_TICK,
-        ),
+        (AT_EVERY_TICK,),
     ),
     Fault(
         "bounds.lost-replicas-not-counted",
@@ -52,10 +49,7 @@ FAULTS = (
                 "return self.having(ReplicaState.LOADING, ReplicaState.SERVING)",
             ),
         ),
-        (
-            "tests/planner/test_properties.py::test_creations_never_lead_above_maxreplicas_and_surge",
-            "tests/planner/test_balance.py::test_a_stuck_replica_is_tried_once_more_and_then_left_to_wait_for_a_node",
-        ),
+        ("tests/planner/test_balance.py::test_a_stuck_replica_is_tried_once_more_and_then_left_to_wait_for_a_node",),
     ),
     Fault(
         "bounds.lowered-maxreplicas-waits",

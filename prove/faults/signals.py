@@ -40,7 +40,6 @@ FAULTS = (
         (
             "tests/scaling/test_stabilizer.py::test_what_holds_the_count",
             "tests/planner/test_properties.py::test_whoever_falls_silent_holds_the_count",
-            OUTAGE,
         ),
     ),
     Fault(

@@ -81,10 +81,7 @@ FAULTS = (
                 '    return metadata.get("resourceVersion"), metadata.get("generation"),',
             ),
         ),
-        (
-            "tests/shell/test_handlers.py::test_what_wakes_nobody",
-            "tests/shell/test_handlers.py::test_a_new_generation_wakes_a_status_write_does_not_and_nothing_is_written",
-        ),
+        ("tests/shell/test_handlers.py::test_what_wakes_nobody",),
     ),
     Fault(
         "status.marks-on-the-users-object",
