@@ -42,6 +42,7 @@ from forebay.planner.world import PodView, ServiceKey, ServiceView, World
 NAMESPACE = "observe-and-apply"
 VERBS = {
     "inferenceservices": {"list"},
+    "performanceprofiles": {"list"},
     "inferenceservices/status": {"patch"},
     "pods": {"list", "watch", "get", "create", "patch", "delete"},
     "nodes": {"list", "watch"},
