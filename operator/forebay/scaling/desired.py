@@ -13,6 +13,7 @@ from forebay.scaling.decision import Decision, Proposal, count, number, percent,
 from forebay.scaling.latency import Latency
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
+from forebay.scaling.outlook import Outlook
 from forebay.scaling.stabilizer import Standing, stabilize
 from forebay.scaling.watch import Watch, look
 
@@ -59,11 +60,13 @@ class Situation:
     raised_at: float
     jumped_at: float
     watch: Watch
+    outlook: Outlook
     now: float
 
     @property
     def floor(self) -> int:
-        return min(floors.min_replicas(self.limits).replicas, self.limits.max_replicas)
+        """The highest count that holds whatever the load is."""
+        return min(max(proposal.replicas for proposal in floor_rules(self)), self.limits.max_replicas)
 
     @property
     def stuck(self) -> int:
@@ -102,7 +105,8 @@ def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def floor_rules(situation: Situation) -> tuple[Proposal, ...]:
-    return (floors.min_replicas(situation.limits),)
+    limits = situation.limits
+    return (floors.min_replicas(limits), *(floors.with_warm(floor, limits) for floor in situation.outlook.floors))
 
 
 def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
@@ -112,12 +116,19 @@ def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
     return (stabilize(_standing(situation)),)
 
 
+NOTHING_AHEAD: Final = Outlook()
 Rule = Callable[[Situation], tuple[Proposal, ...]]
 RULES: Final[tuple[Rule, ...]] = (guard_rules, stabilizer_rules, floor_rules)
 
 
 def decide(
-    limits: Limits, load: Load, fleet: Fleet, mode: ScalingMode, memory: ScalingMemory, now: float
+    limits: Limits,
+    load: Load,
+    fleet: Fleet,
+    mode: ScalingMode,
+    memory: ScalingMemory,
+    now: float,
+    outlook: Outlook = NOTHING_AHEAD,
 ) -> tuple[Decision, ScalingMemory]:
     """The decision for one service, and what to remember of it. The first rule wins a tie."""
     began = now if fleet.newest_created_at is None else min(now, fleet.newest_created_at)
@@ -130,6 +141,7 @@ def decide(
         raised_at=began if memory.raised_at is None else memory.raised_at,
         jumped_at=began if memory.jumped_at is None else memory.jumped_at,
         watch=look(memory.watch, load, limits, now),
+        outlook=outlook,
         now=now,
     )
     proposals = tuple(proposal for rule in RULES for proposal in rule(situation))

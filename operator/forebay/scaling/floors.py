@@ -1,14 +1,23 @@
 """Floors: counts that hold whatever the load is."""
 
+from dataclasses import replace
+
 from forebay.scaling.decision import Proposal, count
 from forebay.scaling.limits import Limits
 
 
 def min_replicas(limits: Limits) -> Proposal:
     """minReplicas, and the warm replicas on top of it."""
-    fewest, warm = limits.min_replicas, limits.warm_replicas
-    on_top = f", and warmPool.replicas adds {warm}" if warm else ""
-    return Proposal(fewest + warm, "min_replicas", f"minReplicas is {fewest}{on_top}")
+    return with_warm(Proposal(limits.min_replicas, "min_replicas", f"minReplicas is {limits.min_replicas}"), limits)
+
+
+def with_warm(proposal: Proposal, limits: Limits) -> Proposal:
+    """The proposal with warmPool.replicas on top of it."""
+    warm = limits.warm_replicas
+    if not warm:
+        return proposal
+    because = f"{proposal.because}, and warmPool.replicas adds {warm}"
+    return replace(proposal, replicas=proposal.replicas + warm, because=because)
 
 
 def max_replicas(proposal: Proposal, limits: Limits) -> Proposal:
