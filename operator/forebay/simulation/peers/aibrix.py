@@ -1,0 +1,41 @@
+"""The adaptive pod autoscaler of AIBrix (APA).
+
+Rules: vllm-project/aibrix `pkg/controller/podautoscaler` (apa.go, context.go).
+"""
+
+from dataclasses import dataclass, field
+from math import ceil, floor, fsum
+
+from forebay.simulation.peers.hpa import PodMetric, kv_fraction
+from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.window import Window
+
+TOLERANCE = 0.1
+
+
+@dataclass(slots=True)
+class AdaptivePodAutoscaler:
+    """In proportion to a metric per pod, beyond a tolerance, at most doubled and at least halved."""
+
+    metric: PodMetric = kv_fraction
+    target: float = 0.5
+    down_cooldown_seconds: float = 300.0
+    name: str = "AIBrix APA"
+    period_seconds: float = 10.0
+    _recommended: Window = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._recommended = Window(self.down_cooldown_seconds)
+
+    def replicas(self, sight: Sight) -> int:
+        if not sight.ready:
+            return sight.wanted
+        wanted = sight.wanted
+        ratio = fsum(self.metric(replica) for replica in sight.ready) / len(sight.ready) / self.target
+        asked = wanted
+        if ratio > 1 + TOLERANCE:
+            asked = min(ceil(wanted * ratio), ceil(2 * wanted))
+        elif ratio < 1 - TOLERANCE:
+            asked = max(ceil(wanted * ratio), floor(wanted / 2))
+        self._recommended.add(sight.now, asked)
+        return max(1, asked if asked >= wanted else min(wanted, int(self._recommended.highest)))

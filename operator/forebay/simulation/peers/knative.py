@@ -1,0 +1,53 @@
+"""The pod autoscaler of Knative Serving (KPA).
+
+Rules: knative/serving `pkg/autoscaler/scaling/autoscaler.go`, defaults of `config/core/configmaps/autoscaler.yaml`.
+"""
+
+from dataclasses import dataclass, field
+from math import ceil, floor
+
+from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.window import Window
+
+PANIC_THRESHOLD = 2.0
+MOST_UP = 1000.0
+MOST_DOWN = 2.0
+
+
+@dataclass(slots=True)
+class KnativePodAutoscaler:
+    """A stable and a panic window over the total concurrency; in panic the count never falls."""
+
+    target: float = 70.0
+    """Requests in flight per pod: 70 % of the default container concurrency of 100."""
+    stable_seconds: float = 60.0
+    panic_seconds: float = 6.0
+    name: str = "Knative KPA"
+    period_seconds: float = 2.0
+    _stable: Window = field(init=False)
+    _panic: Window = field(init=False)
+    _panicked_at: float | None = field(init=False, default=None)
+    _most_in_panic: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._stable, self._panic = Window(self.stable_seconds), Window(self.panic_seconds)
+
+    def replicas(self, sight: Sight) -> int:
+        ready = max(1, len(sight.ready))
+        self._stable.add(sight.now, sight.in_flight)
+        self._panic.add(sight.now, sight.in_flight)
+        in_panic = ceil(self._panic.mean / self.target)
+        over = in_panic / ready >= PANIC_THRESHOLD
+        stable, panic = (_clamped(want, ready) for want in (ceil(self._stable.mean / self.target), in_panic))
+        if over:
+            self._panicked_at = sight.now
+        elif self._panicked_at is not None and sight.now - self._panicked_at > self.stable_seconds:
+            self._panicked_at, self._most_in_panic = None, 0
+        if self._panicked_at is None:
+            return max(1, stable)
+        self._most_in_panic = max(self._most_in_panic, stable, panic)
+        return max(1, self._most_in_panic)
+
+
+def _clamped(want: int, ready: int) -> int:
+    return min(max(want, floor(ready / MOST_DOWN)), ceil(MOST_UP * ready))

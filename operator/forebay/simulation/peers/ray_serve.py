@@ -1,0 +1,44 @@
+"""The autoscaling policy of Ray Serve.
+
+Rules: ray-project/ray `python/ray/serve/autoscaling_policy.py`, defaults of `AutoscalingConfig`.
+"""
+
+from dataclasses import dataclass, field
+from math import ceil
+
+from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.window import Window
+
+
+@dataclass(slots=True)
+class RayServe:
+    """In proportion to ongoing requests, once the same direction was asked for throughout its delay."""
+
+    target: float = 2.0
+    """Ongoing (queued and running) requests per replica."""
+    look_back_seconds: float = 30.0
+    up_delay_seconds: float = 30.0
+    down_delay_seconds: float = 600.0
+    name: str = "Ray Serve"
+    period_seconds: float = 10.0
+    """Replicas report their ongoing requests so often."""
+    _ongoing: Window = field(init=False)
+    _direction: int = field(init=False, default=0)
+    _since: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self._ongoing = Window(self.look_back_seconds)
+
+    def replicas(self, sight: Sight) -> int:
+        self._ongoing.add(sight.now, sight.in_flight)
+        wanted = sight.wanted
+        exact = self._ongoing.mean / self.target
+        asked = max(1, ceil(exact - 1e-9))
+        direction = (asked > wanted) - (asked < wanted)
+        if direction != self._direction:
+            self._direction, self._since = direction, sight.now
+        delay = self.up_delay_seconds if direction > 0 else self.down_delay_seconds
+        if direction == 0 or sight.now - self._since < delay:
+            return wanted
+        self._direction = 0
+        return asked

@@ -1,0 +1,15 @@
+"""A fixed number of replicas: what most teams run, sized for their highest peak."""
+
+from dataclasses import dataclass
+
+from forebay.simulation.peers.sight import Sight
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    count: int
+    name: str = "static peak"
+    period_seconds: float = 3600.0
+
+    def replicas(self, sight: Sight) -> int:
+        return self.count

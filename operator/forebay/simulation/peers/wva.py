@@ -1,0 +1,123 @@
+"""The workload-variant-autoscaler of llm-d (WVA): its saturation rule, and that rule's second version.
+
+Rules: llm-d/llm-d-workload-variant-autoscaler `docs/saturation-analyzer.md` and the saturation_v2 sources. Both are
+applied by an HPA whose windows the chart sets to 240 s both ways.
+"""
+
+from dataclasses import dataclass, field
+from math import ceil, floor, fsum
+from typing import Protocol
+
+from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.window import Window
+
+APPLIED_AFTER_SECONDS = 240.0
+
+
+class Analyzer(Protocol):
+    """Proposes a count once a period; the HPA below it decides when that is acted on."""
+
+    def proposal(self, sight: Sight) -> int: ...
+
+
+@dataclass(slots=True)
+class Applied:
+    """An analyzer behind an HPA: the lowest count of its window on the way up, the highest on the way down."""
+
+    name: str
+    analyzer: Analyzer
+    window_seconds: float = APPLIED_AFTER_SECONDS
+    period_seconds: float = 15.0
+    """Of the HPA."""
+    analyzed_every_seconds: float = 60.0
+    _asked: Window = field(init=False)
+    _analyzed_at: float | None = field(init=False, default=None)
+    _proposal: int = field(init=False, default=1)
+
+    def __post_init__(self) -> None:
+        self._asked = Window(self.window_seconds)
+
+    def replicas(self, sight: Sight) -> int:
+        if self._analyzed_at is None:
+            self._asked.add(sight.now, sight.wanted)
+        if self._analyzed_at is None or sight.now - self._analyzed_at >= self.analyzed_every_seconds:
+            self._analyzed_at, self._proposal = sight.now, max(1, self.analyzer.proposal(sight))
+        self._asked.add(sight.now, self._proposal)
+        if self._proposal >= sight.wanted:
+            return max(sight.wanted, int(self._asked.lowest))
+        return min(sight.wanted, int(self._asked.highest))
+
+
+@dataclass(slots=True)
+class Saturation:
+    """One replica more when the spare KV or queue room of those that are not saturated runs low, one less when it
+    would still be there on one fewer."""
+
+    kv_saturated: float = 0.80
+    queue_saturated: float = 5.0
+    spare_kv: float = 0.10
+    spare_queue: float = 3.0
+    peak_seconds: float = 60.0
+    _peaks: dict[str, tuple[Window, Window]] = field(init=False, default_factory=dict)
+
+    def proposal(self, sight: Sight) -> int:
+        peaks = self._seen(sight)
+        n = len(peaks)
+        if n == 0:
+            return sight.wanted
+        unsaturated = [(kv, queue) for kv, queue in peaks if kv < self.kv_saturated and queue < self.queue_saturated]
+        kv, queue = self._spare(unsaturated, len(unsaturated))
+        if kv < self.spare_kv or queue < self.spare_queue:
+            return sight.wanted if sight.starting else n + 1
+        if len(unsaturated) < 2 or sight.starting:
+            return sight.wanted
+        kv_left, queue_left = self._spare(unsaturated, len(unsaturated) - 1)
+        return n - 1 if kv_left >= self.spare_kv and queue_left >= self.spare_queue else sight.wanted
+
+    def _seen(self, sight: Sight) -> list[tuple[float, float]]:
+        self._peaks = {
+            replica.name: self._peaks.get(replica.name) or (Window(self.peak_seconds), Window(self.peak_seconds))
+            for replica in sight.ready
+        }
+        for replica in sight.ready:
+            kv, queue = self._peaks[replica.name]
+            kv.add(sight.now, replica.kv_fraction)
+            queue.add(sight.now, replica.waiting)
+        return [(kv.highest, queue.highest) for kv, queue in self._peaks.values()]
+
+    def _spare(self, load: list[tuple[float, float]], over: int) -> tuple[float, float]:
+        """Mean room left when the load is spread over so many replicas; none when there are none."""
+        if over == 0:
+            return 0.0, 0.0
+        kv, queue = (fsum(each) / over for each in zip(*load, strict=True))
+        return self.kv_saturated - kv, self.queue_saturated - queue
+
+
+@dataclass(frozen=True, slots=True)
+class SaturationTokens:
+    """The second version: demand and capacity in KV tokens, between two utilisation targets."""
+
+    believed: Believed
+    up_at: float = 0.85
+    down_at: float = 0.70
+    kv_share: float = 0.80
+
+    def proposal(self, sight: Sight) -> int:
+        if not sight.ready or sight.prompt_tokens + sight.output_tokens <= 0:
+            return sight.wanted
+        capacity = self._capacity(sight.prompt_tokens, sight.output_tokens)
+        used = fsum(replica.kv_fraction for replica in sight.ready) * self.believed.profile.kv_tokens
+        demand = used + sight.waiting * sight.prompt_tokens
+        n, coming = len(sight.ready), len(sight.ready) + sight.starting
+        lacking = demand / self.up_at - coming * capacity
+        if lacking > 0:
+            return coming + ceil(lacking / capacity)
+        spare = n * capacity - demand / self.down_at
+        return max(1, n - floor(spare / capacity)) if spare >= capacity and not sight.starting else sight.wanted
+
+    def _capacity(self, prompt: float, output: float) -> float:
+        """KV tokens of one replica: what memory allows, or the sequences that its steps can keep fed."""
+        held = prompt + output / 2
+        fed = min(self.believed.batched_tokens * output / (prompt + output), self.believed.max_num_seqs)
+        return min(self.kv_share * self.believed.profile.kv_tokens, fed * held)
