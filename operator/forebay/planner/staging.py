@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
+from forebay.planner.outlook import outlook_of
 from forebay.planner.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import Choice, choose
 from forebay.planner.rollout import halt_of, is_faulty
@@ -86,7 +87,8 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     fleet = _fleet(seen, service, site)
     grown_at = now if fleet.serving > memory.serving else memory.grown_at
     load = _load(seen, site, grown_at)
-    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now)
+    outlook = outlook_of(service, spec, limits, seen.replicas, memory, now)
+    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook)
     refusals, refused_at = _refusals(memory, site.refusals.get(service.uid, ()))
     remembered = replace(
         memory,

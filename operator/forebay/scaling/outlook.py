@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.scaling.decision import Proposal
+from forebay.scaling.demand import NOT_TOLD, Demand
 
 UNKNOWN_LEAD_SECONDS: Final = 300.0
 """From ordering a replica to its first request, as long as nothing has been learned."""
@@ -20,3 +21,5 @@ class Outlook:
     floors: tuple[Proposal, ...] = ()
     """Counts that hold whatever the load is, beside minReplicas: open or coming schedule windows, a wake-up call.
     Without warm replicas, which are added on top."""
+    demand: Demand = NOT_TOLD
+    """What the gateway was asked for."""
