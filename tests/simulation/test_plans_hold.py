@@ -1,0 +1,76 @@
+"""A plan's own load, put back in: the simulated engine, given each replica's share of the planned peak, keeps the SLO."""
+
+import random
+from math import ceil
+from statistics import fmean
+
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from forebay.capacity.sizing import Plan, size
+from forebay.capacity.subject import Known, read
+from forebay.simulation.engine_stats import Completion, Request
+from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
+from tests.capacity.specs import LLAMA_8B, a_spec, traffic
+
+REQUESTS = 1500
+"""The first fifth fills the engine and is not counted."""
+SAMPLE = 1.1
+"""What the 95 % quantile of 1,200 requests may be off from that of all there could be."""
+
+
+def completions(plan: Plan, prompt: int, output: int) -> list[Completion]:
+    """What one replica does at its share of the peak, arrivals at random."""
+    assert plan.throughput is not None
+    assert plan.fleet is not None
+    assert plan.subject.demand is not None
+    engine = plan.throughput.engine
+    rate = float(plan.subject.demand.peak) / plan.fleet.active
+    chunk = plan.throughput.batched_tokens
+    player = ReplicaEngine(engine.profile, EngineLimits(engine.max_num_seqs, chunk))
+    draw = random.Random(7)
+    arrival, done = 0.0, list[Completion]()
+    for index in range(REQUESTS):
+        arrival += draw.expovariate(rate)
+        done += player.advance(arrival)
+        player.submit(Request(str(index), prompt, output, arrival))
+    done += player.advance(arrival + 1e6)
+    return [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    prompt=st.integers(50, 6000),
+    output=st.integers(20, 800),
+    rate=st.floats(5, 300),
+    token_milliseconds=st.integers(20, 80),
+    first_milliseconds=st.integers(300, 3000),
+)
+@example(prompt=500, output=200, rate=100.0, token_milliseconds=40, first_milliseconds=500)
+@example(prompt=1155, output=211, rate=44.0, token_milliseconds=25, first_milliseconds=500)
+@example(prompt=2000, output=2000, rate=20.0, token_milliseconds=40, first_milliseconds=500)
+def test_the_planned_load_meets_its_own_slo(prompt, output, rate, token_milliseconds, first_milliseconds):
+    slo = {
+        "timeToFirstToken": {"p95": f"{first_milliseconds}ms"},
+        "interTokenLatency": {"mean": f"{token_milliseconds}ms"},
+    }
+    month = ceil(rate * 30 * 24 * 3600)
+    known = Known()
+    plan = size(
+        read(
+            a_spec(
+                LLAMA_8B,
+                traffic=traffic(month, prompt=prompt, output=output),
+                slo=slo,
+                scaling={"minReplicas": 1, "maxReplicas": 1000},
+            ),
+            known,
+        ),
+        known,
+    )
+    assume(not plan.problems and plan.fleet is not None)
+    seen = completions(plan, prompt, output)
+    first = sorted(c.first_token_seconds for c in seen if c.first_token_seconds is not None)
+    assert len(first) == len(seen)
+    assert first[ceil(0.95 * len(first)) - 1] <= first_milliseconds / 1000 * SAMPLE
+    assert fmean(c.token_seconds for c in seen if c.token_seconds is not None) <= token_milliseconds / 1000
