@@ -1,4 +1,4 @@
-"""A plan's own load, put back in: the simulated engine, given each replica's share of the planned peak, keeps the SLO."""
+"""A plan's own load, put back in: the simulated engine, given a replica's share of the planned peak, keeps the SLO."""
 
 import random
 from math import ceil
