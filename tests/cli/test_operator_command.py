@@ -10,7 +10,16 @@ from forebay.cli.main import app
 from forebay.cli.operator_command import operator
 from forebay.planner.settings import Settings
 from forebay.shell.log_format import LogFormat, LogLevel
-from forebay.shell.options import EngineOptions, LeaseOptions, OperatorOptions, PaceOptions, PortOptions, ScrapeOptions
+from forebay.shell.options import (
+    EngineOptions,
+    LeaseOptions,
+    MetricsSource,
+    OperatorOptions,
+    PaceOptions,
+    PortOptions,
+    ScrapeOptions,
+)
+from forebay.telemetry.prometheus_options import PrometheusOptions
 
 
 @pytest.fixture
@@ -157,4 +166,53 @@ def test_what_cannot_be_meant_is_refused_by_flag_value_and_way_out(
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in said(result)
+    assert started == []
+
+
+def test_flags_of_prometheus_arrive_too(started: list[OperatorOptions], tmp_path: Path):
+    ca, token = tmp_path / "ca.crt", tmp_path / "token"
+    ca.touch()
+    token.touch()
+    result = invoke(
+        *("--metrics-source", "prometheus", "--prometheus-url", "https://prometheus:9090"),
+        *("--prometheus-ca-file", str(ca), "--prometheus-token-file", str(token)),
+        *("--prometheus-namespace-label", "ns", "--prometheus-pod-label", "pod_name"),
+        *("--prometheus-selector", "cluster=eu=1"),
+    )
+    assert result.exit_code == 0, result.output
+    prometheus = PrometheusOptions("https://prometheus:9090", ca, token, "ns", "pod_name", "cluster=eu=1")
+    assert started[0].scrape == ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)
+    assert prometheus.matchers == ('cluster="eu=1"',)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(("--prometheus-url", ""), "--prometheus-url is missing", id="no address"),
+        pytest.param(
+            ("--prometheus-url", "prometheus:9090"), "names no host to ask over http or https", id="no scheme"
+        ),
+        pytest.param(("--prometheus-url", "http://[::1"), "is no URL", id="no URL"),
+        pytest.param(("--prometheus-url", "http://p/?a=b"), "may hold neither a query nor a fragment", id="a query"),
+        pytest.param(("--prometheus-url", "http://me:pw@p"), "may hold no user and no password", id="a password"),
+        pytest.param(("--prometheus-token-file", __file__), "would carry the token", id="a token in the clear"),
+        pytest.param(("--prometheus-ca-file", __file__), "presents no certificate to check", id="a CA, and no TLS"),
+        pytest.param(
+            ("--prometheus-url", "https://p", "--prometheus-ca-file", "/none"),
+            "--prometheus-ca-file /none is no file",
+            id="no CA",
+        ),
+        pytest.param(("--prometheus-pod-label", "a-b"), '"a-b" is no label name', id="no label name"),
+        pytest.param(("--prometheus-pod-label", "namespace"), "one label cannot say both", id="one label for both"),
+        pytest.param(("--prometheus-selector", "eu"), 'has no "="', id="a selector without a value"),
+        pytest.param(("--prometheus-selector", "a b=c"), '"a b" is no label name', id="a selector without a label"),
+        pytest.param(("--metrics-source", "direct"), "which would do nothing", id="Prometheus given and not asked"),
+    ],
+)
+def test_flags_of_prometheus_that_cannot_be_meant(started: list[OperatorOptions], arguments, message):
+    result = invoke("--metrics-source", "prometheus", "--prometheus-url", "http://p", *arguments)
+
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert "pw" not in said(result)
     assert started == []

@@ -22,6 +22,9 @@ from tests.cluster.fake_api import FakeCall
 from tests.cluster.scene import SPEC, Scene, a_stored_node, a_stored_pod, a_stored_service, wanted
 from tests.shell.virtual_time import in_virtual_time
 
+JANUARY = 1767225600.0
+"""When the stand-in for the API server says that things were created."""
+
 
 @in_virtual_time
 async def test_a_world_has_everything_in_it():
@@ -201,8 +204,8 @@ async def test_engines_are_where_their_metrics_are_to_be_had():
         scene.api.put(PODS, a_stored_pod("pending", scene.owner) | {"status": {"phase": "Pending"}})
         await asyncio.sleep(0.001)
         assert sorted(scene.observer.engines(), key=lambda engine: engine.uid) == [
-            EngineAddress("1", "team", "serves", "10.0.0.7", 8000, "0.32.0"),
-            EngineAddress("2", "team", "orphan", "10.0.0.7", 8000, None),
+            EngineAddress("1", "team", "serves", "10.0.0.7", 8000, "0.32.0", JANUARY),
+            EngineAddress("2", "team", "orphan", "10.0.0.7", 8000, None, JANUARY),
         ]
 
 

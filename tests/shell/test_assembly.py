@@ -1,7 +1,18 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from forebay.planner.settings import Settings
-from forebay.shell.assembly import patient
+from forebay.shell.assembly import patient, source_of
+from forebay.shell.options import MetricsSource, ScrapeOptions
+from forebay.telemetry.prometheus_options import PrometheusOptions
+from forebay.telemetry.prometheus_source import PrometheusSource
+from forebay.telemetry.scraper import Scraper
+
+SOURCE = Path(__file__).parents[2] / "operator"
 
 
 @pytest.mark.parametrize(
@@ -15,3 +26,23 @@ from forebay.shell.assembly import patient
 def test_a_fleet_that_is_asked_less_often_is_not_silent(interval: float, stale: float, lost: float):
     settings = patient(Settings(stale_after_seconds=30.0, lost_after_seconds=300.0, max_gpus=8), interval)
     assert (settings.stale_after_seconds, settings.lost_after_seconds, settings.max_gpus) == (stale, lost, 8)
+
+
+def test_the_flags_choose_the_source():
+    prometheus = PrometheusOptions(url="http://prometheus:9090")
+    assert isinstance(source_of(ScrapeOptions()), Scraper)
+    assert isinstance(
+        source_of(ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)), PrometheusSource
+    )
+
+
+def test_who_does_not_use_prometheus_does_not_load_its_client():
+    script = "import sys, forebay.shell.assembly; print('prometheus_api_client' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")

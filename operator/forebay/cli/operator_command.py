@@ -8,18 +8,21 @@ from forebay.shell.log_format import LogFormat, LogLevel
 from forebay.shell.options import (
     EngineOptions,
     LeaseOptions,
+    MetricsSource,
     OperatorOptions,
     OptionError,
     PaceOptions,
     PortOptions,
     ScrapeOptions,
 )
+from forebay.telemetry.prometheus_options import PrometheusOptions
 
 _LIMITS = Settings()
 _LEASE = LeaseOptions()
 _PACE = PaceOptions()
 _PORTS = PortOptions()
 _SCRAPE = ScrapeOptions()
+_PROMETHEUS = PrometheusOptions()
 
 
 def operator(
@@ -43,6 +46,13 @@ def operator(
     node_lost_after_seconds: flags.NodeLostAfter = _LIMITS.node_lost_after_seconds,
     drain_grace_seconds: flags.DrainGrace = _LIMITS.drain_grace_seconds,
     metrics_url: flags.MetricsUrl = _SCRAPE.url,
+    metrics_source: flags.MetricsFrom = MetricsSource.DIRECT,
+    prometheus_url: flags.PrometheusUrl = _PROMETHEUS.url,
+    prometheus_ca_file: flags.PrometheusCaFile = None,
+    prometheus_token_file: flags.PrometheusTokenFile = None,
+    prometheus_namespace_label: flags.PrometheusNamespaceLabel = _PROMETHEUS.namespace_label,
+    prometheus_pod_label: flags.PrometheusPodLabel = _PROMETHEUS.pod_label,
+    prometheus_selector: flags.PrometheusSelector = None,
     scrape_interval: flags.ScrapeInterval = _SCRAPE.interval_seconds,
     stale_after_seconds: flags.StaleAfter = _LIMITS.stale_after_seconds,
     lost_after_seconds: flags.LostAfter = _LIMITS.lost_after_seconds,
@@ -64,7 +74,19 @@ def operator(
             log_format=log_format,
             lease=LeaseOptions(leader_election and not dry_run, lease_namespace, lease_name, lease_identity),
             pace=PaceOptions(tick_seconds, debounce_seconds, health_limit_seconds),
-            scrape=ScrapeOptions(metrics_url, scrape_interval),
+            scrape=ScrapeOptions(
+                metrics_url,
+                scrape_interval,
+                metrics_source,
+                PrometheusOptions(
+                    url=prometheus_url,
+                    ca_file=prometheus_ca_file,
+                    token_file=prometheus_token_file,
+                    namespace_label=prometheus_namespace_label,
+                    pod_label=prometheus_pod_label,
+                    selector=prometheus_selector,
+                ),
+            ),
             engine=EngineOptions(engine_version, engine_image),
             ports=PortOptions(bind_address, health_port, metrics_port),
             settings=Settings(

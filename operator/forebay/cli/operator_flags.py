@@ -8,6 +8,7 @@ import typer
 
 from forebay.shell.log_format import LogFormat, LogLevel
 from forebay.shell.options import SHORTEST_SCRAPE_INTERVAL_SECONDS as SHORTEST
+from forebay.shell.options import MetricsSource
 
 
 def _flag(
@@ -95,6 +96,24 @@ DrainGrace = Annotated[
 
 MetricsUrl = Annotated[
     str, _flag("--metrics-url", "Where an engine's metrics are: {namespace} {pod} {ip} {port}.", _SIGNALS)
+]
+MetricsFrom = Annotated[
+    MetricsSource, _flag("--metrics-source", "Ask the engines, or a Prometheus that scrapes them.", _SIGNALS)
+]
+PrometheusUrl = Annotated[str, _flag("--prometheus-url", "Where Prometheus is, without /api/v1.", _SIGNALS)]
+PrometheusCaFile = Annotated[
+    Path | None, _flag("--prometheus-ca-file", "Certificates to trust (PEM). Default: the system's.", _SIGNALS)
+]
+PrometheusTokenFile = Annotated[
+    Path | None, _flag("--prometheus-token-file", "Bearer token to send; https only.", _SIGNALS)
+]
+PrometheusNamespaceLabel = Annotated[
+    str, _flag("--prometheus-namespace-label", "Label that holds a pod's namespace.", _SIGNALS)
+]
+PrometheusPodLabel = Annotated[str, _flag("--prometheus-pod-label", "Label that holds a pod's name.", _SIGNALS)]
+PrometheusSelector = Annotated[
+    str | None,
+    _flag("--prometheus-selector", "LABEL=VALUE that every series has. Default: none is asked for.", _SIGNALS),
 ]
 ScrapeInterval = Annotated[
     float, _flag("--scrape-interval", "Seconds between scrapes, more for a large fleet.", _SIGNALS, at_least=SHORTEST)

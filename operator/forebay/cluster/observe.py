@@ -68,6 +68,8 @@ class EngineAddress:
     port: int
     engine_version: str | None
     """None while the pod's revision is unknown."""
+    created_at: float
+    """Unix seconds."""
 
 
 class Observer:
@@ -162,7 +164,9 @@ class Observer:
             pod = facts.view
             if pod.phase == "Running" and pod.rank == 0 and facts.ip and facts.port:
                 version = versions.get((pod.owner_uid or pod.service_uid, pod.revision))
-                found.append(EngineAddress(pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port, version))
+                found.append(
+                    EngineAddress(pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port, version, pod.created_at)
+                )
         return tuple(found)
 
     def fold(self, resource: Resource, body: bytes) -> None:

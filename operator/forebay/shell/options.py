@@ -1,10 +1,12 @@
 """Options of the operator process, checked together before anything is started."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from forebay.planner.settings import Settings
 from forebay.shell.log_format import LogFormat, LogLevel
+from forebay.telemetry.prometheus_options import PrometheusOptions
 from forebay.telemetry.url_template import DEFAULT as DEFAULT_METRICS_URL
 from forebay.telemetry.url_template import UrlTemplate
 
@@ -35,11 +37,20 @@ class PaceOptions:
     """`/healthz` turns red when no tick was good for longer."""
 
 
+class MetricsSource(StrEnum):
+    DIRECT = "direct"
+    """The engines themselves; up to some 2,000 pods."""
+    PROMETHEUS = "prometheus"
+
+
 @dataclass(frozen=True, slots=True)
 class ScrapeOptions:
     url: str = DEFAULT_METRICS_URL
+    """Of an engine; of no meaning when Prometheus is asked."""
     interval_seconds: float = SHORTEST_SCRAPE_INTERVAL_SECONDS
     """At least; a large fleet is asked less often."""
+    source: MetricsSource = MetricsSource.DIRECT
+    prometheus: PrometheusOptions = field(default_factory=PrometheusOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ class OperatorOptions:
         """Raises OptionError for what cannot be meant; ranges of single values are the command line's."""
         self._check_times()
         self._check_addresses()
+        self._check_source()
 
     def _check_times(self) -> None:
         settings = self.settings
@@ -109,4 +121,15 @@ class OperatorOptions:
             raise OptionError(
                 f"--health-port and --metrics-port are both {self.ports.health}; give them different ports, "
                 "or 0 to switch one off."
+            )
+
+    def _check_source(self) -> None:
+        prometheus = self.scrape.prometheus
+        if self.scrape.source is MetricsSource.PROMETHEUS:
+            if problem := prometheus.problem():
+                raise OptionError(problem)
+        elif prometheus != PrometheusOptions():
+            raise OptionError(
+                "--metrics-source is direct, and a flag about Prometheus is given, which would do nothing; "
+                "set --metrics-source prometheus, or leave the flag out."
             )

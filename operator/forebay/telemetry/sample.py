@@ -34,7 +34,12 @@ def sample_of(body: bytes, catalogue: Catalogue, taken_at: float) -> EngineSampl
     """The sample in one answer. Raises MalformedMetrics, NotAnEngine or SignalMissing, with the words to show."""
     if not body.startswith(_PREFIX) and b"\n" + _PREFIX not in body:
         raise NotAnEngine(f"the answer of {len(body)} bytes has no series that starts with {ENGINE_PREFIX}")
-    return _Answer(_READER.read(body), catalogue).sample(taken_at)
+    return sample_from(_READER.read(body), catalogue, taken_at)
+
+
+def sample_from(readings: Readings, catalogue: Catalogue, taken_at: float) -> EngineSample:
+    """The sample in the readings of one scrape, whoever scraped. Raises SignalMissing, with the words to show."""
+    return _Answer(readings, catalogue).sample(taken_at)
 
 
 class _Answer:

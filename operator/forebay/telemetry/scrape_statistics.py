@@ -1,5 +1,6 @@
 """What scraping costs and how it fails, as totals that the operator's own `/metrics` can count."""
 
+import logging
 import math
 from bisect import bisect_left
 from collections import Counter
@@ -9,7 +10,10 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from forebay.scaling.signals import Histogram
+from forebay.telemetry.catalogue import catalogue_for
 from forebay.telemetry.fetch import Failure
+
+logger = logging.getLogger(__name__)
 
 DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, math.inf)
 """Seconds, from a pod next door to one that never answers in time."""
@@ -50,6 +54,15 @@ class Tally:
         self._duration_sum += seconds
         if failure is not None:
             self._failures[failure] += 1
+
+    def note_version(self, engine_version: str | None) -> None:
+        """Warns once of a version whose metrics are read by the newest names known."""
+        if engine_version and not catalogue_for(engine_version).known and engine_version not in self.unknown_versions:
+            self.unknown_versions.add(engine_version)
+            logger.warning(
+                "engine version %r is not in the metric catalogue; its metrics are read by the newest names known",
+                engine_version,
+            )
 
     def snapshot(self) -> ScrapeStatistics:
         counts = tuple(float(count) for count in accumulate(self._buckets))

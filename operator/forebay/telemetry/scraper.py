@@ -161,8 +161,7 @@ class Scraper:
     async def _sample(self, session: aiohttp.ClientSession, target: ScrapeTarget) -> EngineSample:
         """`taken_at` is when the question was asked, so that an age is never understated. Raises ScrapeFailed."""
         catalogue = catalogue_for(target.engine_version)
-        if target.engine_version and not catalogue.known:
-            self._warn_once(catalogue.version)
+        self._tally.note_version(target.engine_version)
         try:
             url = self._urls.url(target)
         except ValueError as error:
@@ -202,11 +201,3 @@ class Scraper:
             await asyncio.wait([timer, *events], return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
-
-    def _warn_once(self, engine_version: str) -> None:
-        if engine_version not in self._tally.unknown_versions:
-            self._tally.unknown_versions.add(engine_version)
-            logger.warning(
-                "engine version %r is not in the metric catalogue; its metrics are read by the newest names known",
-                engine_version,
-            )

@@ -24,6 +24,8 @@ class ScrapeTarget:
     port: int
     engine_version: str | None = None
     """vLLM's version as the pod's revision says; None reads by the newest names."""
+    created_at: float = 0.0
+    """Unix seconds. Older words under this name are another pod's."""
 
 
 class UrlTemplate:

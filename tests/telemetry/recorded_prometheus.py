@@ -1,0 +1,81 @@
+"""Prometheus' memory in a few lines: what was scraped and when, and the two forms of query that are asked of it.
+
+Answers have the form of `data.result` of the real API (recorded from 2.42): a scalar for `time()`, a matrix for a range
+vector, numbers as text.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forebay.telemetry.catalogue import wire_names
+from forebay.telemetry.fetch import ScrapeFailed
+from forebay.telemetry.text_format import TextReader
+
+_RANGE = re.compile(r"(?P<name>[\w:]+)\{(?P<matchers>.*)\}\[(?P<seconds>\d+)s\]", re.DOTALL)
+_READER = TextReader(wire_names())
+
+SeriesKey = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@dataclass
+class RecordedPrometheus:
+    now: float = 1000.0
+    """By Prometheus' own clock."""
+    failure: ScrapeFailed | None = None
+    """What every query meets with."""
+    asked: list[str] = field(default_factory=list)
+    connected: int = 0
+    closed: int = 0
+    _points: dict[SeriesKey, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def connect(self) -> "RecordedPrometheus":
+        self.connected += 1
+        return self
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def scraped(self, pod: str, text: str, *, at: float, job: str = "engines", **more: str) -> None:
+        """A good scrape of the pod, whose answer was the text."""
+        labels = _target(pod, job, more)
+        self._store("up", labels, at, 1.0)
+        for name, readings in _READER.read(text.encode()).items():
+            for reading in readings:
+                self._store(name, {**reading.labels, **labels}, at, reading.value)
+
+    def failed(self, pod: str, *, at: float, job: str = "engines") -> None:
+        """A scrape of the pod that gave nothing."""
+        self._store("up", _target(pod, job, {}), at, 0.0)
+
+    def ask(self, query: str, at: float | None = None) -> object:
+        self.asked.append(query)
+        if self.failure is not None:
+            raise self.failure
+        if query == "time()":
+            return [self.now, f"{self.now:g}"]
+        match = _RANGE.fullmatch(query)
+        assert match is not None, query
+        assert at == self.now, "every query of a round is as of the time of its first"
+        return self._matrix(match["name"], at - int(match["seconds"]), at)
+
+    def _matrix(self, wanted: str, since: float, until: float) -> list[object]:
+        found: list[object] = []
+        for (name, labels), points in self._points.items():
+            # As Prometheus 3 has it: the left end is open.
+            values = [[at, _text(value)] for at, value in points if since < at <= until]
+            if name == wanted and values:
+                found.append({"metric": {"__name__": name, **dict(labels)}, "values": values})
+        return found
+
+    def _store(self, name: str, labels: Mapping[str, str], at: float, value: float) -> None:
+        self._points.setdefault((name, tuple(sorted(labels.items()))), []).append((at, value))
+
+
+def _target(pod: str, job: str, more: Mapping[str, str]) -> dict[str, str]:
+    return {"namespace": "default", "pod": pod, "job": job, "instance": f"{pod}:8000", **more}
+
+
+def _text(value: float) -> str:
+    """As Go writes numbers."""
+    return {"nan": "NaN", "inf": "+Inf"}.get(repr(value), repr(value))
