@@ -23,7 +23,7 @@ from forebay.cli.plan_json import document
 from forebay.cli.plan_markdown import comment
 from forebay.cli.plan_text import report
 from forebay.cli.plan_trace import usable_share
-from forebay.cli.trace_file import Recording, TraceError, read_trace
+from forebay.simulation.trace_file import Recording, TraceError, read_trace
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 """Exit codes."""

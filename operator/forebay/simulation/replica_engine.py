@@ -47,12 +47,15 @@ class EngineLimits:
 class ReplicaEngine:
     """One engine; see the module for its rules."""
 
-    def __init__(self, profile: EngineProfile, limits: EngineLimits | None = None) -> None:
+    def __init__(
+        self, profile: EngineProfile, limits: EngineLimits | None = None, *, every_histogram: bool = True
+    ) -> None:
+        """`every_histogram` as in EngineStats."""
         self.profile = profile
         self.limits = limits = limits or EngineLimits()
         total = profile.kv_tokens // limits.block_size if limits.kv_blocks is None else limits.kv_blocks
         self.blocks = KVBlocks(total, limits.block_size)
-        self.stats = EngineStats(limits.max_model_len)
+        self.stats = EngineStats(limits.max_model_len, every_histogram=every_histogram)
         self.clock = 0.0
         """The last step boundary."""
         self.now = 0.0

@@ -1,0 +1,146 @@
+"""The closed loop in virtual time: traffic, engines, scrapes, and whatever decides, until the end.
+
+Deterministic: the same models, traces, control and seed give the same outcome, to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from forebay.planner.names import pod_names
+from forebay.planner.world import ServiceKey
+from forebay.simulation.cluster_model import ClusterModel
+from forebay.simulation.cold_start import ColdStarts, NodePool
+from forebay.simulation.gateway_model import Gateway, GatewaySettings
+from forebay.simulation.outcome import Outcome, Tick
+from forebay.simulation.policy import Control
+from forebay.simulation.scrape_model import Page, Scrapes
+from forebay.simulation.served_model import ServedModel
+from forebay.simulation.timeline import Timeline
+from forebay.simulation.traces import Trace
+
+STANDING_SECONDS = 3600.0
+"""For so long standing replicas have served when a simulation begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all policies of a comparison share."""
+
+    pools: tuple[NodePool, ...] = (NodePool(),)
+    starts: ColdStarts = field(default_factory=ColdStarts)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    seed: int = 0
+    epoch: float = 1_750_000_000.0
+    """Unix time of the beginning; what schedules are read against."""
+    standing: Mapping[ServiceKey, int] = field(default_factory=dict)
+    """Replicas that serve already when the simulation begins; otherwise minReplicas start cold."""
+    tick_seconds: float = 10.0
+    """Between two entries of the outcome's time line."""
+
+
+class ClosedLoop:
+    """One run of one control. `at` plans what goes wrong, `run` plays it."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        models: Iterable[ServedModel],
+        traces: Mapping[ServiceKey, Trace],
+        control: Control,
+        page: Page | None = None,
+    ) -> None:
+        self.setting = setting
+        self.control = control
+        self.timeline = Timeline()
+        self.cluster = ClusterModel(
+            self.timeline, models, setting.pools, setting.starts, seed=setting.seed, epoch=setting.epoch
+        )
+        for key, model in self.cluster.models.items():
+            blocks = model.limits.kv_blocks or model.profile.kv_tokens // model.limits.block_size
+            longest = min(model.limits.max_model_len, (blocks - 1) * model.limits.block_size)
+            self.cluster.gateways[key] = Gateway(traces[key], setting.gateway, longest)
+        self.scrapes = Scrapes(self.cluster, control.scrape, control.news, page)
+        self.ticks: dict[ServiceKey, list[Tick]] = {key: [] for key in self.cluster.models}
+        self.cluster.on_change = control.news
+
+    def at(self, seconds: float, act: Callable[[ClosedLoop], None]) -> ClosedLoop:
+        """Do this to the cluster at that time."""
+        self.timeline.at(seconds, lambda: act(self))
+        return self
+
+    def run(self, seconds: float) -> dict[ServiceKey, Outcome]:
+        """Play until then; what is still on its way then is unfinished."""
+        self.scrapes.begin()
+        self._stand()
+        self.control.begin(self.cluster, self.scrapes)
+        self._tick()
+        self._play(seconds)
+        for replica in self.cluster.pods.values():
+            replica.advance(seconds)
+            self.cluster.gateways[replica.view.key].collect(replica)
+        return {key: self._outcome(key, seconds) for key in self.cluster.models}
+
+    def _play(self, end: float) -> None:
+        timeline, gateways = self.timeline, tuple(self.cluster.gateways.values())
+        while True:
+            gateway = min(gateways, key=lambda each: _time(each.next_arrival))
+            arrival = _time(gateway.next_arrival)
+            if arrival > end:
+                break
+            if timeline.next_time <= arrival:
+                timeline.pass_to(arrival)
+            timeline.now = arrival
+            gateway.arrive()
+        timeline.pass_to(end)
+
+    def _stand(self) -> None:
+        """Replicas that serve from the beginning, as if they had for an hour."""
+        cluster = self.cluster
+        for key, count in self.setting.standing.items():
+            wanted = cluster.models[key].view.wanted
+            assert wanted is not None
+            for ordinal in range(count):
+                for rank, name in enumerate(pod_names(key, cluster.services[key].uid, wanted, ordinal)):
+                    gpus = wanted.shape.gpus_per_pod
+                    replica = cluster.create(key, name, wanted.hash, gpus, ordinal=ordinal, rank=rank)
+                    cluster.make_ready(replica, since=cluster.wall_time - STANDING_SECONDS)
+
+    def _tick(self) -> None:
+        timeline = self.timeline
+        for key, gateway in self.cluster.gateways.items():
+            gateway.settle(timeline.now)
+            replicas = self.cluster.replicas_of(key)
+            for replica in replicas:
+                replica.advance(timeline.now)
+                gateway.collect(replica)
+            self.ticks[key].append(
+                Tick.of(timeline.now, replicas, self.control.desired(key), gateway.sample(timeline.now).held)
+            )
+        timeline.after(self.setting.tick_seconds, self._tick)
+
+    def _outcome(self, key: ServiceKey, seconds: float) -> Outcome:
+        replicas = [r for r in (*self.cluster.ended, *self.cluster.pods.values()) if r.view.key == key]
+        return Outcome(
+            key=key,
+            seconds=seconds,
+            trace=self.cluster.gateways[key].trace,
+            log=self.cluster.gateways[key].log,
+            ticks=tuple(self.ticks[key]),
+            gpu_seconds=sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas),
+            changes=tuple(self.cluster.changes.get(key, ())),
+            model=self.cluster.models[key],
+        )
+
+
+def _time(arrival: float | None) -> float:
+    return inf if arrival is None else arrival
+
+
+def _held_seconds(placed_at: float | None, gone_at: float | None, end: float) -> float:
+    """How long a GPU was taken, from the placing of the pod to its end."""
+    if placed_at is None:
+        return 0.0
+    return (end if gone_at is None else gone_at) - placed_at

@@ -1,0 +1,84 @@
+"""A service as it is simulated: what the planner is told of it, and what its engines truly are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from forebay.cluster.projections import InferenceServiceObject
+from forebay.cluster.service_views import ServiceViews
+from forebay.planner.world import Revision, ServiceView
+from forebay.simulation.engine_profile import EngineProfile
+from forebay.simulation.replica_engine import EngineLimits
+from forebay.simulation.vllm_arguments import parse_serve
+from forebay.workloads.ownership import Owner
+from forebay.workloads.pods import build_pod
+
+TRUE_WITHIN: float = 0.2
+"""Public coefficients are as far off as that (science.md 3d)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    view: ServiceView
+    """As the operator resolved it from the manifest; its plan rests on the profile that the operator believes."""
+    profile: EngineProfile
+    """What an engine truly costs."""
+    limits: EngineLimits
+    termination_seconds: float = 5.0
+    """From the last answer to the end of the pod."""
+    grace_seconds: float = 340.0
+    """After which a pod that is being deleted is killed."""
+
+
+def view_of_manifest(document: dict[str, Any], created: str = "2025-01-01T00:00:00Z") -> ServiceView:
+    """The service as the production operator resolves it from a manifest."""
+    metadata = document.get("metadata", {})
+    name, namespace = metadata.get("name", "service"), metadata.get("namespace", "default")
+    stored = InferenceServiceObject.model_validate(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": f"uid-{namespace}-{name}",
+                "generation": 1,
+                "creationTimestamp": created,
+                "resourceVersion": "1",
+            },
+            "spec": document.get("spec", {}),
+        }
+    )
+    return ServiceViews().view(stored)
+
+
+def limits_of(view: ServiceView, profile: EngineProfile) -> EngineLimits:
+    """The scheduler settings that the pod's own command line asks for. Raises ValueError for one that cannot start."""
+    if view.wanted is None:
+        why = "; ".join(problem.message for problem in view.problems)
+        raise ValueError(f"{view.key} has nothing to simulate: {why}")
+    arguments = parse_serve(_serve_arguments(view, view.wanted))
+    if arguments.data_parallel_size > 1:
+        raise ValueError(f"{view.key}: dataParallelSize {arguments.data_parallel_size} is not simulated; use 1")
+    return arguments.limits(profile)
+
+
+def _serve_arguments(view: ServiceView, revision: Revision) -> list[str]:
+    pod = build_pod(Owner(view.key, view.uid), revision, 0, 0, "simulated")
+    container = pod["spec"]["containers"][0]
+    words: list[str] = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return words[words.index("serve") + 1 :] if "serve" in words else words
+
+
+def drawn_profile(believed: EngineProfile, seed: int, within: float = TRUE_WITHIN) -> EngineProfile:
+    """The truth behind a profile that is off by up to `within`: a, b, c and d each by a factor of their own."""
+    draw = Random(f"{seed}/profile")
+    a, b, c, d = (draw.uniform(1 - within, 1 + within) for _ in range(4))
+    return replace(
+        believed,
+        step_seconds=believed.step_seconds * a,
+        prompt_token_seconds=believed.prompt_token_seconds * b,
+        prompt_square_seconds=believed.prompt_square_seconds * b,
+        sequence_seconds=believed.sequence_seconds * c,
+        kv_token_seconds=believed.kv_token_seconds * d,
+    )

@@ -1,0 +1,92 @@
+"""Builders of closed loops: one chat service on two nodes of eight H100, exact cold starts, one replica standing."""
+
+from dataclasses import replace
+from typing import Any
+
+from forebay.capacity.replica_model import Promise
+from forebay.planner.world import ServiceKey, ServiceView
+from forebay.scaling.signals import EngineSample
+from forebay.simulation.closed_loop import ClosedLoop, Setting
+from forebay.simulation.cold_start import ColdStarts, NodePool
+from forebay.simulation.engine_profile import BUILT_IN
+from forebay.simulation.policy import Control
+from forebay.simulation.replica_engine import ReplicaEngine
+from forebay.simulation.scrape_model import Page
+from forebay.simulation.served_model import ServedModel, limits_of, view_of_manifest
+from forebay.simulation.traces import Rate, Trace, steady, synthetic
+from forebay.simulation.vllm_arguments import parse_serve
+from forebay.simulation.vllm_metrics import MetricsPage, cache_config
+from forebay.telemetry.catalogue import catalogue_for
+from forebay.telemetry.sample import sample_of
+
+CHAT = ServiceKey("default", "chat")
+EXACT = ColdStarts(spread=0.0)
+PROMISE = Promise(0.5, 0.04)
+PRODUCT = "NVIDIA-H100-80GB-HBM3"
+
+
+def a_view(
+    name: str = "chat",
+    *,
+    min_replicas: int = 1,
+    max_replicas: int = 8,
+    scaling: dict[str, Any] | None = None,
+    **spec: Any,
+) -> ServiceView:
+    """An 8B model on one H100 a replica, resolved by the production code; `spec` in the manifest's own words."""
+    model = {"source": "hf://meta-llama/Llama-3.1-8B-Instruct"} | spec.pop("model", {})
+    bounds = {"minReplicas": min_replicas, "maxReplicas": max_replicas} | (scaling or {})
+    fields = {"model": model, "gpu": {"product": PRODUCT}, "scaling": bounds} | spec
+    view = view_of_manifest({"metadata": {"name": name}, "spec": fields})
+    assert view.wanted is not None, view.problems
+    return view
+
+
+def a_model(view: ServiceView | None = None, **true: Any) -> ServedModel:
+    """`true` replaces coefficients of the engine."""
+    view = view or a_view()
+    profile = replace(BUILT_IN["8b-h100"], **true)
+    return ServedModel(view, profile, limits_of(view, profile))
+
+
+def a_loop(
+    traffic: float | Rate | Trace,
+    seconds: float,
+    *,
+    control: Control,
+    seed: int = 0,
+    standing: int | None = None,
+    model: ServedModel | None = None,
+    page: Page | None = None,
+    pools: tuple[NodePool, ...] = (NodePool(nodes=2),),
+    lengths: tuple[float, float] = (500, 200),
+    **fields: Any,
+) -> ClosedLoop:
+    """Traffic as a rate or a trace. `fields` are those of `Setting` or, if not there, of `a_view`."""
+    setting: dict[str, Any] = {
+        name: fields.pop(name) for name in ("starts", "gateway", "tick_seconds", "epoch") if name in fields
+    }
+    model = model or a_model(a_view(**fields))
+    count = 0 if "starts" in setting or "gateway" in setting else 1
+    if isinstance(traffic, float | int):
+        traffic = steady(float(traffic))
+    trace = traffic if isinstance(traffic, Trace) else synthetic("test", traffic, seconds, seed, lengths=lengths)
+    labels = (("nvidia.com/gpu.product", PRODUCT),)
+    return ClosedLoop(
+        Setting(
+            pools=tuple(replace(pool, labels=labels) for pool in pools),
+            seed=seed,
+            standing={CHAT: count if standing is None else standing},
+            **({"starts": EXACT} | setting),
+        ),
+        [model],
+        {CHAT: trace},
+        control,
+        page,
+    )
+
+
+def a_page(engine: ReplicaEngine, taken_at: float) -> EngineSample:
+    """What telemetry reads from the page of an engine."""
+    page = MetricsPage("model", (engine,), [cache_config(parse_serve(["org/model"]), engine, 0)], 0.0)
+    return sample_of(page.text().encode(), catalogue_for("0.32.0"), taken_at)
