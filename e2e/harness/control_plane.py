@@ -158,7 +158,15 @@ class ControlPlane:
     def set_pod_times(self, pods: kwok.PodTimes) -> None:
         """From now on KWOK pods take this long; pods that are Ready stay so."""
         self.daemon("kwok").stop()
+        self._forget_the_holder_of_kwok_nodes()
         self._start_kwok(pods)
+
+    def _forget_the_holder_of_kwok_nodes(self) -> None:
+        """Each kwok process takes a new identity, and leaves a node alone until the lease of the one before runs out."""
+        nodes = self.kubectl("get", "nodes", "-l", f"{kwok.NODE_LABEL}={kwok.NODE_LABEL_VALUE}", "-o", "name").split()
+        leases = [node.replace("node/", "lease/") for node in nodes]
+        if leases:
+            self.kubectl("delete", "-n", "kube-node-lease", "--ignore-not-found", *leases)
 
     def _start_parts(self, pods: kwok.PodTimes) -> None:
         self._start_etcd()
