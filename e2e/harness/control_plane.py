@@ -162,7 +162,7 @@ class ControlPlane:
         self._start_kwok(pods)
 
     def _forget_the_holder_of_kwok_nodes(self) -> None:
-        """Each kwok process takes a new identity, and leaves a node alone until the lease of the one before runs out."""
+        """Each kwok process has an identity of its own, and leaves a node alone until the lease of another runs out."""
         nodes = self.kubectl("get", "nodes", "-l", f"{kwok.NODE_LABEL}={kwok.NODE_LABEL_VALUE}", "-o", "name").split()
         leases = [node.replace("node/", "lease/") for node in nodes]
         if leases:
