@@ -31,7 +31,7 @@ crds: install ## write crds/, the chart's copy and docs/api.md from the models
 
 test: lint ## lint, types, layers, unit, property, simulation, and the API-server suite (no root needed)
 	$(BIN)/pytest tests
-	$(BIN)/pytest e2e/apiserver
+	$(BIN)/pytest e2e/apiserver e2e/telemetry
 
 e2e: install ## the full cluster suite on two real nodes, as root
 	$(BIN)/pytest e2e/cluster

@@ -36,6 +36,12 @@ VALUES: dict[str, dict[str, Any]] = {
             "max-gpus": 2000000,
             "metrics-url": "http://fleet-sim:9000/{namespace}/{pod}",
             "scrape-interval": 7.5,
+            "prometheus-selector": "cluster=eu-1",
+        },
+        "prometheus": {
+            "url": "https://prometheus.monitoring:9090",
+            "caConfigMap": {"name": "internal-ca", "key": "ca.crt"},
+            "tokenSecret": {"name": "prometheus-reader", "key": "token"},
         },
         "crds": {"enabled": False},
         "rbac": {"ownerReferencesPermissionEnforcement": True},
@@ -102,6 +108,15 @@ def test_rendered_objects(name, request):
         pytest.param({"flags": {"log-level": "loud"}}, "/flags/log-level", id="an unknown level"),
         pytest.param({"flags": {"metrics-url": "https://{ip}"}}, "/flags/metrics-url", id="metrics over TLS"),
         pytest.param({"flags": {"leader-election": False}}, "set replicas to 1", id="two operators without a lease"),
+        pytest.param({"prometheus": {"url": "prometheus:9090"}}, "/prometheus/url", id="an address without a scheme"),
+        pytest.param(
+            {"prometheus": {"tokenSecret": {"name": "t"}}}, "/prometheus/tokenSecret", id="a Secret without key"
+        ),
+        pytest.param(
+            {"prometheus": {"tokenSecret": {"name": "t", "key": "k"}}},
+            "set it, or leave them out",
+            id="a token for nobody",
+        ),
         pytest.param({"engine": {"version": "latest"}}, "/engine/version", id="a tag for a version"),
         pytest.param({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy", id="an unknown pull policy"),
         pytest.param({"watchNamespace": ["a", "b"]}, "/watchNamespace", id="several namespaces"),

@@ -4,6 +4,7 @@ from prove.fault import Edit, Fault
 
 LOAD = "operator/forebay/scaling/load.py"
 SAMPLE = "operator/forebay/telemetry/sample.py"
+PROMETHEUS = "operator/forebay/telemetry/prometheus_source.py"
 SCRAPER = "operator/forebay/telemetry/scraper.py"
 STABILIZER = "operator/forebay/scaling/stabilizer.py"
 OUTAGE = "tests/planner/test_stories.py::test_a_metrics_outage_at_load_lowers_nothing"
@@ -175,5 +176,38 @@ FAULTS = (
             ),
         ),
         ("tests/cluster/test_observe.py::test_what_was_not_confirmed_for_three_minutes_is_no_world",),
+    ),
+    Fault(
+        "signals.a-repeated-value-is-fresh",
+        "a value that Prometheus repeats is as old as its scrape",
+        (
+            Edit(PROMETHEUS, "from dataclasses import dataclass", "from dataclasses import dataclass, replace"),
+            Edit(
+                PROMETHEUS,
+                "told.readings, told.lag_seconds)",
+                "told.readings, told.lag_seconds)\n"
+                "            if known.sample is not None:\n"
+                "                known = replace(known, sample=replace(known.sample, taken_at=self._clock.now()))",
+            ),
+        ),
+        (
+            "tests/telemetry/test_prometheus_source.py::test_a_value_that_is_repeated_grows_old",
+            "tests/telemetry/test_prometheus_source.py::test_an_outage_holds_what_is_known",
+        ),
+    ),
+    Fault(
+        "signals.two-scrapes-make-one-sample",
+        "what Prometheus tells of one scrape is not mixed with another's",
+        (
+            Edit(
+                "operator/forebay/telemetry/prometheus_answers.py",
+                "scrape = (pod, job, at)",
+                "scrape = next((one for one in self.wanted if one[:2] == (pod, job)), (pod, job, at))",
+            ),
+        ),
+        (
+            "tests/telemetry/test_prometheus_source.py::test_nothing_of_an_older_scrape_is_mixed_in",
+            "tests/telemetry/test_prometheus_source.py::test_a_pair_of_prometheus_servers_is_not_counted_twice",
+        ),
     ),
 )

@@ -31,6 +31,10 @@ OF_THE_CHART = {
     "health-port": "the container's port",
     "metrics-port": "the container's port",
     "bind-address": "probes come from outside the pod",
+    "metrics-source": "prometheus.url",
+    "prometheus-url": "prometheus.url",
+    "prometheus-ca-file": "prometheus.caConfigMap",
+    "prometheus-token-file": "prometheus.tokenSecret",
     "kubeconfig": "the service account",
     "context": "the service account",
 }
