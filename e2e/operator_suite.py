@@ -122,13 +122,14 @@ def reason(service: Object, kind: str) -> str | None:
 
 
 def rights_of_the_chart(release: str = RELEASE, **values: Any) -> list[Object]:
-    """The account, roles and bindings that helm would install for the operator."""
+    """The account, roles and bindings, and the class of placeholders, that helm would install for the operator."""
     command = [str(binary(HELM)), "template", release, str(CHART), "--namespace", OPERATOR_NAMESPACE, "--values", "-"]
     given = json.dumps({"crds": {"enabled": False}, **values})
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     objects = [document for document in yaml.safe_load_all(done.stdout) if document]
-    return [found for found in objects if found["kind"] == "ServiceAccount" or found["apiVersion"].startswith("rbac.")]
+    wanted = {"ServiceAccount", "PriorityClass"}
+    return [found for found in objects if found["kind"] in wanted or found["apiVersion"].startswith("rbac.")]
 
 
 def granted(rules: list[Object]) -> set[tuple[str, str, str]]:

@@ -71,8 +71,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/planner/staging.py",
-                "pods={uid: tuple(sorted(found, key=lambda pod: (pod.name, pod.uid))) for uid, found in pods.items()},",
-                "pods={uid: tuple(found) for uid, found in pods.items()},",
+                "tuple(sorted(found, key=lambda pod: (pod.name, pod.uid))) for uid",
+                "tuple(found) for uid",
             ),
             Edit(
                 REPLICAS, "for pod in sorted(pods, key=lambda pod: (pod.rank, pod.name, pod.uid)):", "for pod in pods:"

@@ -13,8 +13,8 @@ FAULTS = (
         (
             Edit(
                 ACTIONS,
-                "        self._memory.fold(PODS, answer)\n        self._memory.feedback",
-                "        self._memory.feedback",
+                "        self._memory.fold(PODS, answer)\n        placeholder =",
+                "        placeholder =",
             ),
         ),
         ("tests/cluster/test_actions.py::test_a_new_pod_is_known_before_the_watch_tells",),

@@ -14,7 +14,9 @@ from forebay.planner.plan import (
     AdoptPod,
     ApplyChildren,
     CancelDrain,
+    CreatePlaceholder,
     CreatePod,
+    DeletePlaceholder,
     DeletePod,
     DeleteRevision,
     EventRecord,
@@ -74,7 +76,7 @@ class Cluster:
     """Names of services whose metrics do not answer."""
     hung: set[str] = field(default_factory=set)
     """Names of pods whose engines stand still: the gauges stay, no step is made."""
-    refuse: Callable[[CreatePod], str | None] = lambda action: None
+    refuse: Callable[[CreatePod | CreatePlaceholder], str | None] = lambda action: None
     """Why the API server refuses to create a pod, such as a quota."""
     after_write: Callable[[], None] = lambda: None
     """Called after each single write, when a watcher would see the cluster half-way through a plan."""
@@ -126,7 +128,15 @@ class Cluster:
 
     def pods_of(self, name: str) -> list[PodView]:
         uid = self.services[name].uid
-        return sorted((pod for pod in self.pods.values() if pod.owner_uid == uid), key=lambda pod: pod.name)
+        return sorted((pod for pod in self._replicas() if pod.owner_uid == uid), key=lambda pod: pod.name)
+
+    def placeholders_of(self, name: str) -> list[PodView]:
+        uid = self.services[name].uid
+        there = (pod for pod in self.pods.values() if pod.owner_uid == uid and pod.place is not None)
+        return sorted(there, key=_by_name)
+
+    def _replicas(self) -> list[PodView]:
+        return [pod for pod in self.pods.values() if pod.place is None]
 
     def serving(self, name: str, revision: str | None = None) -> list[str]:
         return [p.name for p in self.pods_of(name) if self._serves(p) and revision in (None, p.revision)]
@@ -177,8 +187,8 @@ class Cluster:
             engine = self.engines[pod.uid]
             if pod.deleting and engine.ends_at is not None and self.now >= engine.ends_at and self._node_ready(pod):
                 del self.pods[key], self.engines[pod.uid]
-        for key, pod in sorted(self.pods.items(), key=lambda item: (item[1].created_at, item[0])):
-            if not pod.deleting and pod.phase == "Pending" and pod.node is None:
+        for key, pod in sorted(self.pods.items(), key=_queue):
+            if key in self.pods and not pod.deleting and pod.phase == "Pending" and pod.node is None:
                 self._schedule(key, pod)
         for key, pod in sorted(self.pods.items()):
             if not pod.deleting and pod.node is not None and not pod.ready and self._node_ready(pod):
@@ -227,6 +237,8 @@ class Cluster:
             self.children += [child for child in service.children if child.kind in kinds]
         elif isinstance(action, CreatePod):
             self._create(service, action)
+        elif isinstance(action, CreatePlaceholder):
+            self._create_placeholder(service, action)
         else:
             key = (namespace, action.name)
             pod = self.pods.get(key)
@@ -239,9 +251,12 @@ class Cluster:
         key: tuple[str, str],
         pod: PodView,
         service: ServiceView,
-        action: AdoptPod | StartDrain | CancelDrain | DeletePod,
+        action: AdoptPod | StartDrain | CancelDrain | DeletePod | DeletePlaceholder,
     ) -> None:
-        if isinstance(action, DeletePod):
+        assert (pod.place is not None) == isinstance(action, DeletePlaceholder), "a placeholder is no replica"
+        if isinstance(action, DeletePlaceholder):
+            del self.pods[key], self.engines[pod.uid]
+        elif isinstance(action, DeletePod):
             assert self.engines[pod.uid].held_requests == 0 or action.reason != "Drained", "a stream was cut"
             self._end(key)
         elif isinstance(action, CancelDrain):
@@ -285,13 +300,47 @@ class Cluster:
         )
         self._avoid[action.name] = frozenset(action.avoid_nodes)
 
+    def _create_placeholder(self, service: ServiceView, action: CreatePlaceholder) -> None:
+        key = (service.key.namespace, action.name)
+        assert key not in self.pods, "a name that is taken"
+        why = self.refuse(action)
+        if why is not None:
+            refusal = Refusal(service.uid, action.name, "QuotaExceeded", why, self.now, placeholder=True)
+            self.refusals.append(refusal)
+            return
+        self.writes += 1
+        self.put(
+            PodView(
+                key=service.key,
+                name=action.name,
+                uid=uid_of(f"{key}/{self.writes}"),
+                resource_version="1",
+                owner_uid=service.uid,
+                service_uid=service.uid,
+                revision="",
+                ordinal=-1,
+                rank=0,
+                serving=False,
+                created_at=self.now,
+                phase="Pending",
+                gpus=action.place.gpus,
+                place=action.place.hash,
+            )
+        )
+
     _avoid: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def _schedule(self, key: tuple[str, str], pod: PodView) -> None:
         for node in sorted(self.nodes.values(), key=lambda node: node.name):
-            used = sum(other.gpus for other in self.pods.values() if other.node == node.name)
-            fits = used + pod.gpus <= sum(node.gpus.values())
+            there = [other for other in self.pods.values() if other.node == node.name]
+            free = sum(node.gpus.values()) - sum(other.gpus for other in there)
+            yielding = [] if pod.place is not None else sorted((o for o in there if o.place is not None), key=_by_name)
+            fits = free + sum(other.gpus for other in yielding) >= pod.gpus
             if fits and node.ready and not node.cordoned and node.name not in self._avoid.get(pod.name, ()):
+                while free < pod.gpus:
+                    victim = yielding.pop()
+                    free += victim.gpus
+                    del self.pods[victim.key.namespace, victim.name], self.engines[victim.uid]
                 self.engines[pod.uid].scheduled_at = self.now
                 self._store(key, replace(pod, node=node.name, blocked=None, blocked_message="", unready_since=self.now))
                 return
@@ -306,7 +355,7 @@ class Cluster:
             if self.now - began >= 10:
                 restarts = int((self.now - began) // 20) + 1
                 self._store(key, replace(pod, phase="Running", blocked="CrashLoop", restarts=restarts))
-        elif self.now - began >= self.load_seconds:
+        elif self.now - began >= (self.load_seconds if pod.place is None else PULL_SECONDS):
             healthy = replace(pod, phase="Running", ready=True, ready_since=self.now, unready_since=None)
             self._store(key, replace(healthy, blocked=None, blocked_message=""))
 
@@ -314,7 +363,7 @@ class Cluster:
         for name, service in self.services.items():
             serving = [pod for pod in self.pods_of(name) if self._serves(pod) and pod.rank == 0]
             demand = self.demand.get(name, Demand())
-            for pod in self.pods.values():
+            for pod in self._replicas():
                 if pod.service_uid != service.uid or not pod.ready or pod.rank != 0:
                     continue
                 engine = self.engines[pod.uid]
@@ -366,6 +415,20 @@ class Cluster:
     def _picture(self) -> str:
         pods = [(p.name, p.phase, p.ready, p.blocked, p.deleting, p.drain_reason) for p in self.pods.values()]
         return f"{pods}, {[(n, s.status.decision, s.status.conditions) for n, s in self.services.items()]}"
+
+
+PULL_SECONDS = 5.0
+"""Until a placeholder is ready."""
+
+
+def _queue(item: tuple[tuple[str, str], PodView]) -> tuple[bool, float, str]:
+    """The order in which the scheduler looks at pods: by priority, then by age."""
+    key, pod = item
+    return pod.place is not None, pod.created_at, key[1]
+
+
+def _by_name(pod: PodView) -> str:
+    return pod.name
 
 
 def a_cluster(*services: ServiceView, nodes: Iterable[NodeView] | None = None, **fields: object) -> Cluster:

@@ -77,7 +77,7 @@ def a_full_spec() -> dict[str, Any]:
             "scaleUpCooldown": "1m30s",
             "scaleDownCooldown": "5m",
         },
-        "warmPool": {"replicas": 1},
+        "warmPool": {"replicas": 1, "placeholders": 2},
         "rollout": {"drainTimeout": "10m", "maxSurge": 1, "whenNoSpare": "Replace"},
         "pod": {
             "resources": {"cpu": "8", "memory": "64Gi"},

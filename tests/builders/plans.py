@@ -4,7 +4,9 @@ from forebay.planner.plan import (
     Action,
     AdoptPod,
     CancelDrain,
+    CreatePlaceholder,
     CreatePod,
+    DeletePlaceholder,
     DeletePod,
     DeleteRevision,
     Plan,
@@ -37,6 +39,16 @@ def cancels(plan: Plan) -> list[str]:
 
 def deletes(plan: Plan) -> list[str]:
     return [action.name for action in actions(plan) if isinstance(action, DeletePod)]
+
+
+def held(plan: Plan) -> list[str]:
+    """Names of placeholders that are created."""
+    return [action.name for action in actions(plan) if isinstance(action, CreatePlaceholder)]
+
+
+def given_up(plan: Plan) -> dict[str, str]:
+    """Names of placeholders that are deleted, and why."""
+    return {action.name: action.reason for action in actions(plan) if isinstance(action, DeletePlaceholder)}
 
 
 def adopts(plan: Plan) -> dict[str, str | None]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -23,6 +24,7 @@ from forebay.planner.settings import Settings
 from forebay.planner.world import (
     ChildView,
     NodeView,
+    Place,
     PodView,
     Problem,
     Refusal,
@@ -56,6 +58,7 @@ def a_spec(
     scale_up_cooldown: str = "90s",
     scale_down_cooldown: str = "300s",
     warm_replicas: int = 0,
+    placeholders: int = 0,
     drain_timeout: str = "300s",
     max_surge: int = 1,
     when_no_spare: WhenNoSpare = WhenNoSpare.AUTO,
@@ -74,7 +77,7 @@ def a_spec(
             scale_up_cooldown=Duration(scale_up_cooldown),
             scale_down_cooldown=Duration(scale_down_cooldown),
         ),
-        warm_pool=WarmPoolSpec(replicas=warm_replicas),
+        warm_pool=WarmPoolSpec(replicas=warm_replicas, placeholders=placeholders),
         rollout=RolloutSpec(drain_timeout=Duration(drain_timeout), max_surge=max_surge, when_no_spare=when_no_spare),
     )
 
@@ -91,8 +94,9 @@ def a_revision(
     pods: int = 1,
     number: int = 0,
     name: str | None = None,
+    place: str = "same",
 ) -> Revision:
-    """A revision; with a `number` it is a stored one."""
+    """A revision; with a `number` it is a stored one. `place` is the hash of the place that its pods take."""
     return Revision(
         hash=hash,
         spec_hash=f"spec-{hash}" if spec_hash is None else spec_hash,
@@ -100,6 +104,7 @@ def a_revision(
         data=f'{{"revision":"{hash}"}}',
         number=number,
         name=(f"revision-{hash}" if number else "") if name is None else name,
+        place=Place(place, gpus, f'{{"place":"{place}"}}'),
     )
 
 
@@ -198,6 +203,13 @@ def a_pod(
         blocked_message=blocked_message,
         restarts=restarts or (3 if blocked == "CrashLoop" else 0),
     )
+
+
+def a_placeholder(service: ServiceView, number: int = 0, *, place: str = "same", **fields: Any) -> PodView:
+    """A placeholder of the service that holds a place; the arguments are those of `a_pod`."""
+    name = f"{service.key.name}-{service.uid[:5]}-placeholder-{number}"
+    pod = a_pod(service, name=name, serving=False, **fields)
+    return replace(pod, place=place, revision="", ordinal=-1)
 
 
 def pods_of(service: ServiceView, count: int, **fields: Any) -> tuple[PodView, ...]:
@@ -303,4 +315,5 @@ def _stored(revision: Revision) -> Revision:
         gpus=revision.shape.gpus_per_pod,
         pods=revision.shape.pods,
         number=1,
+        place=revision.place.hash if revision.place else "same",
     )

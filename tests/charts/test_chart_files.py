@@ -25,6 +25,7 @@ OF_THE_CHART = {
     "namespace": "watchNamespace",
     "engine-version": "engine.version",
     "engine-image": "engine.image",
+    "placeholder-priority-class": "placeholders.priorityClass.name",
     "lease-namespace": "the release's namespace",
     "lease-name": "the release's name",
     "lease-identity": "the pod's name is in it by itself",

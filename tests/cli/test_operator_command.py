@@ -60,6 +60,7 @@ def test_every_flag_arrives_where_it_belongs(started: list[OperatorOptions]):
         *("--stale-after-seconds", "20", "--lost-after-seconds", "200", "--stall-after-seconds", "100"),
         *("--engine-version", "0.32.0", "--engine-image", "registry/vllm:v{version}"),
         *("--node-lost-after-seconds", "70", "--drain-grace-seconds", "7"),
+        *("--placeholder-priority-class", "ours"),
         *("--max-drains-per-10-minutes", "4", "--max-creates-per-minute", "5", "--max-gpus", "64"),
     )
     assert result.exit_code == 0, result.output
@@ -85,6 +86,7 @@ def test_every_flag_arrives_where_it_belongs(started: list[OperatorOptions]):
                 stall_after_seconds=100.0,
                 node_lost_after_seconds=70.0,
                 drain_grace_seconds=7.0,
+                placeholder_priority_class="ours",
             ),
         )
     ]

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from forebay.workloads.children import disruption_budget_body, service_body
+from forebay.workloads.placeholders import build_placeholder
 from forebay.workloads.revisions import controller_revision
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
@@ -45,6 +46,13 @@ def test_the_pod_with_a_pod_template(golden):
 
 def test_the_pod_that_avoids_nodes(golden):
     golden("avoid-nodes", a_pod(a_spec(MANIFESTS["pod-block"]), avoid_nodes=["gpu-7", "gpu-3", "gpu-7"]))
+
+
+@pytest.mark.parametrize("name", ["tensor-parallel", "pod-block"])
+def test_the_placeholder_of(name, golden):
+    place = a_revision(a_spec(MANIFESTS[name])).place
+    assert place is not None
+    golden(f"placeholder-{name}", build_placeholder(CHAT, place, "chat-a1b2c-placeholder-0", "forebay-placeholder"))
 
 
 def test_the_controller_revision(golden):

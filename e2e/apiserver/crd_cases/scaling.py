@@ -107,6 +107,22 @@ SCALING = (
         "warmPool.replicas 3 is above scaling.maxReplicas 1, which counts warm replicas too; raise maxReplicas",
         at="spec.warmPool.replicas",
     ),
+    Case(
+        "fewer placeholders than none",
+        "spec.warmPool.placeholders",
+        -1,
+        0,
+        "should be greater than or equal to 0",
+        "-1 is too small; use 0 or more",
+    ),
+    Case(
+        "placeholders as a share",
+        "spec.warmPool.placeholders",
+        0.5,
+        1,
+        "must be of type integer",
+        "0.5 is not a whole number",
+    ),
     Case("drain of two hours", "spec.rollout.drainTimeout", "2h", "1h", '"2h" is not a duration from 1s to 1h'),
     Case(
         "negative surge",

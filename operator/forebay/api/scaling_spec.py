@@ -126,6 +126,9 @@ class WarmPoolSpec(Model):
 
     replicas: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 0
     """Loaded, in rotation, on top of what the load needs, inside scaling.maxReplicas."""
+    placeholders: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 0
+    """Replicas whose GPUs are held by pods of low priority that serve nothing, have the engine's image pulled, and give
+    way to any serving pod; on top of scaling.maxReplicas."""
 
 
 class WhenNoSpare(StrEnum):

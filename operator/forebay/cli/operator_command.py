@@ -59,6 +59,7 @@ def operator(
     stall_after_seconds: flags.StallAfter = _LIMITS.stall_after_seconds,
     engine_version: flags.EngineVersion = None,
     engine_image: flags.EngineImage = None,
+    placeholder_priority_class: flags.PlaceholderPriorityClass = _LIMITS.placeholder_priority_class,
     max_drains_per_10_minutes: flags.MaxDrains = _LIMITS.max_drains_per_10_minutes,
     max_creates_per_minute: flags.MaxCreates = _LIMITS.max_creates_per_minute,
     max_gpus: flags.MaxGpus = _LIMITS.max_gpus,
@@ -99,6 +100,7 @@ def operator(
                 stall_after_seconds=stall_after_seconds,
                 node_lost_after_seconds=node_lost_after_seconds,
                 drain_grace_seconds=drain_grace_seconds,
+                placeholder_priority_class=placeholder_priority_class,
             ),
         )
     )

@@ -40,6 +40,7 @@ _LEADER = "Leadership"
 _PACE = "Pace"
 _SIGNALS = "Signals"
 _ENGINE = "Engines"
+_PLACES = "Warm pool"
 _LIMITS = "Blast radius"
 
 Kubeconfig = Annotated[
@@ -135,6 +136,10 @@ EngineVersion = Annotated[
 EngineImage = Annotated[
     str | None,
     _flag("--engine-image", "Image for services that name none; {version} is replaced. Default: built in.", _ENGINE),
+]
+
+PlaceholderPriorityClass = Annotated[
+    str, _flag("--placeholder-priority-class", "PriorityClass of the pods that hold places for replicas.", _PLACES)
 ]
 
 MaxDrains = Annotated[int, _flag("--max-drains-per-10-minutes", "Over all services.", _LIMITS, at_least=0)]

@@ -27,7 +27,9 @@ from forebay.planner.plan import (
     AdoptPod,
     ApplyChildren,
     CancelDrain,
+    CreatePlaceholder,
     CreatePod,
+    DeletePlaceholder,
     DeletePod,
     DeleteRevision,
     StartDrain,
@@ -36,6 +38,7 @@ from forebay.planner.plan import (
 from forebay.planner.world import NodeView, Refusal
 from forebay.workloads.children import DISRUPTION_BUDGET, SERVICE, disruption_budget_body, service_body
 from forebay.workloads.ownership import Owner, child_labels, owner_reference
+from forebay.workloads.placeholders import build_placeholder
 from forebay.workloads.pods import HOSTNAME_LABEL, build_pod
 from forebay.workloads.revisions import controller_revision
 
@@ -81,6 +84,10 @@ class Actor:
             case CancelDrain():
                 await self._change_pod(owner, action, _SERVING)
             case DeletePod():
+                await self._delete_pod(owner, action)
+            case CreatePlaceholder():
+                await self._create_placeholder(owner, action)
+            case DeletePlaceholder():
                 await self._delete_pod(owner, action)
             case DeleteRevision():
                 await self._delete_revision(owner, action)
@@ -131,6 +138,12 @@ class Actor:
     async def _create_pod(self, owner: Owner, action: CreatePod) -> None:
         avoid = [self._hostnames.get(node, node) for node in action.avoid_nodes]
         body = build_pod(owner, action.revision, action.ordinal, action.rank, action.name, avoid)
+        await self._create(owner, action, body)
+
+    async def _create_placeholder(self, owner: Owner, action: CreatePlaceholder) -> None:
+        await self._create(owner, action, build_placeholder(owner, action.place, action.name, action.priority_class))
+
+    async def _create(self, owner: Owner, action: CreatePod | CreatePlaceholder, body: dict[str, Any]) -> None:
         try:
             answer = await self._gate.create(PODS, owner.key.namespace, body)
         except ApiError as error:
@@ -140,9 +153,10 @@ class Actor:
                 self._note_refusal(owner, action, error)
                 raise
         self._memory.fold(PODS, answer)
-        self._memory.feedback.created(owner.uid, action.name, self._now)
+        placeholder = isinstance(action, CreatePlaceholder)
+        self._memory.feedback.created(owner.uid, action.name, self._now, placeholder=placeholder)
 
-    async def _own_pod(self, owner: Owner, action: CreatePod) -> bytes:
+    async def _own_pod(self, owner: Owner, action: CreatePod | CreatePlaceholder) -> bytes:
         """The pod that has the name already: a success if an earlier call of ours made it and its answer was lost."""
         try:
             return await self._must_be_ours(PODS, owner, action.name)
@@ -161,15 +175,16 @@ class Actor:
             raise _terminating(resource, name)
         return body
 
-    def _note_refusal(self, owner: Owner, action: CreatePod, error: ApiError) -> None:
+    def _note_refusal(self, owner: Owner, action: CreatePod | CreatePlaceholder, error: ApiError) -> None:
         """Remember a refusal of what was asked for; lost answers and conflicts explain nothing."""
         if error.status == FORBIDDEN and "exceeded quota" in error.message:
             self._note(owner, action, "QuotaExceeded", error.message)
         elif error.status in (400, FORBIDDEN, UNPROCESSABLE):
             self._note(owner, action, "Refused", error.message)
 
-    def _note(self, owner: Owner, action: CreatePod, reason: str, message: str) -> None:
-        self._memory.feedback.refused(Refusal(owner.uid, action.name, reason, message, self._now))
+    def _note(self, owner: Owner, action: CreatePod | CreatePlaceholder, reason: str, message: str) -> None:
+        placeholder = isinstance(action, CreatePlaceholder)
+        self._memory.feedback.refused(Refusal(owner.uid, action.name, reason, message, self._now, placeholder))
 
     async def _adopt(self, owner: Owner, action: AdoptPod) -> None:
         """One write makes the pod ours and, if need be, draining: in between it would count as needed."""
@@ -189,7 +204,7 @@ class Actor:
         answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {"metadata": guarded})
         self._memory.fold(PODS, answer)
 
-    async def _delete_pod(self, owner: Owner, action: DeletePod) -> None:
+    async def _delete_pod(self, owner: Owner, action: DeletePod | DeletePlaceholder) -> None:
         try:
             answer = await self._gate.delete(
                 PODS,
@@ -197,7 +212,7 @@ class Actor:
                 action.name,
                 uid=action.uid,
                 resource_version=action.resource_version,
-                grace_seconds=action.grace_seconds,
+                grace_seconds=action.grace_seconds if isinstance(action, DeletePod) else None,
             )
         except ApiError as error:
             if error.status != NOT_FOUND:

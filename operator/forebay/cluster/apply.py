@@ -19,7 +19,9 @@ from forebay.planner.plan import (
     AdoptPod,
     ApplyChildren,
     CancelDrain,
+    CreatePlaceholder,
     CreatePod,
+    DeletePlaceholder,
     DeletePod,
     DeleteRevision,
     Plan,
@@ -40,6 +42,8 @@ STAGES: Final[tuple[type[Action], ...]] = (
     AdoptPod,
     CancelDrain,
     CreatePod,
+    DeletePlaceholder,
+    CreatePlaceholder,
     DeleteRevision,
 )
 """Each stage of a service ends before its next begins; within a stage, calls run side by side.
@@ -186,6 +190,10 @@ def _in_words(action: Action) -> str:
         case CancelDrain():
             return f"cancel the drain of {action.name}"
         case DeletePod():
+            return f"delete {action.name}: {action.reason}"
+        case CreatePlaceholder():
+            return f"create {action.name}"
+        case DeletePlaceholder():
             return f"delete {action.name}: {action.reason}"
         case DeleteRevision():
             return f"delete revision {action.name}"

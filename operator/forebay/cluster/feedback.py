@@ -24,13 +24,20 @@ class Feedback:
         """A pod was not created."""
         self._refusals[refusal.service_uid, refusal.pod_name] = refusal
 
-    def created(self, service_uid: str, pod_name: str, now: float) -> None:
-        """A pod was created: what was refused in earlier ticks for want of room explains nothing any more."""
+    def created(self, service_uid: str, pod_name: str, now: float, *, placeholder: bool = False) -> None:
+        """A pod was created: what was refused in earlier ticks for want of room explains nothing any more.
+
+        A placeholder that was created says nothing of replicas, nor the other way round.
+        """
         self._refusals = {
             key: refusal
             for key, refusal in self._refusals.items()
             if key != (service_uid, pod_name)
-            and (refusal.service_uid != service_uid or refusal.reason == NAME_TAKEN or refusal.at >= now)
+            and (
+                (refusal.service_uid, refusal.placeholder) != (service_uid, placeholder)
+                or refusal.reason == NAME_TAKEN
+                or refusal.at >= now
+            )
         }
 
     def foreign(self, child: ChildView, now: float) -> None:

@@ -112,6 +112,7 @@ def pod_view(pod: PodObject) -> PodView:
         blocked=why,
         blocked_message=message[:MESSAGE_LENGTH],
         restarts=sum(status.restart_count for status in statuses),
+        place=ours.get(labels.PLACE, "") if ours.get(labels.ROLE) == labels.PLACEHOLDER else None,
     )
 
 

@@ -45,7 +45,7 @@ class Budget:
     drains: int
     creates: int
     gpus: int | None
-    """None for no ceiling."""
+    """None for no ceiling. Placeholders are not counted: a replica takes the place of one."""
     drained: int = 0
     created: int = 0
     held: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,11 @@ class Budget:
     @classmethod
     def of(cls, world: World, drains: Sequence[float], creates: Sequence[float]) -> "Budget":
         settings = world.settings
-        used = sum(pod.gpus for pod in world.pods if pod.service_uid is not None or pod.owner_uid is not None)
+        used = sum(
+            pod.gpus
+            for pod in world.pods
+            if pod.place is None and (pod.service_uid is not None or pod.owner_uid is not None)
+        )
         return cls(
             settings=settings,
             drains=max(0, settings.max_drains_per_10_minutes - len(drains)),

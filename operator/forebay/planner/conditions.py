@@ -10,6 +10,7 @@ from typing import Final
 from forebay.api.inference_service import Condition, ScalingMode
 from forebay.planner.balance import Balance
 from forebay.planner.instants import rfc3339
+from forebay.planner.placeholders import hold_of, tally
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
@@ -111,6 +112,34 @@ def metrics_fresh(outcome: Outcome) -> Answer:
 
 
 def warm(outcome: Outcome) -> Answer:
+    """Whether the spare replicas and the placeholders that were asked for are there."""
+    spare, held = _spare(outcome), _held_places(outcome)
+    if held is None:
+        return spare
+    if spare.reason == "NotAsked":
+        return held
+    worse = spare if spare.status != "True" else held
+    return Answer(worse.status, worse.reason, f"{spare.message} {held.message}")
+
+
+def _held_places(outcome: Outcome) -> Answer | None:
+    """A placeholder that waits is no fault: what is running uses the place. None when none are asked for."""
+    scene = outcome.scene
+    hold = hold_of(scene)
+    if hold is None or hold.wanted == 0:
+        return None
+    found = tally(hold)
+    text = f"{found.ready} of {count(found.wanted, 'placeholder')} {'holds' if found.ready == 1 else 'hold'} a place"
+    if found.ready >= found.wanted:
+        return Answer("True", "Warm", f"{text}.")
+    if scene.memory.placeholders_held:
+        return Answer("False", "PlaceholdersHeldBack", f"{text}; {scene.memory.placeholders_held}.")
+    stuck = next((pod for pod in found.waiting if pod.blocked), None)
+    why = f"; {stuck.name} waits ({stuck.blocked}): {stuck.blocked_message}".rstrip(": .") if stuck else ""
+    return Answer("False", "PlaceholdersPending", f"{text}{why}.")
+
+
+def _spare(outcome: Outcome) -> Answer:
     """Whether the spare replicas that were asked for are there, on top of what the load needs."""
     scene = outcome.scene
     asked = scene.limits.warm_replicas

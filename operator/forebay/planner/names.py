@@ -1,4 +1,4 @@
-"""Names of pods: `<service>-<uid5>-<revision>-<ordinal>[-rank]`.
+"""Names of pods: `<service>-<uid5>-<revision>-<ordinal>[-rank]`, and `<service>-<uid5>-placeholder-<number>`.
 
 Deterministic, so that a creation that was sent twice meets itself. A name is not used again while its object exists,
 ending or not, ours or not.
@@ -19,6 +19,12 @@ def pod_names(key: ServiceKey, uid: str, revision: Revision, ordinal: int) -> tu
     if revision.shape.pods == 1:
         return (base,)
     return tuple(f"{base}-{rank}" for rank in range(revision.shape.pods))
+
+
+def placeholder_names(key: ServiceKey, uid: str, taken_names: Collection[str]) -> Iterator[str]:
+    """Free ones, lowest number first; 63 characters at most for a key of 40 and four digits."""
+    base = f"{key.name}-{uid.replace('-', '')[:UID_CHARACTERS]}-placeholder"
+    return (name for number in count() if (name := f"{base}-{number}") not in taken_names)
 
 
 def free_ordinals(

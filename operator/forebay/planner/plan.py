@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from forebay.api.inference_service import InferenceServiceStatus
-from forebay.planner.world import Revision, ServiceKey
+from forebay.planner.world import Place, Revision, ServiceKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,37 @@ class DeleteRevision:
     name: str
 
 
-Action = StoreRevision | ApplyChildren | CreatePod | AdoptPod | StartDrain | CancelDrain | DeletePod | DeleteRevision
+@dataclass(frozen=True, slots=True)
+class CreatePlaceholder:
+    place: Place
+    name: str
+    priority_class: str
+    """Of the PriorityClass that lets every serving pod take its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePlaceholder:
+    """Nothing runs in it, so nothing is waited for."""
+
+    name: str
+    uid: str
+    resource_version: str
+    reason: str
+    """A clause, for the log."""
+
+
+Action = (
+    StoreRevision
+    | ApplyChildren
+    | CreatePod
+    | AdoptPod
+    | StartDrain
+    | CancelDrain
+    | DeletePod
+    | DeletePlaceholder
+    | CreatePlaceholder
+    | DeleteRevision
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ planning one service holds that service alone.
 """
 
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +17,7 @@ from forebay.planner.conditions import Outcome
 from forebay.planner.endings import endings, noted_block
 from forebay.planner.events import scaled, told, transitions
 from forebay.planner.nodes import lost_nodes, nodes_down
+from forebay.planner.placeholders import Means, hold_of, share_of
 from forebay.planner.plan import Action, Plan, ServicePlan
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import forgotten
@@ -37,6 +39,8 @@ ORDER_OF_ACTIONS: Final = (
     "AdoptPod",
     "CancelDrain",
     "CreatePod",
+    "DeletePlaceholder",
+    "CreatePlaceholder",
     "DeleteRevision",
 )
 
@@ -67,6 +71,10 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     for uid in blast_radius.by_urgency({uid: _serving(draft) for uid, draft in drafts.items()}):
         draft = drafts[uid]
         done[uid] = draft if isinstance(draft, tuple) else _finished(site, draft, budget)
+    means = Means.of(budget)
+    for service in services:
+        done[service.uid] = _with_placeholders(site, drafts[service.uid], done[service.uid], means)
+    budget.created += means.created
     return (
         Plan(
             services=tuple(done[service.uid][0] for service in services),
@@ -146,6 +154,26 @@ def _planned(site: Site, scene: Scene, memory: ServiceMemory, budget: Budget) ->
     return ServicePlan(service.key, service.uid, _actions(site, scene, steps), status, events), remembered
 
 
+def _with_placeholders(
+    site: Site, draft: Draft | tuple[ServicePlan, ServiceMemory], done: tuple[ServicePlan, ServiceMemory], means: Means
+) -> tuple[ServicePlan, ServiceMemory]:
+    """After the replicas of all services, since those come first."""
+    if isinstance(draft, tuple) or draft.scene is None or done[0].error is not None:
+        return done
+    scene, (planned, memory) = draft.scene, done
+    hold = hold_of(scene)
+    if hold is None or scene.service.deleting or scene.spec.scaling.mode is ScalingMode.PAUSED:
+        return done
+    try:
+        share = share_of(hold, site, means)
+    except Exception as error:  # noqa: BLE001 - placeholders must not hold replicas
+        return replace(planned, error="".join(traceback.format_exception(error))), memory
+    if not share.actions and share.held == memory.placeholders_held:
+        return done
+    actions = _in_order((*planned.actions, *share.actions))
+    return replace(planned, actions=actions), replace(memory, placeholders_held=share.held)
+
+
 def _steps(scene: Scene, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
     """Everything that is to be done to replicas, within the operator's limits. Paused does nothing at all."""
     if scene.spec.scaling.mode is ScalingMode.PAUSED:
@@ -170,6 +198,10 @@ def _actions(site: Site, scene: Scene, steps: tuple[Step, ...]) -> tuple[Action,
         *(action for step in steps for action in step.actions),
         *forgotten(stored, used, scene.target),
     ]
+    return _in_order(actions)
+
+
+def _in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
     return tuple(sorted(actions, key=lambda action: ORDER_OF_ACTIONS.index(type(action).__name__)))
 
 

@@ -8,7 +8,7 @@ from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.revisions import Choice
 from forebay.planner.settings import Settings
 from forebay.planner.state import Halt, ServiceMemory
-from forebay.planner.world import Refusal, Revision, ServiceView
+from forebay.planner.world import PodView, Refusal, Revision, ServiceView
 from forebay.scaling.decision import Decision
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
@@ -35,6 +35,8 @@ class Scene:
     memory: ServiceMemory
     refusals: tuple[Refusal, ...]
     """Of this service's pods, oldest first."""
+    placeholders: tuple[PodView, ...]
+    """Pods that hold places for replicas to come; none of the rules for replicas sees them."""
     limits: Limits
     load: Load
     decision: Decision

@@ -21,3 +21,5 @@ class Settings:
     """A node that is not ready, or that is gone, for so long has lost its replicas."""
     drain_grace_seconds: float = 5.0
     """A drained pod may still get requests for so long, from proxies that have not heard yet."""
+    placeholder_priority_class: str = "forebay-placeholder"
+    """The PriorityClass of placeholders, below that of every pod that may take their place."""

@@ -6,7 +6,7 @@ from math import inf
 
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
-from forebay.planner.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, Sight, replicas_of
+from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import Choice, choose
 from forebay.planner.rollout import halt_of, is_faulty
 from forebay.planner.scene import Scene
@@ -34,36 +34,64 @@ class Site:
     now: float
     watching_since: float
     pods: Mapping[str, tuple[PodView, ...]]
-    """Ours and orphaned ones, by the uid of their service."""
+    """Ours and orphaned ones, by the uid of their service. No placeholders: those are no replicas."""
+    placeholders: Mapping[str, tuple[PodView, ...]]
+    """By the uid of their controller."""
     names: Mapping[str, frozenset[str]]
     """Of all pods there are, by namespace."""
     lost_nodes: frozenset[str]
     cordoned: frozenset[str]
     refusals: Mapping[str, tuple[Refusal, ...]]
-    """By service uid, oldest first."""
+    """Of pods of replicas, by service uid, oldest first."""
+    refused_placeholders: Mapping[str, tuple[Refusal, ...]]
+    """By the uid of who would have owned them, oldest first."""
+    quota_short: Mapping[str, Refusal]
+    """By namespace: the last pod of a replica that a quota had no room for. A quota counts placeholders too, and
+    refuses before the scheduler could hand a place over."""
 
 
 def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now: float) -> Site:
     pods: dict[str, list[PodView]] = {}
+    placeholders: dict[str, list[PodView]] = {}
     names: dict[str, set[str]] = {}
     for pod in world.pods:
         names.setdefault(pod.key.namespace, set()).add(pod.name)
         home = pod.service_uid if pod.owner_uid is None else pod.owner_uid
-        if home is not None:
+        if pod.place is not None:
+            placeholders.setdefault(pod.owner_uid or "", []).append(pod)
+        elif home is not None:
             pods.setdefault(home, []).append(pod)
-    refusals: dict[str, list[Refusal]] = {}
-    for refusal in sorted(world.refusals, key=lambda refusal: (refusal.at, refusal.pod_name)):
-        refusals.setdefault(refusal.service_uid, []).append(refusal)
     return Site(
         world=world,
         now=now,
         watching_since=watching_since,
-        pods={uid: tuple(sorted(found, key=lambda pod: (pod.name, pod.uid))) for uid, found in pods.items()},
+        pods=_by_name(pods),
+        placeholders=_by_name(placeholders),
         names={namespace: frozenset(found) for namespace, found in names.items()},
         lost_nodes=lost_nodes,
         cordoned=frozenset(node.name for node in world.nodes if node.cordoned),
-        refusals={uid: tuple(found) for uid, found in refusals.items()},
+        refusals=_by_time(refusal for refusal in world.refusals if not refusal.placeholder),
+        refused_placeholders=_by_time(refusal for refusal in world.refusals if refusal.placeholder),
+        quota_short=_quota_short(world),
     )
+
+
+def _quota_short(world: World) -> dict[str, Refusal]:
+    namespaces = {service.uid: service.key.namespace for service in world.services}
+    short = [r for r in world.refusals if r.reason == Reason.QUOTA_EXCEEDED and not r.placeholder]
+    last = sorted(short, key=lambda refusal: (refusal.at, refusal.pod_name))
+    return {namespaces[refusal.service_uid]: refusal for refusal in last if refusal.service_uid in namespaces}
+
+
+def _by_name(pods: Mapping[str, Iterable[PodView]]) -> dict[str, tuple[PodView, ...]]:
+    return {uid: tuple(sorted(found, key=lambda pod: (pod.name, pod.uid))) for uid, found in pods.items()}
+
+
+def _by_time(refusals: Iterable[Refusal]) -> dict[str, tuple[Refusal, ...]]:
+    found: dict[str, list[Refusal]] = {}
+    for refusal in sorted(refusals, key=lambda refusal: (refusal.at, refusal.pod_name)):
+        found.setdefault(refusal.service_uid, []).append(refusal)
+    return {uid: tuple(each) for uid, each in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +144,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         avoid_nodes=avoided_nodes(remembered.failures, site.world.nodes, _serving_on(seen)),
         memory=remembered,
         refusals=site.refusals.get(service.uid, ()),
+        placeholders=site.placeholders.get(service.uid, ()),
         limits=limits,
         load=load,
         decision=decision,

@@ -69,6 +69,8 @@ class ServiceMemory:
     notes: tuple[Note, ...] = ()
     held_back: str = ""
     """What the operator's own limits kept from being done in the last tick."""
+    placeholders_held: str = ""
+    """Why placeholders that are wanted were not there to be created, as a clause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,16 @@ class ReplicaShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Room for one pod of a shape. `data` is canonical JSON that `workloads` builds a placeholder from."""
+
+    hash: str
+    """Short; on each placeholder's label. Of everything that decides where it may be, what it takes and its image."""
+    gpus: int
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
     """The pod-affecting fields of a spec, resolved once. `data` is canonical JSON that `workloads` builds pods from."""
 
@@ -46,6 +56,8 @@ class Revision:
     """Order in which revisions of a service came to be; 0 for one that is not stored yet."""
     name: str = ""
     """Name of the stored ControllerRevision; empty for one that is not stored yet."""
+    place: Place | None = None
+    """What a placeholder for one of its pods holds; None for a revision that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +128,8 @@ class PodView:
     unready_since: float | None = None
     """When the Ready condition last became False: when the pod was placed, or when it ceased to be ready. None before
     it is placed. Time limits for loading count from here, so that they survive a restart of the operator."""
+    place: str | None = None
+    """Hash of the place it holds, for a placeholder; None for a pod that is part of a replica."""
 
     @property
     def waiting_since(self) -> float:
@@ -158,6 +172,8 @@ class Refusal:
     """QuotaExceeded, NameTaken (the name belongs to somebody else's object), or Refused for all the rest."""
     message: str
     at: float
+    placeholder: bool = False
+    """It would have been a placeholder; replicas do not wait for that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ from forebay.simulation.process_metrics import Usage, own_usage
 from forebay.simulation.traffic import Traffic, parse_traffic
 from forebay.simulation.vllm_metrics import CONTENT_TYPE
 
+ENGINES: Final = f"{labels.SERVICE},!{labels.ROLE}"
+"""Label selector of pods that have an engine; placeholders have none."""
 TICK_SECONDS: Final = 0.5
 USAGE_SECONDS: Final = 5.0
 """The simulator's own memory and CPU stand in every page; looking them up for each would cost more than the page."""
@@ -162,7 +164,7 @@ async def _serve(options: argparse.Namespace, fleet: Fleet) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     access = Access(options.kubeconfig, options.context)
-    watched = Watched(PODS, EnginePod, pod_state(options.profile), labels.SERVICE, options.namespace)
+    watched = Watched(PODS, EnginePod, pod_state(options.profile), ENGINES, options.namespace)
     changed = asyncio.Event()
     async with KubernetesApi(
         access, await access.configuration(), user_agent=f"forebay-fleet-sim/{__version__}"

@@ -19,6 +19,7 @@ from forebay.planner.world import Problem, ReplicaShape, Revision
 from forebay.workloads.canonical import canonical_json, short_hash, without_empty
 from forebay.workloads.engines import Defaults, Engine, resolve_engine
 from forebay.workloads.ownership import Owner, child_metadata
+from forebay.workloads.placeholders import place_of
 from forebay.workloads.pod_template import node_selector, pod_template
 from forebay.workloads.problems import Submission, problems_of, warnings_of
 from forebay.workloads.sizing import Sizing
@@ -69,6 +70,7 @@ def resolve(
         spec_hash=spec_hash(spec, restarted_at),
         shape=shape.to_replica_shape(),
         data=data,
+        place=place_of(pod, shape.gpus_per_pod),
     )
 
 
@@ -141,6 +143,7 @@ def read_revision(
         data=canonical_json(data),
         number=number,
         name=name,
+        place=place_of(data["pod"], shape.gpus_per_pod),
     )
 
 
