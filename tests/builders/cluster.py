@@ -342,7 +342,8 @@ class Cluster:
                     free += victim.gpus
                     del self.pods[victim.key.namespace, victim.name], self.engines[victim.uid]
                 self.engines[pod.uid].scheduled_at = self.now
-                self._store(key, replace(pod, node=node.name, blocked=None, blocked_message="", unready_since=self.now))
+                placed = replace(pod, node=node.name, unready_since=self.now, scheduled_at=self.now)
+                self._store(key, replace(placed, blocked=None, blocked_message=""))
                 return
         if pod.blocked is None:
             self._store(key, replace(pod, blocked="Unschedulable", blocked_message="Insufficient nvidia.com/gpu"))

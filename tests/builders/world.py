@@ -169,6 +169,7 @@ def a_pod(
     blocked_message: str = "",
     restarts: int = 0,
     gpus: int = 1,
+    scheduled_at: float | None = None,
 ) -> PodView:
     """A ready pod of the service, unless told otherwise. `owner_uid=None` makes an orphan of it.
 
@@ -202,6 +203,7 @@ def a_pod(
         blocked=blocked,
         blocked_message=blocked_message,
         restarts=restarts or (3 if blocked == "CrashLoop" else 0),
+        scheduled_at=scheduled_at,
     )
 
 
@@ -224,8 +226,9 @@ def a_node(
     ready: bool = True,
     cordoned: bool = False,
     unready_since: float | None = None,
+    created_at: float = NOW - 86400,
 ) -> NodeView:
-    return NodeView(name, ready, cordoned, {GPU: gpus}, unready_since=unready_since)
+    return NodeView(name, ready, cordoned, {GPU: gpus}, unready_since=unready_since, created_at=created_at)
 
 
 def nodes(count: int, *, gpus: int = 8) -> tuple[NodeView, ...]:

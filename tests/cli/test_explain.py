@@ -85,3 +85,26 @@ def test_a_spec_that_does_not_parse_still_has_its_conditions_shown():
     lines = list(explanation(a_reading(spec=None, decision=None), NOW))
     assert "Nothing has been decided yet; the conditions say what is in the way." in lines
     assert "  Ready          True     Serving (for 60 min)" in lines
+
+
+def test_what_was_learned_is_shown_with_what_it_rests_on():
+    learned = {
+        "version": 1,
+        "leadTime": {
+            "placeholderNode": {"p50Seconds": 120, "p95Seconds": 120},
+            "readyNode": {"p50Seconds": 62, "p95Seconds": 70, "seconds": [60, 62, 70]},
+            "newNode": {"p50Seconds": 420, "p95Seconds": 420, "seconds": [310]},
+            "countedUntil": "2026-03-01T11:00:00Z",
+        },
+        "growth": {"p95Percent": 18, "days": [{"date": "2026-02-28", "steps": [90, 3]}]},
+    }
+    lines = list(explanation(a_reading(learned=learned), NOW))
+    assert lines[lines.index("Learned") : lines.index("Conditions")] == [
+        "Learned",
+        "  start on a placeholder's node: none seen, 120 s are assumed",
+        "  start on a ready node: 95 of 100 within 70 s, half within 62 s (3 starts)",
+        "  start on a new node: 95 of 100 within 420 s, half within 420 s (1 start)",
+        "  growth: up to 18 % within the lead time in 95 of 100 cases (93 comparisons on 1 day)",
+        "",
+    ]
+    assert "Learned" not in list(explanation(a_reading(learned={"version": 9}), NOW))

@@ -282,3 +282,23 @@ def test_a_revision_of_other_code_is_none_of_ours():
     metadata = {"name": "web-5d", "namespace": "team", "uid": "u", "resourceVersion": "1"}
     stored = owned_revision(RevisionObject.model_validate({"metadata": metadata, "data": {"spec": {}}, "revision": 1}))
     assert stored.revision is None
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        pytest.param(None, None, id="nothing known"),
+        pytest.param([{"type": "PodScheduled", "status": "False", "lastTransitionTime": NOON}], None, id="not yet"),
+        pytest.param(
+            [{"type": "PodScheduled", "status": "True", "lastTransitionTime": NOON}], NOON_SECONDS, id="placed"
+        ),
+        pytest.param([{"type": "PodScheduled", "status": "True"}], None, id="at a time nobody tells"),
+    ],
+)
+def test_when_a_pod_got_its_node(conditions, expected):
+    assert pod_view(a_pod(conditions=conditions)).scheduled_at == expected
+
+
+def test_when_a_node_came_to_be():
+    metadata = {"name": "n1", "uid": "u", "resourceVersion": "1", "creationTimestamp": NOON}
+    assert node_view(NodeObject.model_validate({"metadata": metadata})).created_at == NOON_SECONDS

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from forebay.api.bounded import Count, ListMap, clipped
+from forebay.api.learned import Learned
 from forebay.api.model import Model
 
 _MANY = 1_000_000_000
@@ -146,3 +147,5 @@ class InferenceServiceStatus(Model):
     """What the replicas that serve can carry; absent while the plan has no traffic to count with."""
     decision: DecisionStatus | None = None
     """Why the number of replicas is what it is."""
+    learned: Learned = None
+    """What was learned of the service, for an operator that starts; absent while nothing was."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from forebay.api.inference_service import Condition, InferenceServiceStatus
+from forebay.api.learned import LEARNED_VERSION, LearnedStatus, StartTimes
 from forebay.cli.reading import cluster_reader
 from forebay.cli.services import Reading, read_service
 
@@ -42,6 +43,10 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
     yield _load(status)
     yield ""
     yield from _decision(status)
+    if status.learned is not None and status.learned.version == LEARNED_VERSION:
+        yield ""
+        yield "Learned"
+        yield from _learned(status.learned)
     if status.conditions:
         yield ""
         yield "Conditions"
@@ -83,6 +88,29 @@ def _decision(status: InferenceServiceStatus) -> Iterator[str]:
     width = max((len(name) for name in decision.inputs), default=0)
     for name, value in sorted(decision.inputs.items()):
         yield f"    {name:<{width}}  {value}"
+
+
+def _learned(learned: LearnedStatus) -> Iterator[str]:
+    lead, growth = learned.lead_time, learned.growth
+    if lead is not None:
+        yield _starts("on a placeholder's node", lead.placeholder_node)
+        yield _starts("on a ready node", lead.ready_node)
+        yield _starts("on a new node", lead.new_node)
+    if growth is not None and growth.days:
+        pairs = sum(sum(day.steps) for day in growth.days)
+        yield (
+            f"  growth: up to {growth.p95_percent} % within the lead time in 95 of 100 cases "
+            f"({_count(pairs, 'comparison')} on {_count(len(growth.days), 'day')})"
+        )
+
+
+def _starts(where: str, starts: StartTimes) -> str:
+    if not starts.seconds:
+        return f"  start {where}: none seen, {starts.p95_seconds} s are assumed"
+    return (
+        f"  start {where}: 95 of 100 within {starts.p95_seconds} s, half within {starts.p50_seconds} s "
+        f"({_count(len(starts.seconds), 'start')})"
+    )
 
 
 def _condition(condition: Condition, now: float) -> Iterator[str]:

@@ -113,6 +113,7 @@ def pod_view(pod: PodObject) -> PodView:
         blocked_message=message[:MESSAGE_LENGTH],
         restarts=sum(status.restart_count for status in statuses),
         place=ours.get(labels.PLACE, "") if ours.get(labels.ROLE) == labels.PLACEHOLDER else None,
+        scheduled_at=_scheduled_at(pod.status.conditions),
     )
 
 
@@ -127,6 +128,7 @@ def node_view(node: NodeObject) -> NodeView:
         gpus=_extended(node.status.allocatable or {}),
         labels=node.metadata.labels or {},
         unready_since=unix_seconds(ready.last_transition_time) if ready and not is_ready else None,
+        created_at=unix_seconds(node.metadata.creation_timestamp) or 0.0,
     )
 
 
@@ -171,6 +173,11 @@ def _blocked(
         if reason in CONFIGURATION_REASONS:
             return "ContainerConfig", said
     return None, ""
+
+
+def _scheduled_at(conditions: Iterable[StatusCondition] | None) -> float | None:
+    scheduled = _condition(conditions, "PodScheduled")
+    return unix_seconds(scheduled.last_transition_time) if scheduled and scheduled.status == "True" else None
 
 
 def _condition(conditions: Iterable[StatusCondition] | None, kind: str) -> StatusCondition | None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from forebay.api.inference_service import Condition, InferenceServiceStatus
 from forebay.planner.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
+from forebay.planner.learned import Learned
 from forebay.planner.plan import EventRecord
 from forebay.planner.state import MOST_NOTES, Note
 from forebay.planner.steps import Step, normal, warning
@@ -46,6 +47,11 @@ def scaled(decision: Decision) -> tuple[EventRecord, ...]:
     reason = "ScaledUp" if decision.applied > decision.before else "ScaledDown"
     text = f"From {decision.before} to {decision.applied} replicas by {decision.rule}: {decision.because}."
     return (normal(reason, text),)
+
+
+def forgotten_learning(learned: Learned | None) -> tuple[EventRecord, ...]:
+    """What an operator that has just started could not take over."""
+    return (warning("LearnedReset", learned.reset),) if learned is not None and learned.reset else ()
 
 
 def _planned(before: Condition | None, after: Condition | None) -> EventRecord | None:

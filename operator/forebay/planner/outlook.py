@@ -4,6 +4,8 @@ from forebay.api.inference_service import InferenceServiceSpec
 from forebay.planner.replicas import Replica
 from forebay.planner.state import ServiceMemory
 from forebay.planner.world import ServiceView
+from forebay.scaling.growth import Growth
+from forebay.scaling.lead_time import Prospect
 from forebay.scaling.limits import Limits
 from forebay.scaling.outlook import Outlook
 
@@ -15,6 +17,8 @@ def outlook_of(
     replicas: tuple[Replica, ...],
     memory: ServiceMemory,
     now: float,
+    prospect: Prospect,
+    growth: Growth,
 ) -> Outlook:
-    """`memory` is what was remembered before this tick."""
-    return Outlook()
+    """`memory` is what was remembered before this tick; `prospect` and `growth` are what has been learned up to now."""
+    return Outlook(lead_seconds=prospect.lead_seconds_for(1), growth=growth.fraction)

@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
+from forebay.planner.learned import Learned, publish, recall, seen_starts
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
+from forebay.planner.places import free_places, prospect_of
 from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import Choice, choose
 from forebay.planner.rollout import halt_of, is_faulty
 from forebay.planner.scene import Scene
 from forebay.planner.state import Failure, ServiceMemory
-from forebay.planner.world import PodView, Refusal, Revision, ServiceView, World
+from forebay.planner.world import NodeView, PodView, Refusal, ReplicaShape, Revision, ServiceView, World
 from forebay.scaling.decision import seconds
 from forebay.scaling.desired import Fleet, decide
 from forebay.scaling.freshness import Ages
@@ -48,6 +50,10 @@ class Site:
     quota_short: Mapping[str, Refusal]
     """By namespace: the last pod of a replica that a quota had no room for. A quota counts placeholders too, and
     refuses before the scheduler could hand a place over."""
+    nodes: Mapping[str, NodeView]
+    """By name."""
+    places: Mapping[ReplicaShape, int]
+    """How many more replicas of the shapes that are wanted the ready nodes have room for."""
 
 
 def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now: float) -> Site:
@@ -73,6 +79,8 @@ def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now
         refusals=_by_time(refusal for refusal in world.refusals if not refusal.placeholder),
         refused_placeholders=_by_time(refusal for refusal in world.refusals if refusal.placeholder),
         quota_short=_quota_short(world),
+        nodes={node.name: node for node in world.nodes},
+        places=free_places((s.wanted.shape for s in world.services if s.wanted is not None), world.nodes, world.pods),
     )
 
 
@@ -115,7 +123,9 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     fleet = _fleet(seen, service, site)
     grown_at = now if fleet.serving > memory.serving else memory.grown_at
     load = _load(seen, site, grown_at)
-    outlook = outlook_of(service, spec, limits, seen.replicas, memory, now)
+    learned = _learned(site, service, seen, memory)
+    prospect = prospect_of(learned.lead_times, site.places.get(seen.choice.target.shape, 0), seen.replicas)
+    outlook = outlook_of(service, spec, limits, seen.replicas, memory, now, prospect, learned.growth)
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook)
     refusals, refused_at = _refusals(memory, site.refusals.get(service.uid, ()))
     remembered = replace(
@@ -129,6 +139,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         retries=0 if _settled(seen.replicas) else memory.retries,
         refusals=refusals,
         refused_at=refused_at,
+        learned=learned,
     )
     scene = Scene(
         service=service,
@@ -181,6 +192,15 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         replicas=replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight),
         orphans=replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), sight),
     )
+
+
+def _learned(site: Site, service: ServiceView, seen: Seen, memory: ServiceMemory) -> Learned:
+    """What the operator before has left, with all that has come since."""
+    assert service.spec is not None
+    before = memory.learned or recall(service.status.learned, service.uid, site.now)
+    patience = site.world.settings.pending_timeout_seconds + service.spec.engine.startup_timeout.seconds
+    learned = seen_starts(before, seen.replicas, site.nodes, site.watching_since, patience)
+    return publish(learned, site.now, at_once=learned.lead_times is not before.lead_times)
 
 
 _LIVE = (ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.planner.learned import Learned
 from forebay.scaling.desired import ScalingMemory
 from forebay.scaling.history import PodHistory
 
@@ -71,6 +72,8 @@ class ServiceMemory:
     """What the operator's own limits kept from being done in the last tick."""
     placeholders_held: str = ""
     """Why placeholders that are wanted were not there to be created, as a clause."""
+    learned: Learned | None = None
+    """None until it has been read from the status that the operator before has left."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
         plan=scene.service.plan,
         capacity=capacity_status(scene.service, len(outcome.replicas(ReplicaState.SERVING))),
         decision=scene.decision.to_status(),
+        learned=None if scene.memory.learned is None else scene.memory.learned.published,
     )
 
 

@@ -130,6 +130,8 @@ class PodView:
     it is placed. Time limits for loading count from here, so that they survive a restart of the operator."""
     place: str | None = None
     """Hash of the place it holds, for a placeholder; None for a pod that is part of a replica."""
+    scheduled_at: float | None = None
+    """When it got its node."""
 
     @property
     def waiting_since(self) -> float:
@@ -148,6 +150,7 @@ class NodeView:
     labels: Mapping[str, str] = field(default_factory=dict)
     unready_since: float | None = None
     """When its Ready condition left True; None while ready, or unknown."""
+    created_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,58 @@
+"""Capacity is ordered as early as this service's own starts and growth ask for, after a restart, too."""
+
+from prove.fault import Edit, Fault
+
+LEARNED = "operator/forebay/planner/learned.py"
+LEAD_TIME = "operator/forebay/scaling/lead_time.py"
+STORIES = "tests/planner/test_learned.py"
+
+FAULTS = (
+    Fault(
+        "learned.lost-on-restart",
+        "an operator that starts goes on with what the one before has learned",
+        (
+            Edit(
+                LEARNED,
+                "    if stored is None:\n        return fresh\n",
+                "    return fresh\n",
+            ),
+        ),
+        (
+            f"{STORIES}::test_an_operator_that_starts_goes_on_with_what_was_learned",
+            f"{STORIES}::test_what_was_learned_comes_back_from_the_status",
+        ),
+    ),
+    Fault(
+        "learned.living-pods-not-asked",
+        "what the status has lost is rebuilt from the pods that live",
+        (
+            Edit(
+                LEARNED,
+                "start.created_at >= watching_since or start.seconds <= patience_seconds",
+                "start.created_at >= watching_since",
+            ),
+        ),
+        (
+            f"{STORIES}::test_pods_that_live_tell_what_the_status_does_not",
+            f"{STORIES}::test_a_corrupt_status_is_told_of_once_and_set_right_by_the_pods",
+        ),
+    ),
+    Fault(
+        "learned.one-replica-stands-for-all",
+        "the more replicas are ordered together, the longer before they are",
+        (Edit(LEAD_TIME, "quantile = CONFIDENCE ** (1 / number)", "quantile = CONFIDENCE"),),
+        ("tests/scaling/test_lead_time.py::test_ten_replicas_need_a_longer_lead_than_one",),
+    ),
+    Fault(
+        "learned.silence-is-growth",
+        "the load is not compared across a silence, so the end of an outage is no growth",
+        (
+            Edit(
+                "operator/forebay/scaling/growth.py",
+                "if newest is not None and at - newest[0] < 1.5 * SPACING_SECONDS else None",
+                "if newest is not None else None",
+            ),
+        ),
+        ("tests/scaling/test_growth.py::test_the_end_of_a_silence_is_no_growth",),
+    ),
+)
