@@ -254,7 +254,8 @@ class ClusterModel:
             return
         now = self.timeline.now
         replica.placed_at = now
-        replica.change(node=node.view.name, blocked=None, blocked_message="", unready_since=self.wall_time)
+        placed = {"unready_since": self.wall_time, "scheduled_at": self.wall_time}
+        replica.change(node=node.view.name, blocked=None, blocked_message="", **placed)
         self._load(replica)
 
     def _fits(self, replica: SimulatedReplica, node: SimulatedNode) -> bool:
@@ -284,14 +285,15 @@ class ClusterModel:
                 return
 
     def _joined(self, pool: NodePool, number: int) -> None:
-        self._join(pool, number)
+        self._join(pool, number, created_at=self.wall_time)
         self._nodes_joined[pool.name] = self._nodes_joined.get(pool.name, 0) + 1
         self._place_waiting()
         self.on_change()
 
-    def _join(self, pool: NodePool, number: int) -> None:
+    def _join(self, pool: NodePool, number: int, created_at: float = 0.0) -> None:
         name = f"{pool.name}-{number}"
-        view = NodeView(name, True, False, {pool.resource_name: pool.gpus_per_node}, dict(pool.labels))
+        gpus = {pool.resource_name: pool.gpus_per_node}
+        view = NodeView(name, True, False, gpus, dict(pool.labels), created_at=created_at)
         self.nodes[name] = SimulatedNode(view, warm=number < pool.warm_nodes)
 
     def _place_waiting(self) -> None:
