@@ -184,10 +184,8 @@ FAULTS = (
             Edit(PROMETHEUS, "from dataclasses import dataclass", "from dataclasses import dataclass, replace"),
             Edit(
                 PROMETHEUS,
-                "told.readings, told.lag_seconds)",
-                "told.readings, told.lag_seconds)\n"
-                "            if known.sample is not None:\n"
-                "                known = replace(known, sample=replace(known.sample, taken_at=self._clock.now()))",
+                "PodSignals(known.sample, ",
+                "PodSignals(known.sample and replace(known.sample, taken_at=self._clock.now()), ",
             ),
         ),
         (
@@ -201,8 +199,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/telemetry/prometheus_answers.py",
-                "scrape = (pod, job, at)",
-                "scrape = next((one for one in self.wanted if one[:2] == (pod, job)), (pod, job, at))",
+                "                if at == wanted_at:\n",
+                "                if wanted_at is not None:\n                    at = wanted_at\n",
             ),
         ),
         (

@@ -135,7 +135,7 @@ def test_a_query_and_its_answer():
     with a_server(says(ONE)) as server:
         assert asked(server) == [1.0, "1"]
 
-        assert server.asked == [{"query": ['up{a="1 & 2"}[5s]'], "time": ["1234.500"], "timeout": ["5s"]}]
+        assert server.asked == [{"query": ['up{a="1 & 2"}[5s]'], "time": ["1234.500"], "timeout": ["10s"]}]
         assert "Authorization" not in server.headers[0]
 
 

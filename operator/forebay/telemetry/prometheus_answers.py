@@ -5,7 +5,7 @@ share pod, target and time stamp *are* that scrape's answer, and are read as the
 older or a younger scrape is mixed in, and what this scrape did not have is missing. `up` says which scrapes were good.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -19,6 +19,8 @@ Job = tuple[str, str]
 """`job` and `instance`: what tells targets apart. A pod has two when a sidecar or a second job is scraped."""
 Scrape = tuple[PodName, Job, float]
 """One scrape, by the pod, the target and its time stamp."""
+
+_ONLY_TEXT = frozenset({str})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +60,34 @@ class Target:
 
 @dataclass(slots=True)
 class Readings:
-    """Readings by metric name of the scrapes asked for."""
+    """Readings by metric name of the scrapes asked for; of each target one."""
 
     wanted: frozenset[Scrape]
     labels: PodLabels
     by_scrape: dict[Scrape, dict[str, list[Reading]]] = field(default_factory=dict)
+    _wanted_at: dict[tuple[PodName, Job], float] = field(init=False)
 
-    def add(self, name: str, series: Iterable[Series]) -> None:
-        for one in series:
-            pod = self.labels.pod_of(one.labels)
+    def __post_init__(self) -> None:
+        self._wanted_at = {(pod, job): at for pod, job, at in self.wanted}
+
+    def add(self, name: str, result: object) -> None:
+        """Takes the `data.result` of a range vector as it came: a large fleet's holds 100,000 series, and much of it is
+        not wanted. Raises MalformedMetrics."""
+        for labels, values in _items(result):
+            pod = self.labels.pod_of(labels)
             if pod is None:
                 continue
-            job = _job(one.labels)
-            for at, value in one.points:
-                scrape = (pod, job, at)
-                if scrape in self.wanted:
-                    self.by_scrape.setdefault(scrape, {}).setdefault(name, []).append(Reading(one.labels, value))
+            job = _job(labels)
+            wanted_at = self._wanted_at.get((pod, job))
+            for at, value in map(_point, values):
+                if at == wanted_at:
+                    readings = self.by_scrape.setdefault((pod, job, at), {})
+                    readings.setdefault(name, []).append(Reading(labels, value))
 
 
 def series_of(result: object) -> list[Series]:
     """The series of a range vector's `data.result`. Raises MalformedMetrics."""
-    if not isinstance(result, list):
-        raise MalformedMetrics("the answer holds no list of series")
-    return [_series(item) for item in result]
+    return [Series(labels, tuple([_point(value) for value in values])) for labels, values in _items(result)]
 
 
 def seconds_of(result: object) -> float:
@@ -122,15 +129,18 @@ def _job(labels: Labels) -> Job:
     return labels.get("job", ""), labels.get("instance", "")
 
 
-def _series(item: object) -> Series:
-    if not isinstance(item, dict):
-        raise MalformedMetrics("the answer holds something that is no series")
-    labels, values = item.get("metric"), item.get("values", [])
-    if not isinstance(labels, dict) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
-        raise MalformedMetrics("a series of the answer has no labels")
-    if not isinstance(values, list):
-        raise MalformedMetrics("a series of the answer has no values")
-    return Series(labels, tuple([_point(value) for value in values]))
+def _items(result: object) -> Iterator[tuple[Labels, list[object]]]:
+    if not isinstance(result, list):
+        raise MalformedMetrics("the answer holds no list of series")
+    for item in result:
+        if not isinstance(item, dict):
+            raise MalformedMetrics("the answer holds something that is no series")
+        labels, values = item.get("metric"), item.get("values", [])
+        if not isinstance(labels, dict) or not _ONLY_TEXT.issuperset(map(type, labels.values())):
+            raise MalformedMetrics("a series of the answer has no labels")
+        if not isinstance(values, list):
+            raise MalformedMetrics("a series of the answer has no values")
+        yield labels, values
 
 
 def _point(pair: object) -> tuple[float, float]:

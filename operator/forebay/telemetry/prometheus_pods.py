@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from forebay.scaling.signals import EngineSample
 from forebay.telemetry.catalogue import catalogue_for
 from forebay.telemetry.fetch import Failure
-from forebay.telemetry.prometheus_answers import Job, PodName, Readings, Scrape, Target
+from forebay.telemetry.prometheus_answers import Job, Readings, Scrape, Target
 from forebay.telemetry.sample import SignalMissing, sample_from
 from forebay.telemetry.url_template import ScrapeTarget
 
@@ -32,11 +32,11 @@ class Known:
     """What was wrong with the newest readings."""
 
 
-def new_scrapes(name: PodName, targets: Sequence[Target], known: Known) -> Iterator[Scrape]:
+def new_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: Known) -> Iterator[Scrape]:
     """Any time stamp but the known one is new: Prometheus' clock may have been put back."""
     for target in targets:
         if target.good_at is not None and known.read.get(target.job) != target.good_at:
-            yield name, target.job, target.good_at
+            yield (pod.namespace, pod.pod), target.job, target.good_at
 
 
 def read_pod(
@@ -46,8 +46,7 @@ def read_pod(
 
     A scrape from before the pod was created is of an earlier pod of that name, and says nothing about this one.
     """
-    name = (pod.namespace, pod.pod)
-    own = [s for s in new_scrapes(name, targets, known) if s[2] + lag_seconds >= pod.created_at]
+    own = [s for s in new_scrapes(pod, targets, known) if s[2] + lag_seconds >= pod.created_at]
     found = [scrape for scrape in own if scrape in readings.by_scrape]
     known = replace(known, read={target.job: target.good_at for target in targets if target.good_at is not None})
     if not found:

@@ -61,10 +61,9 @@ class Connection(Protocol):
 class Answer:
     """What one round was told."""
 
-    lag_seconds: float
-    """Our clock minus Prometheus', overstated by the time of one small query: no age is understated."""
+    known: Mapping[str, Known]
+    """By pod uid, what is known from now on."""
     targets: Mapping[PodName, Sequence[Target]]
-    readings: Readings
 
 
 class PrometheusSource:
@@ -121,19 +120,20 @@ class PrometheusSource:
         self._known = {pod.uid: self._known.get(pod.uid, Known()) for pod in pods}
         self._signals = {uid: signals for uid, signals in self._signals.items() if uid in self._known}
         if pods:
-            told = await self._told(connection, {(pod.namespace, pod.pod): self._known[pod.uid] for pod in pods})
+            told = await self._told(connection, pods)
             seconds = self._clock.monotonic() - started
             if isinstance(told, Answer):
+                self._known = dict(told.known)
                 self._learn_pace(told)
             for pod in pods:
-                self._take_in(pod, told, seconds)
+                self._show(pod, told, seconds)
         self._tally.rounds += 1
         self._tally.last_round_pods = len(pods)
         self._tally.last_round_seconds = self._clock.monotonic() - started
 
-    async def _told(self, connection: Connection, known: Mapping[PodName, Known]) -> Answer | Trouble:
+    async def _told(self, connection: Connection, pods: Sequence[ScrapeTarget]) -> Answer | Trouble:
         try:
-            return await asyncio.to_thread(self._ask, connection, known)
+            return await asyncio.to_thread(self._ask, connection, pods, dict(self._known))
         except ScrapeFailed as error:
             return Trouble(error.failure, str(error))
         except MalformedMetrics as error:
@@ -142,26 +142,30 @@ class PrometheusSource:
             logger.exception("asking Prometheus failed in the operator itself")
             return Trouble(Failure.INTERNAL, f"the operator could not ask Prometheus: {error!r}")
 
-    def _ask(self, connection: Connection, known: Mapping[PodName, Known]) -> Answer:
+    def _ask(self, connection: Connection, pods: Sequence[ScrapeTarget], known: Mapping[str, Known]) -> Answer:
         """Runs in a thread, and reads of `self` only what never changes. Raises ScrapeFailed or MalformedMetrics.
 
-        All queries are as of one time, or a scrape could slip out of the range between two of them.
+        All queries are as of one time, or a scrape could slip out of the range between two of them. Our clock is read
+        before Prometheus', so that no age is understated.
         """
         asked_at = self._clock.now()
         now = seconds_of(connection.ask("time()"))
-        namespaces = one_of(self._labels.namespace, {namespace for namespace, _ in known})
+        namespaces = one_of(self._labels.namespace, {pod.namespace for pod in pods})
         matchers = (namespaces, f'{self._labels.pod}!=""', *self._matchers)
-        up = targets_of(series_of(connection.ask(last_seconds("up", matchers, UP_SECONDS), now)), self._labels)
-        targets = {name: up[name] for name in known if name in up}
-        new = frozenset(scrape for name in targets for scrape in new_scrapes(name, targets[name], known[name]))
+        targets = targets_of(series_of(connection.ask(last_seconds("up", matchers, UP_SECONDS), now)), self._labels)
+        new = frozenset(scrape for pod in pods for scrape in new_scrapes(pod, _of(pod, targets), known[pod.uid]))
         readings = Readings(new, self._labels)
         if new:
             seconds = math.ceil(now - min(at for _, _, at in new)) + MARGIN_SECONDS
             for name in NAMES:
                 if self._stopping.is_set():
                     raise ScrapeFailed(Failure.INTERNAL, "the operator ends")
-                readings.add(name, series_of(connection.ask(last_seconds(name, matchers, seconds), now)))
-        return Answer(asked_at - now, targets, readings)
+                readings.add(name, connection.ask(last_seconds(name, matchers, seconds), now))
+        lag_seconds = asked_at - now
+        return Answer(
+            {pod.uid: read_pod(known[pod.uid], pod, _of(pod, targets), readings, lag_seconds) for pod in pods},
+            {(pod.namespace, pod.pod): _of(pod, targets) for pod in pods},
+        )
 
     def _learn_pace(self, told: Answer) -> None:
         """Signals are as fresh as Prometheus' own pace allows; that must not look like engines that fell silent."""
@@ -169,17 +173,11 @@ class PrometheusSource:
         if spacing is not None:
             self._tally.interval_seconds = max(self._interval_seconds, min(spacing, LONGEST_SPACING_SECONDS))
 
-    def _take_in(self, pod: ScrapeTarget, told: Answer | Trouble, seconds: float) -> None:
-        trouble: Trouble | None
-        if isinstance(told, Trouble):
-            trouble = told
-        else:
-            self._tally.note_version(pod.engine_version)
-            targets = told.targets.get((pod.namespace, pod.pod), ())
-            known = read_pod(self._known[pod.uid], pod, targets, told.readings, told.lag_seconds)
-            self._known[pod.uid] = known
-            trouble = trouble_of(known, targets, UP_SECONDS)
-        self._signals[pod.uid] = PodSignals(self._known[pod.uid].sample, trouble.message if trouble else None)
+    def _show(self, pod: ScrapeTarget, told: Answer | Trouble, seconds: float) -> None:
+        self._tally.note_version(pod.engine_version)
+        known = self._known[pod.uid]
+        trouble = told if isinstance(told, Trouble) else trouble_of(known, _of(pod, told.targets), UP_SECONDS)
+        self._signals[pod.uid] = PodSignals(known.sample, trouble.message if trouble else None)
         self._tally.scraped(seconds, trouble.failure if trouble else None)
 
     async def _rest(self, seconds: float) -> None:
@@ -190,3 +188,7 @@ class PrometheusSource:
         finally:
             for end in ends:
                 end.cancel()
+
+
+def _of(pod: ScrapeTarget, targets: Mapping[PodName, Sequence[Target]]) -> Sequence[Target]:
+    return targets.get((pod.namespace, pod.pod), ())
