@@ -149,7 +149,8 @@ async def test_a_new_scrape_is_read_in_the_next_round(prometheus):
 async def test_nothing_of_an_older_scrape_is_mixed_in(prometheus):
     prometheus.scraped("chat-0", engine(running=2, tokens=50), at=985)
     prometheus.scraped("chat-0", engine(running=3).replace("vllm:generation_tokens_total", "vllm:gone"), at=995)
-    async with a_fleet(prometheus) as fleet:
+    prometheus.scraped("slow-0", engine(), at=970)  # so that ranges reach back over both
+    async with a_fleet(prometheus, pod(), pod("slow-0")) as fleet:
         assert fleet.sampled().running_requests == 3.0
         assert fleet.sampled().generation_tokens is None
         assert "vllm:generation_tokens_total" in fleet.sampled().missing
@@ -244,7 +245,8 @@ async def test_a_pod_that_two_jobs_scrape_is_not_counted_twice(prometheus):
 async def test_a_pair_of_prometheus_servers_is_not_counted_twice(prometheus):
     prometheus.scraped("chat-0", engine(running=2), at=990.1, prometheus_replica="a")
     prometheus.scraped("chat-0", engine(running=3), at=992.7, prometheus_replica="b")
-    async with a_fleet(prometheus) as fleet:
+    prometheus.scraped("slow-0", engine(), at=970)  # so that ranges reach back over both
+    async with a_fleet(prometheus, pod(), pod("slow-0")) as fleet:
         assert (fleet.sampled().taken_at, fleet.sampled().running_requests) == (992.7, 3.0)
 
 
