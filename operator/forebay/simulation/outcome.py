@@ -157,23 +157,9 @@ class Outcome:
             most_replicas=max((count for _, count in self.changes), default=0),
         )
 
-    def possible(self, promise: Promise) -> Flags:
+    def possible(self, promise: Promise) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         """By request: whether an idle replica would have served it in time."""
-        profile, limits = self.model.profile, self.model.limits
-        prompt = self.trace.prompt_tokens[: self.offered].astype(float)
-        output = self.trace.output_tokens[: self.offered].astype(float)
-        if self.trace.cached_tokens is not None:
-            prompt_computed = prompt - self.trace.cached_tokens[: self.offered]
-        else:
-            prompt_computed = prompt
-        chunks = np.ceil(prompt_computed / limits.max_num_batched_tokens)
-        first = profile.request_overhead_seconds + chunks * profile.step_seconds
-        first = first + profile.prompt_token_seconds * prompt_computed + profile.prompt_square_seconds * prompt**2
-        token = profile.step_seconds + profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2)
-        kept: Flags = (first <= promise.time_to_first_token) & ((output < 2) | (token <= promise.inter_token_latency))
-        if promise.end_to_end is not None:
-            kept &= first + (output - 1) * token <= promise.end_to_end
-        return kept
+        return possible(self.model, self.trace, promise)[: self.offered]
 
     def need(self, promise: Promise, usable_share: float = 0.9) -> Floats:
         """Replicas that the true arrivals asked for at each tick, by the replica model with the true coefficients.
@@ -191,6 +177,21 @@ class Outcome:
         span = np.minimum(at + half, self.seconds) - np.maximum(at - half, 0.0)
         need: Floats = (until - since) / span / usable(self.model, self.trace, promise, usable_share)
         return need
+
+
+def possible(model: ServedModel, trace: Trace, promise: Promise) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """By request of the trace: whether an idle replica would serve it in time."""
+    profile, limits = model.profile, model.limits
+    prompt, output = trace.prompt_tokens.astype(float), trace.output_tokens.astype(float)
+    computed = prompt if trace.cached_tokens is None else prompt - trace.cached_tokens
+    chunks = np.ceil(computed / limits.max_num_batched_tokens)
+    first = profile.request_overhead_seconds + chunks * profile.step_seconds
+    first = first + profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
+    token = profile.step_seconds + profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2)
+    kept = (first <= promise.time_to_first_token) & ((output < 2) | (token <= promise.inter_token_latency))
+    if promise.end_to_end is not None:
+        kept &= first + (output - 1) * token <= promise.end_to_end
+    return kept
 
 
 def usable(model: ServedModel, trace: Trace, promise: Promise, usable_share: float = 0.9) -> float:

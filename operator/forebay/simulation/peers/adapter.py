@@ -1,0 +1,101 @@
+"""From what the loop shows a policy to what a peer's rule reads: gauges of the last scrape, means of the last minute."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import fsum
+
+from forebay.scaling.signals import EngineSample, Histogram
+from forebay.simulation.peers.sight import Peer, ReplicaSight, Sight
+from forebay.simulation.policy import ReplicaReading, View
+from forebay.simulation.scrape_model import ScrapeSettings
+
+MINUTE_SECONDS = 60.0
+PROMETHEUS = ScrapeSettings(period_seconds=15.0, delay_seconds=1.0, staggered=True)
+"""What rules see that read Prometheus: its customary interval."""
+
+
+@dataclass(slots=True)
+class PeerPolicy:
+    """A peer as a policy of the loop. One object serves one service in one run."""
+
+    peer: Peer
+    version: str
+    """Of the product, or the date at which its rule was read."""
+    scrape: ScrapeSettings = PROMETHEUS
+    _seen: dict[str, deque[EngineSample]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.peer.name
+
+    @property
+    def period_seconds(self) -> float:
+        return self.peer.period_seconds
+
+    def decide(self, view: View) -> int:
+        readings = [reading for reading in view.ready if reading.sample is not None]
+        self._remember(readings)
+        spans = {reading.name: (self._seen[reading.name][0], self._seen[reading.name][-1]) for reading in readings}
+        prompt, output = _lengths(spans.values())
+        return self.peer.replicas(
+            Sight(
+                now=view.now,
+                wanted=view.desired,
+                ready=tuple(_replica(reading.name, *spans[reading.name]) for reading in readings),
+                starting=view.starting,
+                requests_per_second=fsum(_arrivals_per_second(*span) for span in spans.values()),
+                prompt_tokens=prompt,
+                output_tokens=output,
+            )
+        )
+
+    def _remember(self, readings: list[ReplicaReading]) -> None:
+        """The samples of the last minute, and the one before them, which rates begin at."""
+        self._seen = {reading.name: self._seen.get(reading.name, deque()) for reading in readings}
+        for reading in readings:
+            seen, sample = self._seen[reading.name], reading.sample
+            if sample is not None and (not seen or sample.taken_at > seen[-1].taken_at):
+                seen.append(sample)
+                while len(seen) > 2 and seen[1].taken_at <= sample.taken_at - MINUTE_SECONDS:
+                    seen.popleft()
+
+
+def _replica(name: str, earlier: EngineSample, later: EngineSample) -> ReplicaSight:
+    return ReplicaSight(
+        name=name,
+        waiting=later.waiting_requests,
+        running=later.running_requests,
+        kv_fraction=later.kv_fraction,
+        first_token_seconds=_mean(earlier.time_to_first_token, later.time_to_first_token),
+        inter_token_seconds=_mean(earlier.inter_token_latency, later.inter_token_latency),
+    )
+
+
+def _mean(earlier: Histogram | None, later: Histogram | None) -> float | None:
+    if earlier is None or later is None or later.count <= earlier.count:
+        return None
+    return (later.sum - earlier.sum) / (later.count - earlier.count)
+
+
+def _arrivals_per_second(earlier: EngineSample, later: EngineSample) -> float:
+    """Whatever came has finished, runs or waits."""
+    elapsed = later.taken_at - earlier.taken_at
+    if elapsed <= 0:
+        return 0.0
+    came = (later.finished_requests or 0.0) + later.in_flight - (earlier.finished_requests or 0.0) - earlier.in_flight
+    return max(0.0, came) / elapsed
+
+
+def _lengths(spans: Iterable[tuple[EngineSample, EngineSample]]) -> tuple[float, float]:
+    """Mean tokens of prompt and answer; 0 while nothing has begun or ended."""
+    pairs = list(spans)
+    started = fsum(_count(late.time_to_first_token) - _count(early.time_to_first_token) for early, late in pairs)
+    ended = fsum((late.finished_requests or 0.0) - (early.finished_requests or 0.0) for early, late in pairs)
+    prompts = fsum((late.prompt_tokens or 0.0) - (early.prompt_tokens or 0.0) for early, late in pairs)
+    answers = fsum((late.generation_tokens or 0.0) - (early.generation_tokens or 0.0) for early, late in pairs)
+    return (prompts / started if started > 0 else 0.0, answers / ended if ended > 0 else 0.0)
+
+
+def _count(histogram: Histogram | None) -> float:
+    return 0.0 if histogram is None else histogram.count
