@@ -20,7 +20,7 @@ FAULTS = (
     Fault(
         "bounds.minreplicas-ignored",
         "no decision is below minReplicas and the warm replicas on top",
-        (Edit(FLOORS, "return Proposal(fewest + warm,", "return Proposal(min(1, fewest),"),),
+        (Edit(FLOORS, "Proposal(limits.min_replicas, ", "Proposal(min(1, limits.min_replicas), "),),
         (
             "tests/scaling/test_desired.py::test_floors",
             "tests/scaling/test_desired.py::test_down_by_one_after_a_quiet_window_and_never_below_the_floor",

@@ -152,7 +152,7 @@ FAULTS = (
     ),
     Fault(
         "drain.several-at-a-time",
-        "scaling down drains one replica at a time",
+        "scaling down drains one replica at a time, or a tenth of many, and the next ones when those are gone",
         (
             Edit(
                 "operator/forebay/scaling/stabilizer.py",
@@ -161,7 +161,7 @@ FAULTS = (
             ),
             Edit(
                 BALANCE,
-                "chosen = [] if scene.having(ReplicaState.DRAINING) else serving[:1]",
+                "chosen = [] if scene.having(ReplicaState.DRAINING) else serving[:batch]",
                 "chosen = serving[:surplus]",
             ),
         ),

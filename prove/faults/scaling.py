@@ -52,8 +52,8 @@ FAULTS = (
         (
             Edit(
                 GUARDS,
-                "GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS)",
-                "GUARDS: Final[tuple[Guard, ...]] = (queue_depth, *LATENCY_GUARDS)",
+                "GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS, ",
+                "GUARDS: Final[tuple[Guard, ...]] = (queue_depth, *LATENCY_GUARDS, ",
             ),
         ),
         ("tests/scaling/test_guards.py::test_guards_are_ored_and_each_says_its_numbers",),
@@ -63,6 +63,50 @@ FAULTS = (
         "a replica goes only if the queue of the whole window would have fitted on those that stay",
         (Edit(STABILIZER, "    queue_would_grow,\n", ""),),
         ("tests/scaling/test_stabilizer.py::test_what_holds_the_count",),
+    ),
+    Fault(
+        "scaling.feed-forward-ignored",
+        "replicas follow the work that arrives, before anything waits",
+        (Edit(DESIRED, "guard_rules, arrival_rules, stabilizer_rules", "guard_rules, stabilizer_rules"),),
+        (
+            "tests/scaling/test_desired.py::test_the_count_follows_the_work_that_arrives",
+            "tests/scaling/test_desired.py::test_from_zero_with_no_arrivals_and_a_queue_of_10",
+        ),
+    ),
+    Fault(
+        "scaling.down-against-the-work",
+        "a replica goes only if the work of the whole window fits on those that stay, with a margin",
+        (Edit(STABILIZER, "    work_would_not_fit,\n", ""),),
+        (
+            "tests/scaling/test_stabilizer.py::test_what_holds_the_count",
+            "tests/scaling/test_stabilizer.py::test_a_large_fleet_goes_by_batches",
+        ),
+    ),
+    Fault(
+        "scaling.unknown-arrivals-are-none",
+        "an engine that does not say how many requests it finished has unknown arrivals, not none",
+        (
+            Edit(
+                "operator/forebay/scaling/arrivals.py",
+                "    if sample.finished_requests is None:\n        return None\n    total = sample.finished_requests +",
+                "    total = (sample.finished_requests or 0.0) +",
+            ),
+        ),
+        ("tests/scaling/test_arrivals.py::test_requests_that_arrive_at_a_pod",),
+    ),
+    Fault(
+        "scaling.lead-time-ignored",
+        "what may be added to the load while a replica loads is ordered now, and waiting work is due by then",
+        (
+            Edit("operator/forebay/scaling/feed_forward.py", "growth = max(0.0, outlook.growth)", "growth = 0.0"),
+            Edit(
+                "operator/forebay/scaling/backlog.py", "max(SHORTEST_SECONDS, outlook.lead_seconds)", "SHORTEST_SECONDS"
+            ),
+        ),
+        (
+            "tests/scaling/test_feed_forward.py::test_feed_forward",
+            "tests/scaling/test_feed_forward.py::test_waiting_work_is_to_be_done_within_the_lead_time",
+        ),
     ),
     Fault(
         "scaling.load-decides-in-recommend",

@@ -34,6 +34,7 @@ from forebay.planner.world import (
     ServiceView,
     World,
 )
+from forebay.scaling.carrier import Carrier
 from forebay.scaling.signals import EngineSample, Histogram, PodSignals
 
 NOW = 1_750_000_000.0
@@ -125,6 +126,7 @@ def a_service(
     misfits: tuple[Problem, ...] = (),
     plan: PlanStatus | None = None,
     replica_capacity: CapacityStatus | None = None,
+    carrier: Carrier | None = None,
     **spec_fields: Any,
 ) -> ServiceView:
     """`spec_fields` are the arguments of `a_spec`. With `problems` nothing is wanted."""
@@ -143,6 +145,7 @@ def a_service(
         misfits=misfits,
         plan=plan,
         replica_capacity=replica_capacity,
+        carrier=carrier,
     )
 
 
@@ -255,8 +258,13 @@ def a_sample(
     kv: float = 0.0,
     deferred: float = 0.0,
     steps: float | None = None,
+    prompt_tokens: float | None = None,
     generation_tokens: float | None = None,
     finished: float | None = None,
+    finished_prompt_tokens: float | None = None,
+    finished_output_tokens: float | None = None,
+    rejected: float | None = None,
+    preemptions: float | None = None,
     time_to_first_token: Histogram | None = None,
     inter_token_latency: Histogram | None = None,
     queue_time: Histogram | None = None,
@@ -269,8 +277,13 @@ def a_sample(
         kv_fraction=kv,
         deferred_requests=deferred,
         engine_steps=steps,
+        prompt_tokens=prompt_tokens,
         generation_tokens=generation_tokens,
         finished_requests=finished,
+        finished_prompt_tokens=finished_prompt_tokens,
+        finished_output_tokens=finished_output_tokens,
+        rejected_requests=rejected,
+        preemptions=preemptions,
         time_to_first_token=time_to_first_token,
         inter_token_latency=inter_token_latency,
         queue_time=queue_time,

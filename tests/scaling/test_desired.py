@@ -1,16 +1,18 @@
 """From proposals to one decision: which rule binds, what it waits for, what bounds do to it."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from forebay.api.inference_service import ScalingMode
+from forebay.scaling.arrivals import Flow
 from forebay.scaling.decision import Decision
 from forebay.scaling.desired import Fleet, ScalingMemory, decide
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
 from forebay.scaling.watch import Watch, look
-from tests.builders.loads import a_load, some_limits
+from tests.builders.loads import a_carrier, a_load, some_limits
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=1, max_replicas=6)
@@ -141,6 +143,94 @@ def test_recommend_obeys_bounds(desired, applied):
     assert decision.applied == applied
 
 
+def counted(requests_per_second: float, *, replicas: int, seconds: int = 400, kv: float = 0.1) -> ScalingMemory:
+    """The memory after such a load was looked at for so long, on a fleet that was large enough."""
+    memory = replace(IDLE, desired=replicas)
+    limits = replace(LIMITS, min_replicas=replicas, max_replicas=replicas)
+    for second in range(-seconds, 0, 5):
+        load = a_load(replicas, kv=kv, flow=Flow(requests_per_second))
+        _, memory = decide(
+            limits, load, Fleet(serving=replicas), ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier()
+        )
+    return memory
+
+
+def followed(
+    requests_per_second: float,
+    replicas: int,
+    limits: Limits = LIMITS,
+    *,
+    kv: float = 0.1,
+    mode: ScalingMode = ScalingMode.AUTO,
+) -> Decision:
+    load = a_load(replicas, kv=kv, flow=Flow(requests_per_second))
+    memory = counted(requests_per_second, replicas=replicas, kv=kv)
+    return decide(limits, load, Fleet(serving=replicas), mode, memory, NOW, carrier=a_carrier())[0]
+
+
+@pytest.mark.parametrize(
+    ("requests", "replicas", "limits", "expected", "rule"),
+    [
+        pytest.param(100, 2, LIMITS, 3, "feed_forward", id="work arrives for three: up at once, before anything waits"),
+        pytest.param(100, 3, LIMITS, 3, "feed_forward", id="and there it stays"),
+        pytest.param(
+            100, 3, replace(LIMITS, warm_replicas=2), 5, "feed_forward", id="warm replicas on top of what is needed"
+        ),
+        pytest.param(
+            100, 3, replace(LIMITS, warm_replicas=2, max_replicas=4), 4, "max_replicas", id="and they shrink first"
+        ),
+        pytest.param(0, 5, replace(LIMITS, min_replicas=4), 4, "scale_down", id="min 4, N 5, idle goes to 4"),
+        pytest.param(0, 4, replace(LIMITS, min_replicas=4), 4, "min_replicas", id="and stays there"),
+    ],
+)
+def test_the_count_follows_the_work_that_arrives(requests, replicas, limits, expected, rule):
+    decision = followed(requests, replicas, limits)
+    assert (decision.desired, decision.rule) == (expected, rule)
+
+
+def test_feed_forward_3_n_4_and_a_kv_cache_at_65_percent_stays_at_4():
+    decision = followed(100, 4, kv=0.65)
+    assert (decision.desired, decision.rule) == (4, "work_would_not_fit")
+    decision = followed(60, 4, kv=0.65)
+    assert (decision.desired, decision.rule) == (4, "kv_cache_would_fill")
+    assert decision.inputs["rule.feed_forward"] == "2 replicas"
+
+
+def test_from_zero_with_no_arrivals_and_a_queue_of_10():
+    load, limits = replace(a_load(0), waiting_requests=10), replace(LIMITS, min_replicas=0)
+    decision, _ = decide(limits, load, Fleet(), ScalingMode.AUTO, ScalingMemory(), NOW, carrier=a_carrier())
+    assert (decision.desired, decision.rule) == (1, "backlog")
+
+
+@pytest.mark.parametrize("mode", [ScalingMode.RECOMMEND, ScalingMode.PAUSED])
+def test_arrivals_only_advise_too(mode):
+    decision = followed(100, 2, mode=mode)
+    assert (decision.desired, decision.applied) == (3, 2)
+
+
+def test_the_record_says_what_arrives_what_a_replica_carries_and_with_what_headroom():
+    inputs = followed(100, 3).inputs
+    assert inputs["offeredWork"] == "1.6 GPU-seconds per second: 100 requests of 16 ms"
+    assert inputs["lengths"] == "500 tokens in, 200 out, declared"
+    assert inputs["capacity"] == "0.74 GPU-seconds per second and replica (profile), bound by ITL"
+    assert inputs["headroom"] == "20 % (burst 10 %, growth 0 %, headroomPercent 20 %)"
+
+
+@pytest.mark.parametrize("level", [37, 78, 155])
+def test_steady_load_with_5_percent_noise_changes_the_count_twice_a_day_at_most(level):
+    """At levels on both sides of a whole replica."""
+    draw, memory, count, changes = random.Random(level), ScalingMemory(), 4, 0
+    fleet = Fleet(serving=4, standing=4)
+    for second in range(0, 86_400, 20):
+        load = a_load(count, flow=Flow(level * draw.gauss(1, 0.05), span_seconds=20))
+        decision, memory = decide(LIMITS, load, fleet, ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier())
+        if second > 3600:
+            changes += decision.applied != count
+        count = decision.applied
+        fleet = Fleet(serving=count)
+    assert changes <= 2
+
+
 def test_at_zero_guards_see_no_load_and_stay_there():
     """minReplicas 0 is a matter of other rules; with guards alone nothing wakes a service that is at zero."""
     decision, _ = decided(a_load(0), Fleet(), ScalingMemory(), replace(LIMITS, min_replicas=0))
@@ -164,6 +254,8 @@ def test_the_record_names_every_rule_and_the_numbers_it_saw():
         "waiting": "7 requests, target 20 per replica",
         "running": "31 requests",
         "kvCache": "46 %, target 80 %",
+        "offeredWork": "what a replica carries is not known: it takes a model of the catalogue (or its shape) and "
+        "gpu.product",
         "rule.min_replicas": "1 replica",
         "rule.not_watched_in_full": "2 replicas",
     }

@@ -4,14 +4,16 @@ import pytest
 
 from forebay.scaling.decision import Proposal
 from forebay.scaling.guards import (
+    admission_rejections,
     inter_token_latency,
     kv_cache,
+    preemptions,
     propose,
     queue_depth,
     queue_wait,
     time_to_first_token,
 )
-from tests.builders.loads import a_latency, a_load, some_limits
+from tests.builders.loads import a_latency, a_load, known, some_limits
 
 
 def replicas(proposal: Proposal | None) -> int | None:
@@ -82,6 +84,59 @@ def test_time_to_first_token_is_judged_by_its_95th_percentile():
 def test_inter_token_latency(observed, expected):
     load = a_load(4, running=40, inter_token_latency=a_latency(observed))
     assert replicas(inter_token_latency(load, some_limits(inter_token_latency_seconds=0.04))) == expected
+
+
+@pytest.mark.parametrize(
+    ("mean", "idle", "expected"),
+    [
+        pytest.param(0.045, None, 9, id="unknown: 45 of 40, with headroom"),
+        pytest.param(0.045, 0.007, 8, id="a 7 ms step: 0.844/0.825, with headroom"),
+        pytest.param(0.045, 0.035, 9, id="a 35 ms step: most of it cannot be divided, so work halves for little"),
+        pytest.param(0.045, 0.050, 9, id="a step that is late by itself: by the excess"),
+    ],
+)
+def test_the_step_for_inter_token_latency_leaves_out_what_replicas_cannot_divide(mean, idle, expected):
+    load = a_load(6, running=60, inter_token_latency=a_latency({mean: 1000}))
+    limits = some_limits(inter_token_latency_seconds=0.04, idle_token_seconds=idle)
+    assert replicas(inter_token_latency(load, limits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("preempted", "finished", "running", "expected"),
+    [
+        pytest.param(None, 500, 40, None, id="unknown is not zero, and no violation"),
+        pytest.param(2, 0, 40, None, id="two are chance"),
+        pytest.param(3, 0, 40, 5, id="three"),
+        pytest.param(9, 1000, 40, None, id="below one of a hundred"),
+        pytest.param(10, 1000, 40, 5, id="one of a hundred"),
+        pytest.param(10, 100, 3, None, id="less than one request per replica: no matter of replicas"),
+    ],
+)
+def test_preemptions(preempted, finished, running, expected):
+    load = a_load(4, running=running, preempted=preempted, finished=finished)
+    assert replicas(preemptions(load, some_limits())) == expected
+    if expected:
+        assert str(preempted) in known(preemptions(load, some_limits())).because
+
+
+@pytest.mark.parametrize(
+    ("rejected", "finished", "expected"),
+    [
+        pytest.param(None, 500, None, id="an engine that turns nobody away"),
+        pytest.param(2, 500, None, id="two are chance"),
+        pytest.param(50, 950, 6, id="5 percent, with headroom"),
+        pytest.param(500, 500, 6, id="half: one bounded step"),
+        pytest.param(500, 0, 6, id="all"),
+    ],
+)
+def test_admission_rejections(rejected, finished, expected):
+    load = a_load(4, running=400, rejected=rejected, finished=finished)
+    assert replicas(admission_rejections(load, some_limits())) == expected
+
+
+def test_a_step_up_is_at_least_one_replica():
+    load = a_load(4, running=400, preempted=50, rejected=50, finished=50)
+    assert [p.replicas for p in propose(load, some_limits(headroom=0.0))] == [5, 6]
 
 
 def test_a_guard_extrapolates_from_the_replicas_it_knows():

@@ -1,8 +1,11 @@
 """The way down: every reason to keep a replica, and the one way to give it up."""
 
+from dataclasses import replace
+
 import pytest
 
 from forebay.scaling.freshness import Freshness
+from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load, Silent
 from forebay.scaling.stabilizer import Standing, carried_by, fewest_for, stabilize
 from forebay.scaling.watch import Part, Strain, Watch
@@ -20,8 +23,21 @@ def a_watch(
     kv: float = 0.0,
     late: str = "",
     strains: tuple[Strain, ...] = (),
+    work: float | None = None,
+    work_long: float | None = None,
+    work_known: float | None = None,
 ) -> Watch:
-    return Watch(NOW - watched, NOW, (Part(NOW - watched, waiting, running, kv, late),), strains)
+    """`work` in replicas, of the last scaleDownCooldown, and of the last half hour when that was watched."""
+    watched = 1800.0 if work_long is not None else watched
+    known = watched if work_known is None else work_known
+    return Watch(
+        NOW - watched,
+        NOW,
+        (Part(NOW - watched, waiting, running, kv, late, work),),
+        strains,
+        work_since=None if work is None else NOW - known,
+        long=() if work_long is None else ((NOW - watched, work_long),),
+    )
 
 
 def standing(
@@ -32,6 +48,9 @@ def standing(
     raised_ago: float = 9999.0,
     load: Load | None = None,
     watch: Watch | None = None,
+    limits: Limits | None = None,
+    floor: int = 0,
+    counts_work: bool = False,
 ) -> Standing:
     serving = desired if serving is None else serving
     return Standing(
@@ -41,8 +60,10 @@ def standing(
         raised_at=NOW - raised_ago,
         load=a_load(serving) if load is None else load,
         watch=watch or a_watch(),
-        limits=LIMITS,
+        limits=limits or LIMITS,
         now=NOW,
+        floor=floor,
+        counts_work=counts_work,
     )
 
 
@@ -71,11 +92,40 @@ SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
             id="45 on each were too many before",
         ),
         pytest.param(standing(3, draining=1), "draining_now", id="one at a time"),
+        pytest.param(standing(3, watch=a_watch(work=1.7)), "work_would_not_fit", id="1.7 and a fifth do not fit on 2"),
+        pytest.param(
+            standing(3, watch=a_watch(work=1.5, work_long=1.9)), None, id="1.5 and a fifth do, whatever was before"
+        ),
+        pytest.param(
+            standing(3, watch=a_watch(work=1.7, work_long=1.9)), "work_would_not_fit", id="nor do 1.9 and a tenth"
+        ),
+        pytest.param(
+            standing(3, watch=a_watch(work=1.7, work_long=1.8)), None, id="over half an hour a tenth is enough"
+        ),
+        pytest.param(
+            standing(3, watch=a_watch(work=0.9), limits=replace(LIMITS, warm_replicas=1)),
+            "work_would_not_fit",
+            id="warm replicas carry nothing",
+        ),
+        pytest.param(
+            standing(3, watch=a_watch(work=0.1, work_known=299)), "work_would_not_fit", id="work was not always known"
+        ),
+        pytest.param(
+            standing(
+                3, watch=a_watch(watched=59), limits=replace(LIMITS, scale_down_cooldown_seconds=1), counts_work=True
+            ),
+            "work_would_not_fit",
+            id="where work can be known, it is waited for",
+        ),
+        pytest.param(
+            standing(3, watch=a_watch(), counts_work=True), None, id="engines that never count it hold nothing"
+        ),
     ],
 )
 def test_what_holds_the_count(case, rule):
     proposal = stabilize(case)
-    assert (proposal.rule, proposal.replicas) == (rule, case.desired)
+    down = ("scale_down", case.desired - 1)
+    assert (proposal.rule, proposal.replicas) == (down if rule is None else (rule, case.desired))
 
 
 @pytest.mark.parametrize(
@@ -132,3 +182,23 @@ def test_whether_fewer_would_do_needs_a_full_window():
 )
 def test_how_many_the_load_of_this_moment_needs(load, expected):
     assert fewest_for(load, LIMITS) == expected
+
+
+@pytest.mark.parametrize(
+    ("case", "left"),
+    [
+        pytest.param(standing(19, watch=a_watch(work=2)), 18, id="one of 19"),
+        pytest.param(standing(40, watch=a_watch(work=2)), 36, id="a tenth of 40, far below"),
+        pytest.param(standing(40, watch=a_watch(work=31.5)), 38, id="as many as the work allows"),
+        pytest.param(standing(40, watch=a_watch(work=2, kv=26)), 39, id="as many as the guards allow"),
+        pytest.param(standing(40, watch=a_watch(work=2), floor=38), 38, id="not below the floor"),
+        pytest.param(standing(40, watch=a_watch(work=2), draining=2), 40, id="the next batch waits for the one before"),
+    ],
+)
+def test_a_large_fleet_goes_by_batches(case, left):
+    assert stabilize(case).replicas == left
+
+
+def test_whether_fewer_would_do_minds_the_work():
+    assert carried_by(2, a_watch(work=1.6), LIMITS, NOW)
+    assert not carried_by(2, a_watch(work=1.7), LIMITS, NOW)

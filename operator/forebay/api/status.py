@@ -112,7 +112,8 @@ class CapacityStatus(Model):
     per_replica: Amount
     """Of one."""
     basis: Word
-    """`profile`: coefficients measured for this model on this GPU; `declared`: an estimate from data sheets."""
+    """`profile`: coefficients measured for this model on this GPU; `declared`: an estimate from data sheets;
+    `measured`: either one, corrected by what the service's own replicas have shown."""
 
 
 class DecisionStatus(Model):
@@ -144,7 +145,8 @@ class InferenceServiceStatus(Model):
     plan: PlanStatus | None = None
     """The capacity plan; absent while the spec does not say enough for one."""
     capacity: CapacityStatus | None = None
-    """What the replicas that serve can carry; absent while the plan has no traffic to count with."""
+    """What the replicas that serve can carry of the mix that arrives, of the declared one before enough was seen;
+    absent while neither is known."""
     decision: DecisionStatus | None = None
     """Why the number of replicas is what it is."""
     learned: Learned = None

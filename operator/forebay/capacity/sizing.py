@@ -263,10 +263,11 @@ def _misfits(subject: Subject, replica: Replica) -> Iterable[Problem]:
         )
 
 
-def _throughput(subject: Subject, replica: Replica, mix: Mix, known: Known) -> Throughput:
+def engine_of(subject: Subject, replica: Replica, known: Known) -> tuple[ChosenProfile, Engine]:
+    """One engine of the replica as the model sees it, whatever the traffic, and the profile it was taken from."""
     tokens = max(1, replica.memory.kv_tokens_per_engine)
     chosen = choose(pairing(subject, replica.sizes), tokens, known.profiles)
-    engine = Engine(
+    return chosen, Engine(
         profile=chosen.profile,
         kv_tokens=tokens,
         max_num_seqs=subject.max_num_seqs,
@@ -274,6 +275,10 @@ def _throughput(subject: Subject, replica: Replica, mix: Mix, known: Known) -> T
         usable_share=known.usable_share or chosen.usable_share or USABLE_SHARE,
         speculation=subject.speculation,
     )
+
+
+def _throughput(subject: Subject, replica: Replica, mix: Mix, known: Known) -> Throughput:
+    chosen, engine = engine_of(subject, replica, known)
     most = subject.batched_tokens or default_batched_tokens(subject.gpu.memory_bytes, subject.gpu.name)
     found = capacity(engine, mix, subject.promise)
     chunk = most

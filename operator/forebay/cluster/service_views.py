@@ -99,6 +99,7 @@ class ServiceViews:
             misfits=resolved.sizing.misfits,
             plan=resolved.sizing.plan,
             replica_capacity=resolved.sizing.replica,
+            carrier=resolved.sizing.carrier,
         )
 
     def keep_only(self, uids: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, normal
 from forebay.planner.world import Revision
 from forebay.scaling.decision import count
+from forebay.scaling.stabilizer import largest_batch
 
 ROLLOUT = "Rollout"
 NODE_DRAIN = "NodeDrain"
@@ -110,7 +111,7 @@ def _above_the_limit(scene: Scene, rest: Turnover) -> Removals:
 
 
 def _surplus(scene: Scene, rest: Turnover) -> Removals:
-    """Above what is wanted: everything that has not started, else one replica at a time."""
+    """Above what is wanted: everything that has not started, else one replica at a time, or a tenth of many."""
     surge = scene.spec.rollout.max_surge if rest.leaving else 0
     surplus = len(rest.staying) + len(rest.leaving) - scene.desired - surge
     if surplus <= 0:
@@ -119,7 +120,8 @@ def _surplus(scene: Scene, rest: Turnover) -> Removals:
     unstarted = [r for r in _victims(rest) if r.state is not ReplicaState.SERVING and r not in rest.failing]
     if len(serving) > scene.desired:
         # A serving one is surplus too; a replica that a rollout is trying is not given up in its place.
-        chosen = [] if scene.having(ReplicaState.DRAINING) else serving[:1]
+        batch = min(len(serving) - scene.desired, largest_batch(len(serving)))
+        chosen = [] if scene.having(ReplicaState.DRAINING) else serving[:batch]
         chosen = chosen if rest.leaving or not unstarted else unstarted[:surplus]
     else:
         chosen = unstarted[:surplus]

@@ -231,7 +231,7 @@ def warm_replicas(outcome: Outcome) -> int | None:
     needed = fewest_for(scene.load, scene.limits)
     if needed is None:
         return None
-    spare = scene.load.replicas - max(needed, scene.limits.min_replicas)
+    spare = scene.load.replicas - max(needed, scene.decision.needed)
     return max(0, min(scene.limits.warm_replicas, spare))
 
 

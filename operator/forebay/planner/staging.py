@@ -126,7 +126,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     learned = _learned(site, service, seen, memory)
     prospect = prospect_of(learned.lead_times, site.places.get(seen.choice.target.shape, 0), seen.replicas)
     outlook = outlook_of(service, spec, limits, seen.replicas, memory, now, prospect, learned.growth)
-    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook)
+    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
     refusals, refused_at = _refusals(memory, site.refusals.get(service.uid, ()))
     remembered = replace(
         memory,

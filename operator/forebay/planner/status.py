@@ -11,8 +11,10 @@ from forebay.api.inference_service import (
     ReplicaStatus,
 )
 from forebay.api.status import CapacityStatus
+from forebay.capacity.profiles import Basis
 from forebay.planner.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
 from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.scene import Scene
 from forebay.planner.world import Problem, ServiceKey, ServiceView
 from forebay.scaling.decision import count as number_of
 from forebay.scaling.load import Load
@@ -38,7 +40,7 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
         ),
         load=load_status(scene.load),
         plan=scene.service.plan,
-        capacity=capacity_status(scene.service, len(outcome.replicas(ReplicaState.SERVING))),
+        capacity=capacity_now(scene, len(outcome.replicas(ReplicaState.SERVING))),
         decision=scene.decision.to_status(),
         learned=None if scene.memory.learned is None else scene.memory.learned.published,
     )
@@ -100,6 +102,15 @@ def capacity_status(service: ServiceView, serving: int) -> CapacityStatus | None
     if one is None:
         return None
     return one.model_copy(update={"tokens_per_minute": one.per_replica * serving})
+
+
+def capacity_now(scene: Scene, serving: int) -> CapacityStatus | None:
+    """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
+    offered = scene.memory.scaling.offered
+    if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):
+        return capacity_status(scene.service, serving)
+    each = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
+    return CapacityStatus(tokens_per_minute=each * serving, per_replica=each, basis=offered.carried.basis.value)
 
 
 def should_write(

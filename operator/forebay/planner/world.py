@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.planner.settings import Settings
+from forebay.scaling.carrier import Carrier
 from forebay.scaling.signals import PodSignals
 
 
@@ -95,6 +96,8 @@ class ServiceView:
     """The capacity plan, where the spec says enough for one."""
     replica_capacity: CapacityStatus | None = None
     """What one replica carries by it."""
+    carrier: Carrier | None = None
+    """What scaling counts one replica with; None while its model or its GPU is not known."""
 
 
 @dataclass(frozen=True, slots=True)

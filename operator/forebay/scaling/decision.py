@@ -44,6 +44,8 @@ class Decision:
     """What would be wanted without maxReplicas."""
     before: int = 0
     """What was worked towards until now."""
+    needed: int = 0
+    """What arrives, waits or holds as a floor asks for, without warm replicas."""
 
     def to_status(self) -> DecisionStatus:
         return DecisionStatus(rule=self.rule, because=self.because, desired=self.desired, inputs=dict(self.inputs))
@@ -58,6 +60,13 @@ def number(value: float) -> str:
     """As people write it: 3 for 3.0, 2.5 for 2.46."""
     rounded = round(value, 1)
     return f"{rounded:.0f}" if rounded == int(rounded) else f"{rounded:.1f}"
+
+
+def significant(value: float) -> str:
+    """With two digits that count, so that noise does not look like news: 0.35, 2.1, 130."""
+    if value <= 0:
+        return "0"
+    return f"{float(f'{value:.2g}'):g}"
 
 
 def seconds(value: float) -> str:

@@ -1,6 +1,7 @@
 """Desired replicas: every rule proposes, the largest proposal binds, bounds cut it.
 
-A new rule (feed-forward, backlog, schedule floors) is one more function in `RULES`.
+Feed-forward, backlog and floors say what is needed, and warm replicas come on top of that; guards and the stabilizer
+speak of the replicas that are there, warm ones among them.
 """
 
 from collections.abc import Callable
@@ -9,10 +10,15 @@ from typing import Final
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling import floors, guards
-from forebay.scaling.decision import Decision, Proposal, count, number, percent, seconds
-from forebay.scaling.latency import Latency
+from forebay.scaling.arrivals import Arrivals, observe
+from forebay.scaling.backlog import backlog, replicas_with_backlog
+from forebay.scaling.carrier import Carrier, Refinement, refine
+from forebay.scaling.decision import Decision, Proposal, count, seconds
+from forebay.scaling.feed_forward import feed_forward, replicas_for_arrivals
+from forebay.scaling.inputs import Account, inputs_of
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
+from forebay.scaling.offered import Offered, lengths_of, offer
 from forebay.scaling.outlook import Outlook
 from forebay.scaling.stabilizer import Standing, stabilize
 from forebay.scaling.watch import Watch, look
@@ -46,6 +52,11 @@ class ScalingMemory:
     jumped_at: float | None = None
     """When a guard last made it rise."""
     watch: Watch = field(default_factory=Watch)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    refinement: Refinement | None = None
+    """What live replicas have shown of their profile."""
+    offered: Offered | None = None
+    """At the last look; None while it cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,10 @@ class Situation:
     watch: Watch
     outlook: Outlook
     now: float
+    offered: Offered | None = None
+    """The work that arrives and what a replica carries of it; None while that cannot be told."""
+    silent_because: str = ""
+    """Why it cannot."""
 
     @property
     def floor(self) -> int:
@@ -104,6 +119,14 @@ def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
     )
 
 
+def arrival_rules(situation: Situation) -> tuple[Proposal, ...]:
+    """What the work asks for that arrives and that waits; replicas on their way are in the count already."""
+    offered, load, outlook = situation.offered, situation.load, situation.outlook
+    ahead = None if offered is None else feed_forward(offered, situation.limits, outlook)
+    proposals = (ahead, backlog(offered, load, outlook))
+    return tuple(floors.with_warm(proposal, situation.limits) for proposal in proposals if proposal is not None)
+
+
 def floor_rules(situation: Situation) -> tuple[Proposal, ...]:
     limits = situation.limits
     return (floors.min_replicas(limits), *(floors.with_warm(floor, limits) for floor in situation.outlook.floors))
@@ -118,7 +141,7 @@ def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
 
 NOTHING_AHEAD: Final = Outlook()
 Rule = Callable[[Situation], tuple[Proposal, ...]]
-RULES: Final[tuple[Rule, ...]] = (guard_rules, stabilizer_rules, floor_rules)
+RULES: Final[tuple[Rule, ...]] = (guard_rules, arrival_rules, stabilizer_rules, floor_rules)
 
 
 def decide(
@@ -129,9 +152,16 @@ def decide(
     memory: ScalingMemory,
     now: float,
     outlook: Outlook = NOTHING_AHEAD,
+    carrier: Carrier | None = None,
 ) -> tuple[Decision, ScalingMemory]:
     """The decision for one service, and what to remember of it. The first rule wins a tie."""
     began = now if fleet.newest_created_at is None else min(now, fleet.newest_created_at)
+    arrivals = observe(memory.arrivals, load.flow, now, outlook.demand.asked_requests)
+    refinement = _refined(memory, arrivals, carrier, load, limits, outlook, now)
+    found = offer(carrier, arrivals, refinement, outlook.lengths, now)
+    offered = found if isinstance(found, Offered) else None
+    if offered is not None:
+        limits = replace(limits, idle_token_seconds=offered.carried.idle_token_seconds)
     situation = Situation(
         limits=limits,
         load=load,
@@ -140,9 +170,11 @@ def decide(
         desired=fleet.standing if memory.desired is None else memory.desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
         jumped_at=began if memory.jumped_at is None else memory.jumped_at,
-        watch=look(memory.watch, load, limits, now),
+        watch=look(memory.watch, load, limits, now, _replicas_for_work(offered, load, limits, outlook)),
         outlook=outlook,
         now=now,
+        offered=offered,
+        silent_because="" if isinstance(found, Offered) else found,
     )
     proposals = tuple(proposal for rule in RULES for proposal in rule(situation))
     counted = [proposal for proposal in proposals if not proposal.waits_for]
@@ -155,11 +187,44 @@ def decide(
         because=bound.because,
         applied=applied,
         proposals=proposals,
-        inputs=_inputs(situation, proposals),
+        inputs=inputs_of(_account(situation), proposals),
         unbounded=largest.replicas,
         before=situation.desired,
+        needed=_needed(situation),
     )
-    return decision, _remember(situation, applied, largest.rule)
+    remembered = _remember(situation, applied, largest.rule)
+    return decision, replace(remembered, arrivals=arrivals, refinement=refinement, offered=offered)
+
+
+def _refined(
+    memory: ScalingMemory,
+    arrivals: Arrivals,
+    carrier: Carrier | None,
+    load: Load,
+    limits: Limits,
+    outlook: Outlook,
+    now: float,
+) -> Refinement | None:
+    if carrier is None:
+        return None
+    lengths = lengths_of(carrier, arrivals, outlook.lengths)
+    if lengths is None:
+        return memory.refinement
+    return refine(memory.refinement, carrier, lengths, load, bool(guards.propose(load, limits)), now)
+
+
+def _replicas_for_work(offered: Offered | None, load: Load, limits: Limits, outlook: Outlook) -> float | None:
+    """The load as a count that is not rounded, with its headroom; None while arrivals are not known."""
+    ahead = None if offered is None else replicas_for_arrivals(offered, limits, outlook)
+    if offered is None or ahead is None:
+        return None
+    return max(ahead, replicas_with_backlog(offered, load, outlook))
+
+
+def _needed(situation: Situation) -> int:
+    """By the largest of the rules that warm replicas come on top of, without them."""
+    proposals = (*arrival_rules(situation), *floor_rules(situation))
+    return max(proposal.replicas for proposal in proposals) - situation.limits.warm_replicas
 
 
 def _advised_only(situation: Situation) -> int:
@@ -198,39 +263,20 @@ def _standing(situation: Situation) -> Standing:
         watch=situation.watch,
         limits=situation.limits,
         now=situation.now,
+        floor=situation.floor,
+        counts_work=situation.offered is not None,
     )
 
 
-def _inputs(situation: Situation, proposals: tuple[Proposal, ...]) -> dict[str, str]:
-    load, limits, fleet = situation.load, situation.limits, situation.fleet
-    inputs = {
-        "bounds": f"{limits.min_replicas} to {limits.max_replicas} replicas",
-        "serving": str(fleet.serving),
-        "loading": str(fleet.loading),
-        "metrics": str(load.freshness) if load.replicas else "none: no replica serves",
-    }
-    if fleet.blocked:
-        inputs["stuck"] = str(fleet.blocked)
-    if load.known:
-        inputs["waiting"] = f"{number(load.waiting_requests)} requests, target {number(limits.queue_depth)} per replica"
-        inputs["running"] = f"{number(load.running_requests)} requests"
-        inputs["kvCache"] = f"{percent(load.kv_fraction)}, target {percent(limits.kv_fraction)}"
-    for name, value, limit in (
-        ("queueWait", _quantile(load.queue_time, 0.99), limits.queue_wait_seconds),
-        ("timeToFirstToken", _quantile(load.time_to_first_token, 0.95), limits.time_to_first_token_seconds),
-        ("interTokenLatency", _mean(load.inter_token_latency), limits.inter_token_latency_seconds),
-    ):
-        if value is not None:
-            inputs[name] = f"{seconds(value)}, limit {seconds(limit)}"
-    for proposal in proposals:
-        waits = f", waits for {proposal.waits_for}" if proposal.waits_for else ""
-        inputs[f"rule.{proposal.rule}"] = f"{count(proposal.replicas, 'replica')}{waits}"
-    return inputs
-
-
-def _quantile(seen: Latency | None, quantile: float) -> float | None:
-    return None if seen is None else seen.quantile_seconds(quantile)
-
-
-def _mean(seen: Latency | None) -> float | None:
-    return None if seen is None else seen.mean_seconds
+def _account(situation: Situation) -> Account:
+    fleet = situation.fleet
+    return Account(
+        limits=situation.limits,
+        load=situation.load,
+        outlook=situation.outlook,
+        serving=fleet.serving,
+        loading=fleet.loading,
+        stuck=fleet.blocked,
+        offered=situation.offered,
+        silent_because=situation.silent_because,
+    )

@@ -18,6 +18,8 @@ LARGEST_STEP: Final = 1.5
 FEWEST_LATE: Final = 3
 """Requests beyond a limit before a latency counts; one slow request on a quiet service is no load."""
 FEWEST_TOKENS: Final = 100
+PREEMPTED_SHARE: Final = 0.01
+"""Of the requests that finish, preempted ones that are no matter of chance."""
 
 
 def queue_depth(load: Load, limits: Limits) -> Proposal | None:
@@ -63,23 +65,53 @@ def time_to_first_token(load: Load, limits: Limits) -> Proposal | None:
 def inter_token_latency(load: Load, limits: Limits) -> Proposal | None:
     """The mean time between two tokens.
 
-    The step is in proportion to the excess. It errs on the small side, since the part of a step's time that does not
-    depend on load cannot be divided among more replicas; it takes a profile to know that part.
+    A step takes T = a / (1 − w): its part `a` does not depend on load and cannot be divided among more replicas, so the
+    replicas have to grow by (1 − a/T) / (1 − a/ITL). While no profile tells `a`, by the excess itself.
     """
     seen, limit = load.inter_token_latency, limits.inter_token_latency_seconds
     mean = None if seen is None or seen.count < FEWEST_TOKENS else seen.mean_seconds
     if mean is None or mean <= limit or _alone(load):
         return None
     return Proposal(
-        replicas=_stepped(load, mean / limit if limit else LARGEST_STEP, limits),
+        replicas=_stepped(load, _excess(mean, limit, limits.idle_token_seconds), limits),
         rule="inter_token_latency",
         because=f"inter-token latency (mean) was {seconds(mean)} over the last minute, limit {seconds(limit)}",
     )
 
 
+def preemptions(load: Load, limits: Limits) -> Proposal | None:
+    """Requests that were thrown out of a full KV cache, to be computed again: their users wait twice.
+
+    It sees what the mean use of the cache hides: one replica that is full while others are not.
+    """
+    preempted, finished = load.preempted_requests, load.finished_requests or 0.0
+    if preempted is None or preempted < max(FEWEST_LATE, PREEMPTED_SHARE * finished) or _alone(load):
+        return None
+    return Proposal(
+        replicas=max(_stepped(load, 1.0, limits), load.replicas + 1),
+        rule="preemptions",
+        because=f"{count(round(preempted), 'request')} lost their place in a full KV cache in the last minute, on "
+        f"{count(load.known, 'replica')}",
+    )
+
+
+def admission_rejections(load: Load, limits: Limits) -> Proposal | None:
+    """Requests that engines turned away: they wait in no queue, so no other guard sees them."""
+    rejected, finished = load.rejected_requests, load.finished_requests or 0.0
+    if rejected is None or rejected < FEWEST_LATE or _alone(load):
+        return None
+    ratio = (finished + rejected) / finished if finished else LARGEST_STEP
+    return Proposal(
+        replicas=max(_stepped(load, ratio, limits), load.replicas + 1),
+        rule="admission_rejections",
+        because=f"{number(rejected)} of {count(round(finished + rejected), 'request')} were turned away in the last "
+        "minute",
+    )
+
+
 Guard = Callable[[Load, Limits], Proposal | None]
 LATENCY_GUARDS: Final[tuple[Guard, ...]] = (queue_wait, time_to_first_token, inter_token_latency)
-GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS)
+GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS, preemptions, admission_rejections)
 
 
 def propose(load: Load, limits: Limits) -> tuple[Proposal, ...]:
@@ -99,6 +131,15 @@ def _late(
         rule=rule,
         because=f"{what} was {seconds(value)} over the last minute, limit {seconds(limit)}",
     )
+
+
+def _excess(mean: float, limit: float, idle: float | None) -> float:
+    """By how much the work on each replica exceeds what keeps the limit."""
+    if limit <= 0:
+        return LARGEST_STEP
+    if idle is None or idle >= limit:
+        return mean / limit
+    return (1 - idle / mean) / (1 - idle / limit)
 
 
 def _alone(load: Load) -> bool:

@@ -22,6 +22,8 @@ class Limits:
     """For the 95th percentile."""
     inter_token_latency_seconds: float = 0.04
     """For the mean."""
+    idle_token_seconds: float | None = None
+    """Between two tokens on an engine that has nothing else to do; None while no profile tells."""
     max_num_seqs: int = 256
     """Requests that one engine works on at a time; the rest wait."""
     scale_up_cooldown_seconds: float = 90.0

@@ -4,13 +4,15 @@ Only live serving pods count, so a pod that is gone leaves no frozen gauge behin
 unknown, never idle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, inf
 
+from forebay.scaling.arrivals import Flow, flow_of
 from forebay.scaling.freshness import Ages, Freshness, freshness
 from forebay.scaling.history import PodHistory
 from forebay.scaling.latency import Latency, observed
+from forebay.scaling.signals import EngineSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,17 @@ class Silent:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """The tokens that replicas worked on in the last minute, per second, all of them together."""
+
+    replicas: int
+    """That can tell."""
+    prompt_tokens_per_second: float
+    """Computed, not spared by a cache."""
+    output_tokens_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     replicas: int
     """That serve, known or not."""
@@ -54,6 +67,13 @@ class Load:
     """In flight on replicas that drain: load that those which stay would have carried."""
     kv_total: float = 0.0
     """KV use of this very moment in full replicas, draining ones included: 1.2 fills one and a fifth of another."""
+    flow: Flow | None = None
+    """What goes through, draining replicas included, and silent ones as they were last; None when nobody tells."""
+    served: Served | None = None
+    finished_requests: float | None = None
+    """In the last minute, by the replicas that can tell; None when none can. So are the next two."""
+    preempted_requests: float | None = None
+    rejected_requests: float | None = None
     missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(pod, series that its engine version should export and that its answer lacks)."""
 
@@ -77,7 +97,7 @@ def load_of(
     What looks back (smoothed KV, latencies) begins at `since`, the time when the replicas that serve last became more:
     what was seen before was suffered by fewer.
     """
-    states = [(reading, _freshness(reading, now, ages)) for reading in sorted(serving, key=lambda r: r.pod)]
+    states = [(reading, _freshness(reading, now, ages)) for reading in by_name(serving)]
     known = [reading.history for reading, state in states if state is Freshness.FRESH and reading.history is not None]
     spans = [(oldest, history.newest) for history in known if (oldest := history.oldest(since)) is not None]
     leaving = [
@@ -96,6 +116,11 @@ def load_of(
         inter_token_latency=observed((old.inter_token_latency, new.inter_token_latency) for old, new in spans),
         silent=tuple(_silent(reading, state, now, ages) for reading, state in states if state is not Freshness.FRESH),
         draining_requests=fsum(history.newest.in_flight for history in leaving),
+        flow=flow_of(r.history for r in (*(r for r, _ in states), *by_name(draining)) if r.history is not None),
+        served=_served(spans),
+        finished_requests=_gained(spans, lambda sample: sample.finished_requests),
+        preempted_requests=_gained(spans, lambda sample: sample.preemptions),
+        rejected_requests=_gained(spans, lambda sample: sample.rejected_requests),
         kv_total=fsum(history.newest.kv_fraction for history in (*known, *leaving)),
         missing=tuple(
             (reading.pod, reading.history.newest.missing)
@@ -103,6 +128,36 @@ def load_of(
             if reading.history is not None and reading.history.newest.missing
         ),
     )
+
+
+def by_name(readings: Iterable[Reading]) -> list[Reading]:
+    return sorted(readings, key=lambda reading: reading.pod)
+
+
+Spans = Sequence[tuple[EngineSample, EngineSample]]
+"""Of each pod, the samples at the beginning and at the end of the last minute."""
+
+
+def _gained(spans: Spans, counter: Callable[[EngineSample], float | None]) -> float | None:
+    """How far a counter went, over the pods that have it. A process that began anew has a history of its own."""
+    ends = [(counter(old), counter(new)) for old, new in spans]
+    known = [max(0.0, new - old) for old, new in ends if old is not None and new is not None]
+    return fsum(known) if known else None
+
+
+def _served(spans: Spans) -> Served | None:
+    rates = [
+        (max(0.0, p1 - p0) / seconds, max(0.0, g1 - g0) / seconds)
+        for old, new in spans
+        if (seconds := new.taken_at - old.taken_at) > 0
+        and (p0 := old.prompt_tokens) is not None
+        and (p1 := new.prompt_tokens) is not None
+        and (g0 := old.generation_tokens) is not None
+        and (g1 := new.generation_tokens) is not None
+    ]
+    if not rates:
+        return None
+    return Served(len(rates), fsum(prompt for prompt, _ in rates), fsum(output for _, output in rates))
 
 
 def _freshness(reading: Reading, now: float, ages: Ages) -> Freshness:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.scaling.arrivals import Lengths
 from forebay.scaling.decision import Proposal
 from forebay.scaling.demand import NOT_TOLD, Demand
 
@@ -23,3 +24,5 @@ class Outlook:
     Without warm replicas, which are added on top."""
     demand: Demand = NOT_TOLD
     """What the gateway was asked for."""
+    lengths: Lengths | None = None
+    """What requests looked like before this operator began to watch; what it sees itself goes before that."""

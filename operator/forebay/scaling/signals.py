@@ -34,8 +34,13 @@ class EngineSample:
     engine_steps: float | None = None
     """Steps so far; a busy engine whose steps stand still is stalled."""
     prompt_tokens: float | None = None
+    """Computed here; from a version that tells them apart, without those that a cache spared."""
     generation_tokens: float | None = None
     finished_requests: float | None = None
+    finished_prompt_tokens: float | None = None
+    """Prompt tokens of the requests that have finished, those that a prefix cache spared included."""
+    finished_output_tokens: float | None = None
+    """Answer tokens of the requests that have finished."""
     rejected_requests: float | None = None
     preemptions: float | None = None
     time_to_first_token: Histogram | None = None

@@ -1,19 +1,28 @@
 """The stabilizer: the only way down.
 
-Up is answered at once, down only when the load of a whole window would have been carried by one replica less, and then
-by one replica at a time. Every check returns the sentence that holds the count, or nothing; the first that speaks names
-the decision.
+Up is answered at once, down only when the load of a whole window would have been carried by fewer replicas, and then
+by one at a time, or by a tenth of a large fleet. Every check returns the sentence that holds the count, or nothing; the
+first that speaks names the decision.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.scaling.decision import Proposal, count, number, percent, seconds
 from forebay.scaling.freshness import Freshness
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
-from forebay.scaling.watch import Watch
+from forebay.scaling.watch import LONG_SECONDS, Watch
+
+MARGIN: Final = 1.2
+"""Work that asked for so much more than it did in scaleDownCooldown would still be carried after a step down."""
+LONG_MARGIN: Final = 1.1
+"""The same, of the last half hour."""
+LARGEST_BATCH: Final = 10
+"""One of so many replicas at most goes in one step."""
+UNKNOWN_WORK_SECONDS: Final = 60.0
+"""Where arrivals can be known, they are waited for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +39,26 @@ class Standing:
     watch: Watch
     limits: Limits
     now: float
+    floor: int = 0
+    """What holds whatever the load is, warm replicas included."""
+    counts_work: bool = False
+    """Whether it is known what a replica carries, so that the work that arrives tells how many are needed."""
+    step: int = 1
+
+    @property
+    def wanted(self) -> int:
+        """After the step."""
+        return self.desired - self.step
 
     @property
     def left(self) -> int:
         """Replicas that would serve after the step: one that has not started is given up first."""
-        return min(self.desired - 1, self.serving)
+        return min(self.wanted, self.serving)
 
 
 def last_replica(standing: Standing) -> str | None:
     """From one to none is not a matter of load: even an idle service is there to be called."""
-    return "the last replica is kept: load guards never go down to zero" if standing.desired == 1 else None
+    return "the last replica is kept: load guards never go down to zero" if standing.wanted < 1 else None
 
 
 def metrics_unknown(standing: Standing) -> str | None:
@@ -71,7 +90,17 @@ def not_watched_in_full(standing: Standing) -> str | None:
 
 
 def draining_now(standing: Standing) -> str | None:
-    return "one replica drains at a time" if standing.draining else None
+    """The next step waits for the end of the one before it."""
+    return f"{count(standing.draining, 'replica')} still draining" if standing.draining else None
+
+
+def work_would_not_fit(standing: Standing) -> str | None:
+    """The most that the work asked for in the window, with a margin, must fit on what is left beside the warm ones."""
+    watch, now = standing.watch, standing.now
+    if watch.work_since is None:
+        young = watch.since is None or now - watch.since < UNKNOWN_WORK_SECONDS
+        return "it is not known yet how much work arrives" if standing.counts_work and young else None
+    return _work(watch, standing.limits, standing.wanted - standing.limits.warm_replicas, now)
 
 
 def queue_would_grow(standing: Standing) -> str | None:
@@ -96,6 +125,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     metrics_unknown,
     recently_raised,
     not_watched_in_full,
+    work_would_not_fit,
     queue_would_grow,
     kv_cache_would_fill,
     latency_was_late,
@@ -104,28 +134,39 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
+def largest_batch(replicas: int) -> int:
+    """How many of so many replicas may go at once."""
+    return max(1, replicas // LARGEST_BATCH)
+
+
 def stabilize(standing: Standing) -> Proposal:
-    """The count of until now with the first reason to keep it, or one less."""
+    """The count of until now with the first reason to keep it, or as many less as the load allows at once."""
     for check in CHECKS:
         if held := check(standing):
             return Proposal(standing.desired, check.__name__, held)
-    return scale_down(standing)
+    most = min(largest_batch(standing.desired), standing.desired - standing.floor)
+    steps = (replace(standing, step=step) for step in range(most, 1, -1))
+    return scale_down(next((s for s in steps if not any(check(s) for check in CHECKS)), standing))
 
 
 def scale_down(standing: Standing) -> Proposal:
     watch, window = standing.watch, standing.limits.scale_down_cooldown_seconds
+    most = watch.most_replicas(window, standing.now)
+    work = "" if most is None else f"; the work that arrived asked for {number(most)} replicas at most"
     return Proposal(
-        replicas=standing.desired - 1,
+        replicas=standing.wanted,
         rule="scale_down",
         because=f"{count(standing.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
         f"{number(watch.running_requests)} requests ran and {number(watch.waiting_requests)} waited, and the KV cache "
-        f"would have been {percent(watch.kv_total / standing.left)} full",
+        f"would have been {percent(watch.kv_total / standing.left)} full{work}",
     )
 
 
 def carried_by(replicas: int, watch: Watch, limits: Limits, now: float) -> bool:
     """Whether so many replicas would have carried the load of the whole window; False when that is not known."""
     if replicas < 1 or not watch.covers(limits.scale_down_cooldown_seconds, now):
+        return False
+    if watch.work_since is not None and _work(watch, limits, replicas, now):
         return False
     return not any(check(watch, limits, replicas) for check in (_queue, _kv, _late, _strained))
 
@@ -141,6 +182,22 @@ def fewest_for(load: Load, limits: Limits) -> int | None:
         if queued <= limits.queue_depth * replicas and filled <= limits.kv_fraction:
             return replicas
     return load.replicas
+
+
+def _work(watch: Watch, limits: Limits, replicas: int, now: float) -> str | None:
+    """Over half an hour the smaller margin is enough."""
+    window = limits.scale_down_cooldown_seconds
+    most, long = watch.most_replicas(window, now), watch.most_replicas_long(now)
+    if most is None:
+        return (
+            f"it has not yet been known for scaleDownCooldown ({seconds(window)}) without a gap how much work arrives"
+        )
+    if most * MARGIN <= replicas or (long is not None and max(most, long) * LONG_MARGIN <= replicas):
+        return None
+    return (
+        f"the work that arrived asked for up to {number(most)} replicas in the last {seconds(window)}; {MARGIN:g} "
+        f"times that, or {LONG_MARGIN:g} times the most of {seconds(LONG_SECONDS)}, would not fit on {replicas}"
+    )
 
 
 def _queue(watch: Watch, limits: Limits, replicas: int) -> str | None:

@@ -28,6 +28,8 @@ def sample_of_engine(engine: ReplicaEngine, taken_at: float) -> EngineSample:
         prompt_tokens=float(stats.prompt_tokens),
         generation_tokens=float(stats.generation_tokens),
         finished_requests=float(sum(stats.finished.values())),
+        finished_prompt_tokens=stats.request_prompt_tokens.total,
+        finished_output_tokens=stats.request_generation_tokens.total,
         rejected_requests=0.0,
         preemptions=float(stats.preemptions),
         time_to_first_token=_scraped(stats.first_token_seconds),

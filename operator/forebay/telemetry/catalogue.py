@@ -64,6 +64,8 @@ SIGNALS: Mapping[str, tuple[Series, ...]] = MappingProxyType(
         ),
         "generation_tokens": (Series("vllm:generation_tokens_total"),),
         "finished_requests": (Series("vllm:request_success_total"),),
+        "finished_prompt_tokens": (Series("vllm:request_prompt_tokens_sum"),),
+        "finished_output_tokens": (Series("vllm:request_generation_tokens_sum"),),
         "rejected_requests": (Series("vllm:admission_rejections_total", since=(0, 32)),),
         "preemptions": (Series("vllm:num_preemptions_total"),),
         "time_to_first_token": (Series("vllm:time_to_first_token_seconds"),),

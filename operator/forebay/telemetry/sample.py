@@ -62,6 +62,8 @@ class _Answer:
             prompt_tokens=self._counter("prompt_tokens"),
             generation_tokens=self._counter("generation_tokens"),
             finished_requests=self._counter("finished_requests"),
+            finished_prompt_tokens=self._counter("finished_prompt_tokens"),
+            finished_output_tokens=self._counter("finished_output_tokens"),
             rejected_requests=self._counter("rejected_requests"),
             preemptions=self._counter("preemptions"),
             time_to_first_token=self._histogram("time_to_first_token"),

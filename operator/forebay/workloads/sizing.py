@@ -13,9 +13,11 @@ from forebay.api.status import MOST_ASSUMPTIONS, CapacityStatus, PlannedReplicas
 from forebay.capacity.problem import Kind, UnplannableError
 from forebay.capacity.problem import Problem as Fault
 from forebay.capacity.profiles import GivenProfile
-from forebay.capacity.sizing import Plan, size
+from forebay.capacity.sizing import Plan, engine_of, size
 from forebay.capacity.subject import Known, read
 from forebay.planner.world import Problem
+from forebay.scaling.arrivals import Lengths
+from forebay.scaling.carrier import Carrier
 from forebay.workloads.arguments import flag_name
 from forebay.workloads.engines import Defaults, resolve_engine
 
@@ -42,6 +44,8 @@ class Sizing:
     plan: PlanStatus | None = None
     replica: CapacityStatus | None = None
     """Of one replica."""
+    carrier: Carrier | None = None
+    """One replica as scaling counts with it, whether or not traffic is declared; None where none could start."""
 
 
 def sizing_of(
@@ -68,6 +72,7 @@ def sizing_of(
         warnings=tuple(_warning(fault) for fault in plan.problems if fault not in cannot_start),
         plan=_plan_status(plan),
         replica=_replica_status(plan),
+        carrier=_carrier(plan, known) if fits else None,
     )
 
 
@@ -122,3 +127,17 @@ def _replica_status(plan: Plan) -> CapacityStatus | None:
         return None
     tokens = round(plan.throughput.tokens_per_minute)
     return CapacityStatus(tokens_per_minute=tokens, per_replica=tokens, basis=plan.throughput.chosen.basis.value)
+
+
+def _carrier(plan: Plan, known: Known) -> Carrier:
+    subject = plan.subject
+    chosen, engine = engine_of(subject, plan.replica, known)
+    mix = subject.mix
+    return Carrier(
+        engine=engine,
+        engines=plan.replica.sizes.data,
+        promise=subject.promise,
+        basis=chosen.basis,
+        architecture=subject.architecture,
+        declared=None if mix is None else Lengths(mix.prompt_tokens, mix.output_tokens),
+    )

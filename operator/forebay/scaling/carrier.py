@@ -1,0 +1,147 @@
+"""The carrier: what one replica carries of the traffic that really comes, in GPU-seconds per second.
+
+The replica model gives it from a profile and the mix of lengths. Live replicas correct the profile within bounds: with
+all coefficients q times as large, a step takes T = q·a / (1 − q·w) where w is the work that a second brings, so
+q = T / (a + T·w). A step that is slower than modelled is believed only while the service is loaded to its limits:
+anything may slow down a step, and what a quiet service shows is no proof of a small capacity.
+"""
+
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Final
+
+from forebay.capacity.architecture import Architecture
+from forebay.capacity.profiles import Basis
+from forebay.capacity.replica_model import Bound, Engine, Mix, Promise, capacity
+from forebay.scaling.arrivals import Lengths
+from forebay.scaling.guards import FEWEST_TOKENS
+from forebay.scaling.load import Load
+
+FASTEST: Final = 0.7
+SLOWEST: Final = 1.5
+"""Bounds of q: a profile that is further off is wrong in a way that one factor does not mend."""
+REFINING_SECONDS: Final = 300.0
+"""Over so long q is smoothed."""
+MEASURED_SECONDS: Final = 60.0
+"""From so much evidence on, capacity is called measured."""
+BUSY: Final = 0.5
+"""Of what an engine may give, in use: below it, steps tell little about work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What one replica carries of a mix within its promises."""
+
+    work_seconds: float
+    """s: seconds of one engine's GPUs that a request costs."""
+    usable: float
+    """u: seconds of such work that a replica may be given in each second, over all its engines."""
+    bound: Bound
+    """What it runs out of first."""
+    basis: Basis
+    tokens_per_minute: float
+    residence_seconds: float
+    """How long a request stays at that load."""
+    idle_token_seconds: float
+    """a: between two tokens when nothing else is to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """What live replicas have shown of an engine against its profile."""
+
+    engine: Engine
+    factor: float = 1.0
+    """q: above 1 is slower than the profile."""
+    evidence_seconds: float = 0.0
+    looked_at: float = 0.0
+
+    @property
+    def measured(self) -> bool:
+        return self.evidence_seconds >= MEASURED_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """One replica as the model sees it."""
+
+    engine: Engine
+    engines: int
+    """Data-parallel engines of one replica."""
+    promise: Promise
+    basis: Basis
+    """Of the profile."""
+    architecture: Architecture
+    """Says what a window leaves of a context."""
+    declared: Lengths | None = None
+    """The mix that the spec declares, for as long as nothing was seen."""
+
+    def carries(self, lengths: Lengths, refinement: Refinement | None = None) -> Carried | None:
+        """None when the promises cannot be kept by any number of such replicas."""
+        known = refinement if refinement is not None and refinement.measured else None
+        engine = self.engine
+        if known is not None:
+            engine = replace(engine, profile=engine.profile.slowed(known.factor))
+        found = capacity(engine, self.mix(lengths), self.promise)
+        if found.usable <= 0 or found.work_seconds <= 0:
+            return None
+        step = engine.step_profile.step_seconds / engine.tokens_per_step
+        usable = found.usable * self.engines
+        return Carried(
+            work_seconds=found.work_seconds,
+            usable=usable,
+            bound=found.bound,
+            basis=Basis.MEASURED if known is not None else self.basis,
+            tokens_per_minute=60 * (lengths.prompt_tokens + lengths.output_tokens) * usable / found.work_seconds,
+            residence_seconds=lengths.output_tokens * step / (1 - found.usable),
+            idle_token_seconds=step,
+        )
+
+    def mix(self, lengths: Lengths) -> Mix:
+        """Every request of the mean length. What a prefix cache spares is not computed, but it is read."""
+        full = Mix.fixed(lengths.prompt_tokens, lengths.output_tokens, self.architecture.tokens_read)
+        computed = lengths.prompt_tokens * lengths.computed_share
+        return replace(full, prompt_tokens=computed, prompt_square=computed**2)
+
+
+def refine(
+    before: Refinement | None, carrier: Carrier, lengths: Lengths, load: Load, saturated: bool, now: float
+) -> Refinement:
+    """The refinement with one more look. Another engine or profile begins anew."""
+    if before is None or before.engine != carrier.engine:
+        return Refinement(carrier.engine, looked_at=now)
+    seconds = min(max(0.0, now - before.looked_at), MEASURED_SECONDS)
+    seen = replace(before, looked_at=now)
+    step, work = _step_seconds(carrier.engine, load), _work(carrier, lengths, load)
+    found = carrier.carries(lengths, before)
+    if step is None or work is None or found is None:
+        return seen
+    if not saturated and work < BUSY * found.usable / carrier.engines:
+        return seen
+    factor = step / (carrier.engine.step_profile.step_seconds + step * work)
+    if factor > before.factor and not saturated:
+        return seen
+    part = 1 - exp(-seconds / REFINING_SECONDS)
+    moved = before.factor + part * (min(SLOWEST, max(FASTEST, factor)) - before.factor)
+    return replace(seen, factor=moved, evidence_seconds=min(REFINING_SECONDS, before.evidence_seconds + seconds))
+
+
+def _step_seconds(engine: Engine, load: Load) -> float | None:
+    seen = load.inter_token_latency
+    mean = None if seen is None or seen.count < FEWEST_TOKENS else seen.mean_seconds
+    return None if mean is None or mean <= 0 else mean * engine.tokens_per_step
+
+
+def _work(carrier: Carrier, lengths: Lengths, load: Load) -> float | None:
+    """w: seconds of work that an engine did in each second of the last minute, by the unrefined profile."""
+    served = load.served
+    if served is None or not served.replicas:
+        return None
+    step = carrier.engine.step_profile
+    mix = carrier.mix(lengths)
+    decode = step.sequence_seconds + step.kv_token_seconds * mix.held_tokens
+    work = (
+        step.prompt_token_seconds * served.prompt_tokens_per_second
+        + decode * served.output_tokens_per_second / carrier.engine.tokens_per_step
+    )
+    return work / (served.replicas * carrier.engines)

@@ -1,0 +1,81 @@
+"""What a replica carries, and how live replicas correct it."""
+
+from dataclasses import replace
+
+import pytest
+
+from forebay.capacity.profiles import Basis
+from forebay.capacity.replica_model import load as loaded
+from forebay.scaling.arrivals import Lengths
+from forebay.scaling.carrier import FASTEST, SLOWEST, Carrier, Refinement, refine
+from forebay.scaling.load import Served
+from tests.builders.loads import CHAT, a_carrier, a_latency, a_load, known
+from tests.builders.world import NOW
+
+CARRIER = a_carrier()
+PLANNED = known(CARRIER.carries(CHAT))
+
+
+def after(minutes: float, *, true: float, requests: float, saturated: bool, carrier: Carrier = CARRIER) -> Refinement:
+    """So long under so many requests per second on each of two replicas that are `true` times as slow."""
+    engine = replace(carrier.engine, profile=carrier.engine.profile.slowed(true))
+    step = loaded(engine, carrier.mix(CHAT), requests).token_seconds
+    load = a_load(
+        2,
+        running=40,
+        inter_token_latency=a_latency({step: 100_000}),
+        served=Served(2, 2 * requests * 500, 2 * requests * 200),
+    )
+    found: Refinement | None = None
+    for second in range(0, round(minutes * 60) + 1, 5):
+        found = refine(found, carrier, CHAT, load, saturated, NOW + second)
+    return known(found)
+
+
+@pytest.mark.parametrize(
+    ("true", "requests", "saturated", "expected"),
+    [
+        pytest.param(1.0, 46, True, 1.0, id="as the profile says"),
+        pytest.param(1.2, 46, True, 1.2, id="slower, seen at saturation"),
+        pytest.param(1.2, 40, False, 1.0, id="slower, but nothing was late: not believed"),
+        pytest.param(0.8, 40, False, 0.8, id="faster under load is believed"),
+        pytest.param(0.8, 5, False, 1.0, id="a quiet service measures nothing"),
+        pytest.param(0.3, 40, False, FASTEST, id="bounded"),
+        pytest.param(2.5, 24, True, SLOWEST, id="bounded the other way"),
+    ],
+)
+def test_live_replicas_correct_the_profile(true, requests, saturated, expected):
+    assert after(30, true=true, requests=requests, saturated=saturated).factor == pytest.approx(expected, abs=0.005)
+
+
+def test_capacity_is_called_measured_after_a_minute_of_evidence():
+    young, old = (after(minutes, true=1.2, requests=46, saturated=True) for minutes in (0.9, 30))
+    assert CARRIER.carries(CHAT, young) == PLANNED
+    slower = known(CARRIER.carries(CHAT, old))
+    assert (slower.basis, PLANNED.basis) == (Basis.MEASURED, Basis.PROFILE)
+    assert slower.usable < PLANNED.usable
+    assert slower.work_seconds == pytest.approx(1.2 * PLANNED.work_seconds, rel=0.01)
+
+
+def test_another_profile_begins_anew():
+    other = replace(CARRIER, engine=replace(CARRIER.engine, max_num_seqs=64))
+    before = after(30, true=1.2, requests=46, saturated=True)
+    assert refine(before, other, CHAT, a_load(2), True, NOW).factor == 1.0
+
+
+def test_silence_refines_nothing():
+    before = after(30, true=1.2, requests=46, saturated=True)
+    assert refine(before, CARRIER, CHAT, a_load(0), True, NOW + 2000).factor == before.factor
+
+
+def test_what_a_prefix_cache_spares_is_not_computed_but_is_read():
+    spared = known(CARRIER.carries(replace(CHAT, computed_share=0.2)))
+    assert PLANNED.work_seconds - spared.work_seconds == pytest.approx(0.8 * 500 * 17.3e-6)
+
+
+def test_a_replica_of_several_engines_carries_as_often():
+    assert known(a_carrier(engines=4).carries(CHAT)).usable == pytest.approx(4 * PLANNED.usable)
+
+
+def test_the_mix_decides_what_tokens_are_worth():
+    assert known(CARRIER.carries(Lengths(6000, 300))).tokens_per_minute < PLANNED.tokens_per_minute
