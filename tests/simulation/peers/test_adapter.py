@@ -32,6 +32,7 @@ def test_it_sees_rates_and_lengths_of_the_last_minute():
     assert last.output_tokens == pytest.approx(200, rel=0.1)
     assert len(last.ready) == 2
     for replica in last.ready:
+        assert replica.first_token_seconds is not None
         assert replica.inter_token_seconds == pytest.approx(0.0075, rel=0.3)
         assert 0.01 < replica.first_token_seconds < 0.1
 

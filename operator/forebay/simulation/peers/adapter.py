@@ -1,4 +1,4 @@
-"""From what the loop shows a policy to what a peer's rule reads: gauges of the last scrape, means of the last minute."""
+"""From what the loop shows a policy to what a rule reads: gauges of the last scrape, means of the last minute."""
 
 from collections import deque
 from collections.abc import Iterable
