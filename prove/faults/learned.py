@@ -6,7 +6,21 @@ LEARNED = "operator/forebay/planner/learned.py"
 LEAD_TIME = "operator/forebay/scaling/lead_time.py"
 STORIES = "tests/planner/test_learned.py"
 
+OUTLOOK = "operator/forebay/planner/outlook.py"
+
 FAULTS = (
+    Fault(
+        "learned.lead-time-ignored",
+        "what is ordered for waiting work depends on how long this service's replicas take to start",
+        (Edit(OUTLOOK, "lead_seconds=prospect.lead_seconds_for(1), ", ""),),
+        (f"{STORIES}::test_waiting_work_is_weighed_by_the_lead_time_that_was_learned",),
+    ),
+    Fault(
+        "learned.growth-ignored",
+        "the headroom covers what this service's load grows by within a lead time",
+        (Edit(OUTLOOK, "growth=learned.growth.fraction", "growth=0.0"),),
+        (f"{STORIES}::test_growth_and_lengths_are_learned_decide_and_outlive_the_operator",),
+    ),
     Fault(
         "learned.lost-on-restart",
         "an operator that starts goes on with what the one before has learned",

@@ -97,6 +97,7 @@ def test_what_was_learned_is_shown_with_what_it_rests_on():
             "countedUntil": "2026-03-01T11:00:00Z",
         },
         "growth": {"p95Percent": 18, "days": [{"date": "2026-02-28", "steps": [90, 3]}]},
+        "lengths": {"promptTokens": 500, "outputTokens": 200, "computedPercent": 60, "requests": 900},
     }
     lines = list(explanation(a_reading(learned=learned), NOW))
     assert lines[lines.index("Learned") : lines.index("Conditions")] == [
@@ -105,6 +106,7 @@ def test_what_was_learned_is_shown_with_what_it_rests_on():
         "  start on a ready node: 95 of 100 within 70 s, half within 62 s (3 starts)",
         "  start on a new node: 95 of 100 within 420 s, half within 420 s (1 start)",
         "  growth: up to 18 % within the lead time in 95 of 100 cases (93 comparisons on 1 day)",
+        "  requests: 500 prompt tokens (60 % of them computed) and 200 answer tokens on average",
         "",
     ]
     assert "Learned" not in list(explanation(a_reading(learned={"version": 9}), NOW))

@@ -10,13 +10,27 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.learned import LEARNED_VERSION, LearnedStatus
-from forebay.planner.learned import PUBLISH_SECONDS, Learned, publish, recall, seen_starts, start_of, to_status
+from forebay.planner.learned import (
+    PUBLISH_SECONDS,
+    Learned,
+    publish,
+    recall,
+    seen_load,
+    seen_starts,
+    start_of,
+    to_status,
+)
 from forebay.planner.places import free_places, prospect_of
+from forebay.planner.planner import plan
 from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.state import State
+from forebay.scaling.arrivals import Lengths
 from forebay.scaling.growth import LARGEST_STEP, MOST_DAYS, Growth
 from forebay.scaling.lead_time import LONGEST_SECONDS, MOST_STARTS, LeadTimes, WarmState
 from tests.builders.cluster import Cluster, Demand, a_cluster
-from tests.builders.world import NOW, a_node, a_pod, a_service, a_shape, nodes, pods_of
+from tests.builders.loads import a_carrier
+from tests.builders.plans import only
+from tests.builders.world import NOW, a_node, a_pod, a_service, a_shape, a_world, nodes, pods_of, signals_of
 
 PLACEHOLDER, READY, NEW = WarmState
 SERVICE = a_service("chat")
@@ -146,6 +160,14 @@ everything = st.builds(
         st.dictionaries(st.integers(0, LARGEST_STEP), st.integers(1, 1440), min_size=1),
         max_size=MOST_DAYS,
     ).map(Growth),
+    lengths=st.none()
+    | st.builds(
+        Lengths,
+        st.integers(1, 10_000_000).map(float),
+        st.integers(1, 10_000_000).map(float),
+        st.integers(5, 100).map(lambda percent: percent / 100),
+        st.integers(0, 10_000).map(float),
+    ),
     newest_start=st.integers(0, int(NOW)).map(float),
     published=st.just(LearnedStatus(version=LEARNED_VERSION)),
 )
@@ -156,7 +178,7 @@ def test_what_was_learned_comes_back_from_the_status(learned):
     status = InferenceServiceStatus(learned=to_status(learned))
     stored = json.loads(status.model_dump_json(by_alias=True, exclude_none=True))
     back = recall(InferenceServiceStatus.model_validate(stored).learned, "uid", NOW)
-    assert (back.lead_times, back.growth) == (learned.lead_times, learned.growth)
+    assert (back.lead_times, back.growth, back.lengths) == (learned.lead_times, learned.growth, learned.lengths)
     assert back.recalled_until == learned.newest_start
     assert back.reset == ""
     assert len(json.dumps(stored["learned"])) < 3000
@@ -326,3 +348,83 @@ def test_nothing_is_written_while_nothing_is_learned():
     learned = cluster.status("chat").learned
     cluster.run(7200)
     assert cluster.status("chat").learned == learned
+
+
+class Served:
+    """One replica of a service whose requests double every ten minutes, for ten minutes."""
+
+    def __init__(self) -> None:
+        carrier = a_carrier(declared=None)
+        self.service = a_service("chat", min_replicas=1, max_replicas=1, carrier=carrier)
+        self.pods = pods_of(self.service, 1)
+        self.now, self.state, self.finished = NOW, State.empty(NOW), 0.0
+
+    def run(self, minutes: float, *, rate: float | None = None, waiting: float = 0.0) -> None:
+        for _ in range(int(minutes * 6)):
+            self.now += 10
+            self.finished += 10 * (rate or (20.0 if (self.now // 600) % 2 else 10.0))
+            signals = signals_of(
+                self.pods,
+                at=self.now,
+                waiting=waiting,
+                finished=self.finished,
+                finished_prompt_tokens=500 * self.finished,
+                finished_output_tokens=200 * self.finished,
+                prompt_tokens=500 * self.finished,
+                generation_tokens=200 * self.finished,
+            )
+            done, self.state = plan(a_world(self.service, pods=self.pods, signals=signals), self.state, self.now)
+            self.service = replace(self.service, status=only(done).status)
+
+    @property
+    def learned(self) -> Learned:
+        learned = self.state.services[self.service.uid].learned
+        assert learned is not None
+        return learned
+
+
+def test_growth_and_lengths_are_learned_decide_and_outlive_the_operator():
+    """Arriving work goes from 10 to 20 requests of 15.89 ms: (0.318 + 0.745)/(0.159 + 0.745) − 1 = 17.6 %, so 18 %."""
+    served = Served()
+    served.run(150)
+    assert served.learned.growth.fraction == pytest.approx(0.18)
+    published = served.service.status.learned
+    assert published is not None
+    assert published.lengths is not None
+    assert (published.lengths.prompt_tokens, published.lengths.output_tokens) == (500, 200)
+    served.state = State.empty(served.now)
+    served.run(2)
+    assert served.learned.growth.fraction == pytest.approx(0.18)
+    decision = served.service.status.decision
+    assert decision is not None
+    assert any("growth 18 %" in value for value in decision.inputs.values())
+    fresh = Served()
+    fresh.run(2)
+    assert fresh.learned.growth.fraction == 0.0
+
+
+def test_the_load_of_a_silent_replica_teaches_nothing():
+    served = Served()
+    served.run(20)
+    scaling = served.state.services[served.service.uid].scaling
+    before = replace(served.learned, growth=Growth())
+    later = served.now + 60
+    assert seen_load(before, scaling, False, 300, later).growth == Growth()
+    assert seen_load(before, scaling, True, 300, later).growth != Growth()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        pytest.param(60, "2 replicas", id="a minute: 47.7 GPU-seconds of waiting work are worth a replica"),
+        pytest.param(900, "1 replica", id="a quarter of an hour: it will be done before another one serves"),
+    ],
+)
+def test_waiting_work_is_weighed_by_the_lead_time_that_was_learned(seconds, expected):
+    served = Served()
+    learned = to_status(Learned(lead_times=LeadTimes({READY: (seconds,) * 5}), newest_start=NOW))
+    served.service = replace(served.service, status=InferenceServiceStatus(learned=learned))
+    served.run(3, rate=40.0, waiting=3000.0)
+    decision = served.service.status.decision
+    assert decision is not None
+    assert decision.inputs["rule.backlog"] == expected

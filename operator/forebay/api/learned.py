@@ -14,8 +14,10 @@ LEARNED_VERSION: Final = 1
 """Of the format. What another version wrote is not read."""
 UNREADABLE_VERSION: Final = 0
 _LATEST_VERSION: Final = 1000
+MOST_REQUESTS: Final = 1_000_000_000
 
 Seconds = Annotated[Count, Field(ge=1, le=3600)]
+Tokens = Annotated[Count, Field(ge=0, le=10_000_000)]
 Pairs = Annotated[Count, Field(ge=0, le=1_000_000)]
 
 
@@ -62,6 +64,19 @@ class GrowthStatus(Model):
     """The newest days on which anything was seen, oldest first."""
 
 
+class LengthsStatus(Model):
+    """Mean lengths of the requests that finished lately; all 0 before any were seen."""
+
+    prompt_tokens: Tokens = 0
+    """Prompt tokens per request."""
+    output_tokens: Tokens = 0
+    """Answer tokens per request."""
+    computed_percent: Annotated[Count, Field(ge=0, le=100)] = 0
+    """Of the prompt tokens, those that a prefix cache did not spare."""
+    requests: Annotated[Count, Field(ge=0, le=MOST_REQUESTS)] = 0
+    """Finished requests that they rest on, the older ones counted less."""
+
+
 class LearnedStatus(Model):
     """What was learned of this service. Deleting it makes the operator start from priors when it next starts."""
 
@@ -71,6 +86,8 @@ class LearnedStatus(Model):
     """Creation to Ready."""
     growth: GrowthStatus | None = None
     """Of the arriving work."""
+    lengths: LengthsStatus | None = None
+    """Of requests; what arriving work is counted with until enough requests were seen anew."""
 
 
 def _leniently(value: Any, read: ValidatorFunctionWrapHandler) -> Any:

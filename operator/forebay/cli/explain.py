@@ -102,6 +102,12 @@ def _learned(learned: LearnedStatus) -> Iterator[str]:
             f"  growth: up to {growth.p95_percent} % within the lead time in 95 of 100 cases "
             f"({_count(pairs, 'comparison')} on {_count(len(growth.days), 'day')})"
         )
+    lengths = learned.lengths
+    if lengths is not None and lengths.requests:
+        yield (
+            f"  requests: {lengths.prompt_tokens} prompt tokens ({lengths.computed_percent} % of them computed) and "
+            f"{lengths.output_tokens} answer tokens on average"
+        )
 
 
 def _starts(where: str, starts: StartTimes) -> str:

@@ -13,17 +13,21 @@ from zlib import crc32
 
 from forebay.api.learned import (
     LEARNED_VERSION,
+    MOST_REQUESTS,
     UNREADABLE_VERSION,
     GrowthDay,
     GrowthStatus,
     LeadTimeStatus,
     LearnedStatus,
+    LengthsStatus,
     StartTimes,
 )
 from forebay.planner.instants import rfc3339
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.world import NodeView
-from forebay.scaling.growth import DAY_SECONDS, Growth
+from forebay.scaling.arrivals import Lengths
+from forebay.scaling.desired import ScalingMemory
+from forebay.scaling.growth import DAY_SECONDS, Growth, watch
 from forebay.scaling.lead_time import LeadTimes, Start, WarmState, learn
 
 PUBLISH_SECONDS: Final = 1800
@@ -41,6 +45,8 @@ class Learned:
 
     lead_times: LeadTimes = field(default_factory=LeadTimes)
     growth: Growth = field(default_factory=Growth)
+    lengths: Lengths | None = None
+    """Of requests, as last seen; None before any were."""
     counted: tuple[str, ...] = ()
     """Uids of living pods whose start is among the lead times, or tells nothing."""
     recalled_until: float = 0.0
@@ -92,10 +98,33 @@ def _read(stored: LearnedStatus, fresh: Learned, now: float) -> Learned:
         fresh,
         lead_times=LeadTimes(starts),
         growth=Growth({day: days[day] for day in sorted(days) if day <= today}),
+        lengths=_lengths(stored.lengths),
         recalled_until=until,
         newest_start=until,
         published=stored,
     )
+
+
+def _lengths(stored: LengthsStatus | None) -> Lengths | None:
+    if stored is None or not (stored.prompt_tokens and stored.output_tokens):
+        return None
+    return Lengths(
+        prompt_tokens=float(stored.prompt_tokens),
+        output_tokens=float(stored.output_tokens),
+        computed_share=max(1, stored.computed_percent) / 100,
+        requests=float(stored.requests),
+    )
+
+
+def seen_load(learned: Learned, scaling: ScalingMemory, complete: bool, lead_seconds: float, now: float) -> Learned:
+    """With this tick's look at the arriving work. While the load of a replica is not known, the work is not either."""
+    offered, lengths = scaling.offered, scaling.arrivals.lengths or learned.lengths
+    growth = learned.growth
+    if offered is not None and complete:
+        growth = watch(growth, offered.work, offered.carried.usable, lead_seconds, now)
+    if growth is learned.growth and lengths is learned.lengths:
+        return learned
+    return replace(learned, growth=growth, lengths=lengths)
 
 
 def seen_starts(
@@ -160,7 +189,8 @@ def publish(learned: Learned, now: float, *, at_once: bool = False) -> Learned:
 def to_status(learned: Learned) -> LearnedStatus | None:
     """Whole, so that a merge patch replaces whatever was stored; None while nothing is known that was not before."""
     growth = learned.growth
-    if not learned.lead_times.starts and not growth.pairs and learned.published is None and not learned.reset:
+    nothing = not (learned.lead_times.starts or growth.pairs or learned.lengths)
+    if nothing and learned.published is None and not learned.reset:
         return None
     return LearnedStatus(
         version=LEARNED_VERSION,
@@ -172,6 +202,18 @@ def to_status(learned: Learned) -> LearnedStatus | None:
             p95_percent=round(growth.fraction * 100),
             days=tuple(GrowthDay(date=_date(day), steps=_steps(growth.days[day])) for day in sorted(growth.days)),
         ),
+        lengths=_lengths_status(learned.lengths),
+    )
+
+
+def _lengths_status(lengths: Lengths | None) -> LengthsStatus:
+    if lengths is None:
+        return LengthsStatus()
+    return LengthsStatus(
+        prompt_tokens=max(1, round(lengths.prompt_tokens)),
+        output_tokens=max(1, round(lengths.output_tokens)),
+        computed_percent=max(1, round(lengths.computed_share * 100)),
+        requests=min(MOST_REQUESTS, round(lengths.requests)),
     )
 
 

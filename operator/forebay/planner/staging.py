@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from forebay.planner.learned import Learned, publish, recall, seen_starts
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.planner.learned import Learned, publish, recall, seen_load, seen_starts
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
 from forebay.planner.places import free_places, prospect_of
@@ -123,10 +124,13 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     fleet = _fleet(seen, service, site)
     grown_at = now if fleet.serving > memory.serving else memory.grown_at
     load = _load(seen, site, grown_at)
-    learned = _learned(site, service, seen, memory)
+    known = memory.learned or recall(service.status.learned, service.uid, now)
+    learned = _starts(site, spec, seen, known)
     prospect = prospect_of(learned.lead_times, site.places.get(seen.choice.target.shape, 0), seen.replicas)
-    outlook = outlook_of(service, spec, limits, seen.replicas, memory, now, prospect, learned.growth)
+    outlook = outlook_of(service, spec, limits, seen.replicas, memory, now, prospect, learned)
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
+    learned = seen_load(learned, scaling, load.complete, outlook.lead_seconds, now)
+    learned = publish(learned, now, at_once=learned.lead_times is not known.lead_times)
     refusals, refused_at = _refusals(memory, site.refusals.get(service.uid, ()))
     remembered = replace(
         memory,
@@ -194,13 +198,9 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     )
 
 
-def _learned(site: Site, service: ServiceView, seen: Seen, memory: ServiceMemory) -> Learned:
-    """What the operator before has left, with all that has come since."""
-    assert service.spec is not None
-    before = memory.learned or recall(service.status.learned, service.uid, site.now)
-    patience = site.world.settings.pending_timeout_seconds + service.spec.engine.startup_timeout.seconds
-    learned = seen_starts(before, seen.replicas, site.nodes, site.watching_since, patience)
-    return publish(learned, site.now, at_once=learned.lead_times is not before.lead_times)
+def _starts(site: Site, spec: InferenceServiceSpec, seen: Seen, known: Learned) -> Learned:
+    patience = site.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
+    return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience)
 
 
 _LIVE = (ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
