@@ -42,6 +42,8 @@ class Demand:
     """That one engine runs at a time; the rest waits."""
     kv_at_full: float = 0.9
     """KV fraction of an engine that runs `per_replica` requests."""
+    arrivals: float | None = None
+    """Requests that arrive and are served per second; None where engines do not count them."""
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Engine:
     held_requests: float = 0.0
     """Streams that a draining pod still has; they end `stream_seconds` after the drain began."""
     steps: float = 0.0
+    finished: float = 0.0
     last: PodSignals | None = None
 
 
@@ -376,6 +379,9 @@ class Cluster:
                     running = engine.last.sample.running_requests
                 elif running:
                     engine.steps += 100
+                if engine.last is not None and engine.last.sample is not None and self._serves(pod):
+                    seconds = self.now - engine.last.sample.taken_at
+                    engine.finished += (demand.arrivals or 0.0) * seconds / max(1, len(serving))
                 engine.last = PodSignals(
                     a_sample(
                         at=self.now,
@@ -383,6 +389,7 @@ class Cluster:
                         waiting=waiting,
                         kv=min(1.0, demand.kv_at_full * running / demand.per_replica),
                         steps=engine.steps,
+                        finished=None if demand.arrivals is None else engine.finished,
                     )
                 )
 

@@ -1,5 +1,6 @@
 """From the replicas that are to those that are wanted: who is created, adopted, given up and left alone."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -37,6 +38,25 @@ def test_among_those_that_serve_the_least_busy_and_coldest_goes():
     samples = (a_sample(running=3, kv=0.1), a_sample(running=1, kv=0.5), a_sample(running=1, kv=0.4))
     signals = {pod.uid: PodSignals(sample) for pod, sample in zip(pods, samples, strict=True)}
     assert drains(planned(service, *pods, signals=signals)) == [pods[2].name]
+
+
+def test_of_a_large_fleet_a_tenth_drains_at_once_and_the_next_when_it_is_gone():
+    service, state = a_service(min_replicas=1, max_replicas=40), State.empty(NOW - 3600)
+    pods = pods_of(service, 40)
+    for second in range(0, 305, 5):
+        signals = signals_of(pods, at=NOW + second, running=1)
+        done, state = plan(a_world(service, pods=pods, signals=signals), state, NOW + second)
+    assert len(drains(done)) == 4
+    leaving = set(drains(done))
+    pods = tuple(
+        replace(pod, serving=False, drain_started_at=NOW + 300, drain_reason="ScaleDown")
+        if pod.name in leaving
+        else pod
+        for pod in pods
+    )
+    signals = signals_of(pods, at=NOW + 305, running=1)
+    done, _ = plan(a_world(service, pods=pods, signals=signals), state, NOW + 305)
+    assert drains(done) == []
 
 
 def test_a_replica_whose_load_is_unknown_goes_last():

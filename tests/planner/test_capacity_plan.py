@@ -6,6 +6,7 @@ from forebay.api.status import CapacityStatus, PlannedReplicas, PlanStatus
 from forebay.planner.planner import plan
 from forebay.planner.state import State
 from forebay.planner.world import Problem
+from tests.builders.loads import a_carrier, known
 from tests.builders.plans import condition, creates, deletes, message
 from tests.builders.world import NOW, a_revision, a_service, a_world, pods_of, signals_of
 
@@ -69,3 +70,21 @@ def test_capacity_counts_what_serves(serving):
 def test_a_service_that_cannot_be_planned_shows_none():
     done, _ = plan(a_world(a_service()), LONG_AGO, NOW)
     assert (done.services[0].status.plan, done.services[0].status.capacity) == (None, None)
+
+
+def test_capacity_is_that_of_the_mix_that_arrives_once_it_was_seen():
+    service = a_service(max_replicas=4, min_replicas=2, plan=PLANNED, replica_capacity=ONE, carrier=a_carrier())
+    pods, state = pods_of(service, 2), LONG_AGO
+    for tick in range(20):
+        seen = {
+            "finished": 20.0 * tick,
+            "finished_prompt_tokens": 120_000.0 * tick,
+            "finished_output_tokens": 6000.0 * tick,
+        }
+        signals = signals_of(pods, at=NOW + 5 * tick, running=3, **seen)
+        done, state = plan(a_world(service, pods=pods, signals=signals), state, NOW + 5 * tick)
+        if tick < 2:
+            assert known(done.services[0].status.capacity).per_replica == 1_968_502
+    assert known(done.services[0].status.capacity) == CapacityStatus(
+        tokens_per_minute=2_800_000, per_replica=1_400_000, basis="profile"
+    )

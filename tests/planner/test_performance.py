@@ -6,6 +6,7 @@ from forebay.planner.planner import plan
 from forebay.planner.state import State
 from forebay.planner.world import PodView, ServiceView, World
 from forebay.scaling.signals import PodSignals
+from tests.builders.loads import a_carrier
 from tests.builders.world import NOW, a_histogram, a_sample, a_service, a_world, nodes, pods_of
 
 SERVICES, REPLICAS, MOST_SECONDS = 200, 8, 1.0
@@ -21,6 +22,11 @@ def a_tick(services: list[ServiceView], pods: list[PodView], now: float, tick: i
         waiting=2,
         kv=0.3,
         steps=100.0 * tick,
+        finished=500.0 * tick,
+        prompt_tokens=250_000.0 * tick,
+        generation_tokens=100_000.0 * tick,
+        finished_prompt_tokens=250_000.0 * tick,
+        finished_output_tokens=100_000.0 * tick,
         queue_time=seen,
         time_to_first_token=seen,
         inter_token_latency=seen,
@@ -30,7 +36,10 @@ def a_tick(services: list[ServiceView], pods: list[PodView], now: float, tick: i
 
 
 def test_200_services_of_8_replicas_each():
-    services = [a_service(f"s{index:03}", min_replicas=4, max_replicas=REPLICAS) for index in range(SERVICES)]
+    services = [
+        a_service(f"s{index:03}", min_replicas=4, max_replicas=REPLICAS, carrier=a_carrier())
+        for index in range(SERVICES)
+    ]
     pods = [pod for index, service in enumerate(services) for pod in pods_of(service, REPLICAS, node=f"node-{index}")]
     state, took = State.empty(NOW - 3600), []
     for tick in range(12):
@@ -40,3 +49,5 @@ def test_200_services_of_8_replicas_each():
         took.append(time.process_time() - began)
         assert [share.error for share in done.services] == [None] * SERVICES
     assert min(took[8:]) < MOST_SECONDS
+    offered = [memory.scaling.offered for memory in state.services.values()]
+    assert all(found is not None and found.work is not None for found in offered), "the work was counted"

@@ -2,6 +2,7 @@
 
 from forebay.api.inference_service import WhenNoSpare
 from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.loads import a_carrier, known
 from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_spec
 
 
@@ -321,3 +322,49 @@ def test_a_peak_from_before_the_new_replica_served_does_not_order_another_one():
     cluster.run(600)
     assert len(cluster.serving("chat")) == 2
     assert cluster.told("chat").count("ScaledUp") == 2
+
+
+def test_replicas_are_ordered_for_what_arrives_before_anything_waits():
+    """100 requests a second of 500/200 take three replicas of an 8B model on an H100, with 20 % headroom."""
+    cluster = a_settled_cluster(min_replicas=1, max_replicas=8, carrier=a_carrier())
+    cluster.demand["chat"] = Demand(requests=20, arrivals=100)
+    cluster.run_until(lambda: cluster.status("chat").replicas.desired == 3, within_seconds=120)
+    cluster.run(600, watch=never_above(cluster, "chat", 3))
+    assert known(cluster.status("chat").decision).rule == "feed_forward"
+    cluster.demand["chat"] = Demand(requests=2, arrivals=3)
+    quiet_at = cluster.now
+    cluster.run_until(lambda: len(cluster.holding_places("chat")) == 2)
+    assert 300 <= cluster.now - quiet_at <= 390, "the cooldown, and the minute over which arrivals are smoothed"
+    cluster.run_until(settled(cluster, "chat", 1))
+
+
+def test_a_restart_at_8_does_not_drain_at_the_first_dip():
+    cluster = a_settled_cluster(min_replicas=1, max_replicas=8, carrier=a_carrier())
+    cluster.demand["chat"] = Demand(requests=400, arrivals=300)
+    cluster.run_until(settled(cluster, "chat", 8))
+    cluster.run(400)
+    cluster.restart_operator()
+    cluster.run(20)
+    cluster.demand["chat"] = Demand(requests=0, arrivals=0)
+    cluster.run(270)
+    cluster.demand["chat"] = Demand(requests=400, arrivals=300)
+    cluster.run(3600)
+    assert len(cluster.serving("chat")) == 8
+    assert "ScaledDown" not in cluster.told("chat")
+
+
+def test_a_rollout_at_maxreplicas_ends_while_more_work_arrives_than_fits():
+    cluster = a_settled_cluster(min_replicas=2, max_replicas=2, carrier=a_carrier())
+    cluster.demand["chat"] = Demand(requests=80, arrivals=200)
+    cluster.run(120)
+    assert known(cluster.status("chat").decision).rule == "max_replicas"
+    cluster.edit("chat", wanted=a_revision("9d1e"))
+    cluster.run_until(settled(cluster, "chat", 2, "9d1e"))
+
+
+def test_arrivals_that_nobody_counts_leave_scaling_to_the_guards():
+    cluster = a_settled_cluster(min_replicas=1, max_replicas=4, carrier=a_carrier())
+    cluster.demand["chat"] = Demand(requests=300)
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 4)
+    cluster.demand["chat"] = Demand(requests=10)
+    cluster.run_until(settled(cluster, "chat", 1))

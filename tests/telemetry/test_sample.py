@@ -36,6 +36,7 @@ def test_a_loaded_engine():
     assert read.kv_fraction == 0.5039370078740157
     assert (read.engine_steps, read.prompt_tokens, read.generation_tokens) == (121.0, 1624.0, 448.0)
     assert (read.finished_requests, read.rejected_requests, read.preemptions) == (2.0, 0.0, 0.0)
+    assert (read.finished_prompt_tokens, read.finished_output_tokens) == (24.0, 11.0)
     assert read.kv_cache_tokens == 4096
     assert read.missing == ()
 

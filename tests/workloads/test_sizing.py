@@ -8,9 +8,11 @@ import pytest
 from forebay.api.performance_profile import PerformanceProfileSpec
 from forebay.capacity.given_profile import given_profile
 from forebay.planner.world import Revision
+from forebay.scaling.arrivals import Lengths
 from forebay.workloads.engines import Defaults
 from forebay.workloads.revisions import resolve
 from forebay.workloads.sizing import Sizing, sizing_of
+from tests.builders.loads import known
 from tests.capacity.specs import H100, LLAMA_8B, LLAMA_70B, a_spec, traffic
 from tests.workloads.specs import CHAT, engine_of
 
@@ -165,3 +167,17 @@ class TestStatus:
         found = sizing_of(a_spec(traffic=CHAT_TRAFFIC), profiles=[given_profile("ours", profile)])
         assert found.plan is not None
         assert "profile ours, ±10 %" in found.plan.assumptions
+
+
+class TestCarrier:
+    def test_it_is_known_without_any_traffic(self):
+        found = known(sized(traffic=None).carrier)
+        assert found.declared is None
+        assert known(found.carries(Lengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
+
+    def test_declared_lengths_stand_in(self):
+        assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).carrier).declared == Lengths(600, 260)
+
+    def test_no_model_or_no_gpu_is_no_guess(self):
+        assert sized("hf://nobody/knows-this", traffic=None).carrier is None
+        assert sized(LLAMA_8B, None).carrier is None

@@ -102,14 +102,14 @@ class EngineStats:
         self.finished[completion.reason] += 1
         if completion.scheduled is not None:
             self.queue_seconds.observe(completion.scheduled - queued)
+        self.request_prompt_tokens.observe(completion.request.prompt_tokens)
+        self.request_generation_tokens.observe(completion.tokens)
         if self._every_histogram:
             self._record_the_rest(completion)
 
     def _record_the_rest(self, completion: Completion) -> None:
         request = completion.request
         self.end_to_end_seconds.observe(completion.finished - request.arrival)
-        self.request_prompt_tokens.observe(request.prompt_tokens)
-        self.request_generation_tokens.observe(completion.tokens)
         self.request_max_tokens.observe(request.output_tokens)
         self.request_computed_tokens.observe(request.prompt_tokens - request.cached_tokens)
         self.request_preemptions.observe(completion.preemptions)
