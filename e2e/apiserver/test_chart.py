@@ -187,6 +187,8 @@ SERVICES = {
 }
 """What the operator may do with services and what belongs to them."""
 OF_THE_CLUSTER = {"/nodes": {"list", "watch"}, "forebay.dev/performanceprofiles": {"list"}}
+POOLS = {"forebay.dev/warmpools": {"list"}, "forebay.dev/warmpools/status": {"patch"}}
+"""Of an operator that is not kept to one namespace."""
 ACCOUNT = "charted-forebay"
 """A release of its own: other suites share the cluster, and cluster roles have no namespace."""
 LEASE = {"coordination.k8s.io/leases": {"create"}, f"coordination.k8s.io/leases={ACCOUNT}": {"get", "patch"}}
@@ -227,8 +229,8 @@ def rights(account: Kubectl, namespace: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("account", ["default"], indirect=True)
 def test_the_operator_may_do_this_and_nothing_else(account):
-    assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER
-    assert rights(account, NAMESPACE) == SERVICES | OF_THE_CLUSTER | LEASE
+    assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER | POOLS
+    assert rights(account, NAMESPACE) == SERVICES | OF_THE_CLUSTER | POOLS | LEASE
 
 
 @pytest.mark.parametrize("account", ["one-namespace"], indirect=True)

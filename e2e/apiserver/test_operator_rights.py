@@ -106,6 +106,24 @@ def test_a_template_of_the_teams_own_is_read(suite, namespace, operator):
     suite.serves(manifest, ready=1)
 
 
+def test_a_warm_pool_holds_places_beside_the_operator(suite, namespace, operator):
+    suite.plane.kubectl.apply(
+        {
+            "apiVersion": "forebay.dev/v1alpha1",
+            "kind": "WarmPool",
+            "metadata": {"name": "shared"},
+            "spec": {"placeholders": 1, "gpu": {"product": "NVIDIA-H100-80GB-HBM3"}},
+        }
+    )
+    eventually(
+        lambda: suite.plane.kubectl.get("warmpool", "shared") or {},
+        lambda found: found.get("status", {}).get("ready") == 1,
+        within=60,
+        what="the pool holds its place",
+    )
+    suite.plane.kubectl("delete", "warmpool", "shared")
+
+
 def test_with_one_namespace_it_serves_that_one_and_asks_for_no_more(suite, namespace, other_namespace, tmp_path):
     alone = "forebay-alone"
     kubectl = suite.plane.kubectl

@@ -13,7 +13,7 @@ from e2e.harness import ControlPlane, eventually
 from e2e.harness.kubectl import Object
 from e2e.manifests import ServiceManifest, an_inference_service
 from e2e.operator_process import OperatorProcess
-from e2e.operator_suite import Suite, condition, nothing, suite_on
+from e2e.operator_suite import OPERATOR_NAMESPACE, Suite, condition, nothing, suite_on
 
 _shapes = itertools.count(1)
 GPUS = 2
@@ -145,3 +145,51 @@ def test_another_shape_takes_other_places_and_deleting_leaves_nothing(suite, nam
     identities: Callable[[], dict[str, set[str]]] = lambda: suite.identities(namespace)  # noqa: E731
     eventually(identities, lambda now: now == nothing(), within=60, what="nothing is left of the service")
     assert placeholders(suite, namespace) == []
+
+
+def a_pool(name: str, product: str, wanted: int) -> Object:
+    return {
+        "apiVersion": "forebay.dev/v1alpha1",
+        "kind": "WarmPool",
+        "metadata": {"name": name},
+        "spec": {"placeholders": wanted, "gpu": {"product": product}},
+    }
+
+
+def held(suite: Suite, name: str) -> list[Object]:
+    return suite.plane.kubectl.list("pods", OPERATOR_NAMESPACE, f"forebay.dev/warm-pool={name}")
+
+
+def pool_says(suite: Suite, name: str, wanted: int, ready: int) -> Object:
+    def status() -> Object:
+        found = suite.plane.kubectl.get("warmpool", name)
+        assert found is not None
+        said: Object = found.get("status", {})
+        return said
+
+    return eventually(
+        status,
+        lambda now: (now.get("wanted"), now.get("ready")) == (wanted, ready),
+        within=60,
+        what=f"{name} holds {ready} of {wanted} places",
+    )
+
+
+def test_a_pool_holds_places_for_any_service(suite, namespace, operator: OperatorProcess, product):
+    """Held, given to a replica of whichever service comes, back when it goes; and nothing is left of a deleted pool."""
+    suite.plane.kubectl.apply(a_pool("shared", product, GPUS))
+    said = pool_says(suite, "shared", GPUS, GPUS)
+    assert [one["reason"] for one in said["conditions"]] == ["Warm"]
+    before = {pod["metadata"]["uid"] for pod in held(suite, "shared")}
+    operator.ticks_on(6, within=60)
+    assert {pod["metadata"]["uid"] for pod in held(suite, "shared")} == before
+    began = time.time()
+    suite.apply(manifest := a_service(namespace, product, placeholders=0))
+    suite.serves(manifest, ready=1)
+    said = pool_says(suite, "shared", GPUS, GPUS - 1)
+    assert [one["reason"] for one in said["conditions"]] == ["PlaceholdersPending"]
+    assert [one.right for one in suite.writes(began) if one.verb == "delete"] == [], "the scheduler's work, not ours"
+    suite.plane.kubectl("delete", "infs", "chat", "-n", namespace)
+    pool_says(suite, "shared", GPUS, GPUS)
+    suite.plane.kubectl("delete", "warmpool", "shared")
+    eventually(lambda: held(suite, "shared"), lambda left: left == [], within=60, what="nothing is left of the pool")

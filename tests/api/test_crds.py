@@ -97,4 +97,6 @@ def test_command_writes_to_several_places_at_once(tmp_path):
 
 def test_command_writes_to_standard_output_by_itself():
     result = CliRunner().invoke(app, ["crds"])
-    assert [document["kind"] for document in yaml.safe_load_all(result.output)] == ["CustomResourceDefinition"] * 2
+    assert [document["kind"] for document in yaml.safe_load_all(result.output)] == ["CustomResourceDefinition"] * len(
+        KINDS
+    )

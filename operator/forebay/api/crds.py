@@ -15,6 +15,7 @@ from forebay.api.inference_service import (
 from forebay.api.model import GROUP, VERSION, Model
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile, PerformanceProfileSpec
 from forebay.api.schema import Schema, structural
+from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus, WarmPool
 
 HEADER = "# Made by `forebay crds` from the models in operator/forebay/api; edit those.\n"
 
@@ -109,7 +110,24 @@ PERFORMANCE_PROFILE = Kind(
     scope="Cluster",
 )
 
-KINDS = (INFERENCE_SERVICE, PERFORMANCE_PROFILE)
+WARM_POOL = Kind(
+    kind=WARM_POOL_KIND,
+    plural="warmpools",
+    short_names=("warm",),
+    root=WarmPool,
+    spec=PoolSpec,
+    status=PoolStatus,
+    columns=(
+        Column("GPU", ".spec.gpu.product", "Which card."),
+        Column("Each", ".spec.gpusPerPod", "GPUs of one place.", "integer"),
+        Column("Wanted", ".status.wanted", "Places to hold.", "integer"),
+        Column("Ready", ".status.ready", "Places that are held.", "integer"),
+        Column("Age", ".metadata.creationTimestamp", "Time since it was created.", "date"),
+    ),
+    scope="Cluster",
+)
+
+KINDS = (INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL)
 
 
 def definition(kind: Kind) -> dict[str, Any]:

@@ -19,6 +19,8 @@ ROLE = f"{GROUP}/role"
 PLACEHOLDER = "placeholder"
 PLACE = f"{GROUP}/place"
 """On a placeholder: hash of the place it holds, so that one of another shape is told apart."""
+WARM_POOL = f"{GROUP}/warm-pool"
+"""Name of the WarmPool that a placeholder belongs to."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "forebay"
 

@@ -8,13 +8,15 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from forebay.api.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, Kind, schema
+from forebay.api.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL, Kind, schema
 from forebay.api.inference_service import InferenceService
 from forebay.api.model import GROUP, Model
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile
 from forebay.api.refusals import refusals, shown
 from forebay.api.schema import Schema
+from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 
+OTHER_KINDS = (PROFILE_KIND, WARM_POOL_KIND)
 Read = TypeVar("Read", bound=Model)
 
 
@@ -32,7 +34,7 @@ def read_services(text: str) -> tuple[InferenceService, ...]:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
         raise ManifestError((f"not YAML: {' '.join(str(error).split())}",)) from error
-    ours = [document for document in documents if _is_ours(document) and document.get("kind") != PROFILE_KIND]
+    ours = [document for document in documents if _is_ours(document) and document.get("kind") not in OTHER_KINDS]
     if not ours:
         raise ManifestError((f"no InferenceService of {GROUP} is in it",))
     return tuple(read_service(document) for document in ours)
@@ -46,6 +48,11 @@ def read_service(document: Any) -> InferenceService:
 def read_profile(document: Any) -> PerformanceProfile:
     """One PerformanceProfile. Raises ManifestError."""
     return _read(document, PERFORMANCE_PROFILE, PerformanceProfile)
+
+
+def read_warm_pool(document: Any) -> WarmPool:
+    """One WarmPool. Raises ManifestError."""
+    return _read(document, WARM_POOL, WarmPool)
 
 
 def _read(document: Any, kind: Kind, model: type[Read]) -> Read:

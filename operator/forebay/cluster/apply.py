@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.cluster.actions import Actor, Memory
 from forebay.cluster.gate import DeposedError, Gate
 from forebay.cluster.kube_api import NO_ANSWER, ApiError, KubeApi
@@ -25,6 +26,7 @@ from forebay.planner.plan import (
     DeletePod,
     DeleteRevision,
     Plan,
+    PoolPlan,
     ServicePlan,
     StartDrain,
     StoreRevision,
@@ -83,7 +85,7 @@ class Ledger:
     races: int = 0
     deposed: bool = False
 
-    def note(self, plan: ServicePlan, action: Action | None, error: ApiError) -> None:
+    def note(self, plan: ServicePlan | PoolPlan, action: Action | None, error: ApiError) -> None:
         if error.reason == "Conflict":
             self.races += 1
             return
@@ -128,12 +130,14 @@ class Applier:
         async with asyncio.TaskGroup() as tasks:
             for service in plan.services:
                 if service.actions:
-                    tasks.create_task(self._serve(actor, service, ledger))
+                    tasks.create_task(self._serve(actor, service, Owner(service.key, service.uid), ledger))
+            for pool in plan.warm_pools:
+                if pool.actions:
+                    tasks.create_task(self._serve(actor, pool, Owner(pool.key, pool.uid, WARM_POOL_KIND), ledger))
         return ledger.outcome(gate.calls)
 
-    async def _serve(self, actor: Actor, plan: ServicePlan, ledger: Ledger) -> None:
-        """All actions of one service, stage by stage."""
-        owner = Owner(plan.key, plan.uid)
+    async def _serve(self, actor: Actor, plan: ServicePlan | PoolPlan, owner: Owner, ledger: Ledger) -> None:
+        """All actions of one service or pool, stage by stage."""
         blocked: set[type[Action]] = set()
         for stage in STAGES:
             if stage in blocked or ledger.deposed:
@@ -143,7 +147,9 @@ class Applier:
             if not all(done):
                 blocked |= _resting_on(stage)
 
-    async def _carry_out(self, actor: Actor, owner: Owner, plan: ServicePlan, action: Action, ledger: Ledger) -> bool:
+    async def _carry_out(
+        self, actor: Actor, owner: Owner, plan: ServicePlan | PoolPlan, action: Action, ledger: Ledger
+    ) -> bool:
         """Whether it came true; in a dry run it always would have."""
         if self._dry_run:
             log.info("%s: would %s", plan.key, _in_words(action), extra={"service": str(plan.key)})

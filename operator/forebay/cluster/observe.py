@@ -46,6 +46,7 @@ from forebay.cluster.views import (
     pod_facts,
     same_pod,
 )
+from forebay.cluster.warm_pools import WarmPools
 from forebay.cluster.watch_cache import WatchCache, Watched, WatchPace
 from forebay.planner.settings import Settings
 from forebay.planner.world import ChildView, NodeView, Revision, ServiceView, World
@@ -83,11 +84,15 @@ class Observer:
         defaults: Defaults | None = None,
         wake: Callable[[str], None] = lambda reason: None,
         namespace: str | None = None,
+        pool_namespace: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
         pace: WatchPace | None = None,
     ) -> None:
-        """`namespace` None means all of them; `wake` is told the plural of a resource that changed."""
+        """`namespace` None means all of them; `wake` is told the plural of a resource that changed.
+
+        `pool_namespace` is where the pods of WarmPools are; None for an operator that serves none.
+        """
         self._api = api
         self._settings = settings
         self._namespace = namespace
@@ -107,14 +112,23 @@ class Observer:
             )
 
         self._pods: WatchCache[PodObject, PodFacts] = cache(
-            Watched(PODS, PodObject, pod_facts, labels.SERVICE, namespace, same_pod)
+            Watched(PODS, PodObject, pod_facts, labels.SERVICE, namespace, same_pod, _labelled(labels.SERVICE))
         )
         self._nodes: WatchCache[NodeObject, NodeView] = cache(Watched(NODES, NodeObject, node_view))
         self._revisions: WatchCache[RevisionObject, OwnedRevision] = cache(
             Watched(CONTROLLER_REVISIONS, RevisionObject, owned_revision, OURS, namespace)
         )
         self._children = (children(SERVICES), children(DISRUPTION_BUDGETS))
-        self._caches: tuple[WatchCache[Any, Any], ...] = (self._pods, self._nodes, self._revisions, *self._children)
+        self._pools = None if pool_namespace is None else WarmPools(api, pool_namespace, defaults, monotonic)
+        of_pools = _labelled(labels.WARM_POOL)
+        self._pool_pods: tuple[WatchCache[PodObject, PodFacts], ...] = ()
+        if pool_namespace is not None:
+            watched = Watched(PODS, PodObject, pod_facts, labels.WARM_POOL, pool_namespace, same_pod, of_pools)
+            self._pool_pods = (cache(watched),)
+        self._caches: tuple[WatchCache[Any, Any], ...] = (
+            *(self._pods, self._nodes, self._revisions, *self._children),
+            *self._pool_pods,
+        )
 
     async def run(self) -> None:
         """Keep all caches current until cancelled."""
@@ -128,7 +142,10 @@ class Observer:
 
     def ages(self) -> dict[str, float]:
         """Seconds since the server last confirmed each cache, by plural; infinite before the first list."""
-        return {cache.resource.plural: cache.age for cache in self._caches}
+        ages: dict[str, float] = {}
+        for cache in self._caches:
+            ages[cache.resource.plural] = max(cache.age, ages.get(cache.resource.plural, 0.0))
+        return ages
 
     def problems(self) -> tuple[str, ...]:
         """Objects that could not be read, each named with the reason."""
@@ -139,17 +156,19 @@ class Observer:
     async def observe(self, signals: Mapping[str, PodSignals], now: float) -> World:
         """The World at `now` (unix seconds). Raises ApiError, also while a cache cannot be trusted."""
         services = await self._list_services()
+        pools = () if self._pools is None else await self._pools.read()
         self._refuse_blindness()
         revisions = self._stored_revisions()
         return World(
             services=services,
             revisions=revisions,
-            pods=tuple(facts.view for facts in self._pods.views.values()),
+            pods=tuple(facts.view for pods in (self._pods, *self._pool_pods) for facts in pods.views.values()),
             nodes=self._nodes_with(_gpu_names(services, revisions)),
             children=self._known_children(now),
             signals=signals,
             settings=self._settings,
             refusals=self.feedback.refusals(now),
+            warm_pools=pools,
         )
 
     def engines(self) -> tuple[EngineAddress, ...]:
@@ -236,6 +255,10 @@ class Observer:
         names = {(child.kind, child.namespace, child.name) for child in seen}
         foreign = self.feedback.foreign_children(now)
         return (*seen, *(child for child in foreign if (child.kind, child.namespace, child.name) not in names))
+
+
+def _labelled(label: str) -> Callable[[PodObject], bool]:
+    return lambda pod: label in (pod.metadata.labels or {})
 
 
 def _gpu_names(services: Iterable[ServiceView], revisions: Mapping[str, tuple[Revision, ...]]) -> frozenset[str]:

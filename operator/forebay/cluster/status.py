@@ -9,13 +9,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.model import Model
 from forebay.cluster.apply import Ledger, Outcome
 from forebay.cluster.gate import DeposedError, Gate
 from forebay.cluster.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
-from forebay.planner.plan import Plan, ServicePlan
+from forebay.cluster.warm_pools import WARM_POOLS
+from forebay.planner.plan import Plan, PoolPlan, ServicePlan
 from forebay.planner.status import should_write
-from forebay.planner.world import ServiceView, World
+from forebay.planner.world import ServiceView, WarmPoolView, World
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,28 @@ class StatusWriter:
                 written_at = self._written_at.get(service.uid)
                 if view is not None and should_write(view.status, service.status, written_at, now):
                     tasks.create_task(self._write(gate, service, view, now, ledger))
+            pools = {pool.uid: pool for pool in world.warm_pools}
+            for share in plan.warm_pools:
+                seen = pools.get(share.uid)
+                if seen is not None and share.status != seen.status:
+                    tasks.create_task(self._write_pool(gate, share, seen, ledger))
         return ledger.outcome(gate.calls)
+
+    async def _write_pool(self, gate: Gate, plan: PoolPlan, view: WarmPoolView, ledger: Ledger) -> None:
+        if self._dry_run:
+            log.info("WarmPool %s: would write the status", plan.key.name)
+            return
+        body = {
+            "metadata": {"resourceVersion": view.resource_version},
+            "status": difference(_as_json(view.status), _as_json(plan.status)),
+        }
+        try:
+            await gate.patch(WARM_POOLS, None, plan.key.name, body, subresource="status")
+        except DeposedError:
+            ledger.deposed = True
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                ledger.note(plan, None, error)
 
     async def _write(self, gate: Gate, plan: ServicePlan, view: ServiceView, now: float, ledger: Ledger) -> None:
         if self._dry_run:
@@ -77,5 +99,5 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
     return patch
 
 
-def _as_json(status: InferenceServiceStatus) -> dict[str, Any]:
+def _as_json(status: Model) -> dict[str, Any]:
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)

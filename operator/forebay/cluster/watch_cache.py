@@ -47,6 +47,8 @@ class Watched(Generic[M, V]):
     namespace: str | None = None
     alike: Callable[[V, V], bool] = lambda one, other: one == other
     """Whether a change from one view to the other is no news; nobody is woken then."""
+    takes: Callable[[M], bool] = lambda found: True
+    """Whether the answer of an own write belongs here, where several caches share a resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +116,18 @@ class WatchCache(Generic[M, V]):
     def fold(self, body: bytes) -> None:
         """Take in the answer of an own write, unless something newer is known."""
         try:
-            self._put(self._reader.one(body))
+            found = self._reader.one(body)
+            if self._watched.takes(found):
+                self._put(found)
         except ValueError:
             log.debug("the answer of a write to %s is no object; the watch will bring it", self.resource.plural)
 
     def fold_deleted(self, uid: str, body: bytes) -> None:
         """Take in the answer of an own delete: the object as it ends, or a Status once it is gone."""
         try:
-            self._put(self._reader.one(body))
+            found = self._reader.one(body)
+            if self._watched.takes(found):
+                self._put(found)
         except ValueError:
             self._entries.pop(uid, None)
 

@@ -10,7 +10,7 @@ from typing import Final
 from forebay.api.inference_service import Condition, ScalingMode
 from forebay.planner.balance import Balance
 from forebay.planner.instants import rfc3339
-from forebay.planner.placeholders import hold_of, tally
+from forebay.planner.placeholders import Tally, hold_of, tally
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
@@ -123,17 +123,20 @@ def warm(outcome: Outcome) -> Answer:
 
 
 def _held_places(outcome: Outcome) -> Answer | None:
-    """A placeholder that waits is no fault: what is running uses the place. None when none are asked for."""
-    scene = outcome.scene
-    hold = hold_of(scene)
+    """None when none are asked for."""
+    hold = hold_of(outcome.scene)
     if hold is None or hold.wanted == 0:
         return None
-    found = tally(hold)
+    return held_places(tally(hold), outcome.scene.memory.placeholders_held)
+
+
+def held_places(found: Tally, held: str) -> Answer:
+    """A placeholder that waits is no fault: what is running uses the place."""
     text = f"{found.ready} of {count(found.wanted, 'placeholder')} {'holds' if found.ready == 1 else 'hold'} a place"
     if found.ready >= found.wanted:
         return Answer("True", "Warm", f"{text}.")
-    if scene.memory.placeholders_held:
-        return Answer("False", "PlaceholdersHeldBack", f"{text}; {scene.memory.placeholders_held}.")
+    if held:
+        return Answer("False", "PlaceholdersHeldBack", f"{text}; {held}.")
     stuck = next((pod for pod in found.waiting if pod.blocked), None)
     why = f"; {stuck.name} waits ({stuck.blocked}): {stuck.blocked_message}".rstrip(": .") if stuck else ""
     return Answer("False", "PlaceholdersPending", f"{text}{why}.")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.warm_pool import PoolStatus
 from forebay.planner.world import Place, Revision, ServiceKey
 
 
@@ -134,9 +135,20 @@ class ServicePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """A WarmPool's share."""
+
+    key: ServiceKey
+    uid: str
+    actions: tuple[Action, ...]
+    status: PoolStatus
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     services: tuple[ServicePlan, ...]
     held: str | None = None
     """Why nothing is done at all (an implausible world); None in normal running."""
     wake_in_seconds: float | None = None
     """When something is due that no event will announce, such as the end of a cooldown."""
+    warm_pools: tuple[PoolPlan, ...] = ()

@@ -19,6 +19,7 @@ from forebay.planner.events import forgotten_learning, scaled, told, transitions
 from forebay.planner.nodes import lost_nodes, nodes_down
 from forebay.planner.placeholders import Means, hold_of, share_of
 from forebay.planner.plan import Action, Plan, ServicePlan
+from forebay.planner.pools import pool_plan
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import forgotten
 from forebay.planner.scene import Scene
@@ -74,11 +75,15 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     means = Means.of(budget)
     for service in services:
         done[service.uid] = _with_placeholders(site, drafts[service.uid], done[service.uid], means)
+    pools = tuple(
+        pool_plan(pool, site, means) for pool in sorted(world.warm_pools, key=lambda pool: (pool.key, pool.uid))
+    )
     budget.created += means.created
     return (
         Plan(
             services=tuple(done[service.uid][0] for service in services),
             wake_in_seconds=wake_in_seconds((d.scene for d in drafts.values() if isinstance(d, Draft)), now),
+            warm_pools=pools,
         ),
         State(
             since=state.since,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.status import CapacityStatus, PlanStatus
+from forebay.api.warm_pool import PoolStatus
 from forebay.planner.settings import Settings
 from forebay.scaling.carrier import Carrier
 from forebay.scaling.signals import PodSignals
@@ -183,6 +184,23 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmPoolView:
+    """Places that belong to no service."""
+
+    key: ServiceKey
+    """The namespace of its pods, which is the operator's, and its name."""
+    uid: str
+    generation: int
+    resource_version: str
+    deleting: bool
+    placeholders: int
+    place: Place | None
+    """None when the stored spec does not parse; `problem` says why."""
+    status: PoolStatus
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     services: tuple[ServiceView, ...]
     revisions: Mapping[str, tuple[Revision, ...]]
@@ -194,3 +212,4 @@ class World:
     """By pod uid."""
     settings: Settings
     refusals: tuple[Refusal, ...] = ()
+    warm_pools: tuple[WarmPoolView, ...] = ()

@@ -121,6 +121,8 @@ async def assemble(
         defaults=_defaults(options.engine),
         wake=wake.wake,
         namespace=options.namespace,
+        # One that is kept to a namespace holds no pools: those are everybody's.
+        pool_namespace=None if options.namespace else options.lease.namespace or await access.namespace(),
     )
     scraper = source_of(options.scrape)
     service_watch = ServiceWatch(lambda: build_registry(access, wake.wake_from_thread), options.namespace)

@@ -9,16 +9,19 @@ from typing import Any
 from forebay.api import labels
 from forebay.api.inference_service import KIND
 from forebay.api.model import API_VERSION
+from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.planner.names import UID_CHARACTERS
 from forebay.planner.world import ServiceKey
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The InferenceService that children are built for."""
+    """The InferenceService, or the WarmPool, that children are built for."""
 
     key: ServiceKey
+    """Of a WarmPool the namespace of its pods; it has none itself."""
     uid: str
+    kind: str = KIND
 
     @property
     def short_uid(self) -> str:
@@ -30,7 +33,7 @@ def owner_reference(owner: Owner) -> dict[str, Any]:
     """Controller and blocking, so that garbage collection removes children and foreground deletion waits for them."""
     return {
         "apiVersion": API_VERSION,
-        "kind": KIND,
+        "kind": owner.kind,
         "name": owner.key.name,
         "uid": owner.uid,
         "controller": True,
@@ -39,6 +42,8 @@ def owner_reference(owner: Owner) -> dict[str, Any]:
 
 
 def child_labels(owner: Owner) -> dict[str, str]:
+    if owner.kind == WARM_POOL_KIND:
+        return {labels.MANAGED_BY: labels.MANAGER, labels.WARM_POOL: owner.key.name}
     return {
         labels.MANAGED_BY: labels.MANAGER,
         labels.SERVICE: owner.key.name,

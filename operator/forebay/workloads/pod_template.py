@@ -4,11 +4,11 @@ Built once, when a spec is resolved, and stored with the revision, so that a rep
 operator is the same pod.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from forebay.api import labels
-from forebay.api.inference_service import GpuSpec, InferenceServiceSpec, PodSpec, Resources
+from forebay.api.inference_service import GpuSpec, InferenceServiceSpec, PodSpec, Resources, Toleration
 from forebay.workloads import probes
 from forebay.workloads.arguments import COMMAND, PORT, engine_arguments, engine_environment, public_name
 from forebay.workloads.canonical import present
@@ -21,6 +21,20 @@ from forebay.workloads.volumes import pod_volumes, volume_mounts
 CONTAINER: Final = "engine"
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 USER_ID: Final = 1000
+POD_SECURITY: Final[Mapping[str, Any]] = {
+    "runAsNonRoot": True,
+    "runAsUser": USER_ID,
+    "runAsGroup": USER_ID,
+    "fsGroup": USER_ID,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: Final[Mapping[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""With `POD_SECURITY`: the restricted profile of pod security, and a root filesystem that stays as it is."""
 
 UNDISTURBED: Final[Mapping[str, str]] = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
 """Node autoscalers may ask for a node (Forebay then moves its replicas), but not take one from under a stream."""
@@ -61,17 +75,10 @@ def _pod_spec(spec: InferenceServiceSpec, owner: Owner, engine: Engine) -> dict[
         "runtimeClassName": pod.runtime_class_name,
         "priorityClassName": pod.priority_class_name,
         "nodeSelector": node_selector(spec),
-        "tolerations": _tolerations(pod, spec.gpu),
+        "tolerations": tolerations_of(pod.tolerations, spec.gpu),
         "affinity": pod.affinity.wire() if pod.affinity else None,
         "topologySpreadConstraints": _topology_spread(pod, owner),
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(POD_SECURITY),
         "containers": [_container(spec, owner, engine, source)],
         "volumes": pod_volumes(spec, engine, source),
     }
@@ -88,25 +95,21 @@ def _container(spec: InferenceServiceSpec, owner: Owner, engine: Engine, source:
             "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
             "env": engine_environment(spec, source),
             "envFrom": _env_from(spec.pod),
-            "resources": _resources(spec.pod.resources, spec.gpu, engine),
+            "resources": resources_of(spec.pod.resources, spec.gpu, engine.gpus),
             "volumeMounts": volume_mounts(spec, engine, source),
             "startupProbe": probes.startup_probe(spec, PORT, public_name(owner.key)),
             "readinessProbe": probes.readiness_probe(),
             "livenessProbe": probes.liveness_probe(),
             "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
-            "securityContext": {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            },
+            "securityContext": dict(CONTAINER_SECURITY),
         }
     )
 
 
-def _resources(resources: Resources | None, gpu: GpuSpec, engine: Engine) -> dict[str, Any]:
+def resources_of(resources: Resources | None, gpu: GpuSpec, gpus: int) -> dict[str, Any]:
     """CPU is requested but not limited: a throttled API server would slow every stream of the GPU behind it."""
     requests: dict[str, str] = {}
-    limits: dict[str, str] = {gpu.resource_name: str(engine.gpus)}
+    limits: dict[str, str] = {gpu.resource_name: str(gpus)}
     if resources is not None and resources.cpu is not None:
         requests["cpu"] = resources.cpu
     if resources is not None and resources.memory is not None:
@@ -114,10 +117,10 @@ def _resources(resources: Resources | None, gpu: GpuSpec, engine: Engine) -> dic
     return present({"requests": requests, "limits": limits})
 
 
-def _tolerations(pod: PodSpec, gpu: GpuSpec) -> list[dict[str, Any]]:
+def tolerations_of(given: Sequence[Toleration], gpu: GpuSpec) -> list[dict[str, Any]]:
     """GPU nodes are commonly tainted with the name of their resource."""
     ours = {"key": gpu.resource_name, "operator": "Exists", "effect": "NoSchedule"}
-    return [ours, *(toleration.wire() for toleration in pod.tolerations)]
+    return [ours, *(toleration.wire() for toleration in given)]
 
 
 def _topology_spread(pod: PodSpec, owner: Owner) -> list[dict[str, Any]]:

@@ -1,0 +1,41 @@
+"""The place that a WarmPool holds: as a pod of any service of its shape would take it."""
+
+from forebay.api.warm_pool import PoolSpec
+from forebay.planner.world import Place
+from forebay.workloads.canonical import present
+from forebay.workloads.engines import Defaults
+from forebay.workloads.placeholders import place_of
+from forebay.workloads.pod_template import (
+    CONTAINER,
+    CONTAINER_SECURITY,
+    POD_SECURITY,
+    PRODUCT_LABEL,
+    resources_of,
+    tolerations_of,
+)
+
+
+def pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
+    selector = dict(spec.gpu.node_selector or {})
+    if spec.gpu.product is not None:
+        selector[PRODUCT_LABEL] = spec.gpu.product
+    image = spec.engine.image or defaults.image.replace("{version}", spec.engine.version or defaults.engine_version)
+    pod = present(
+        {
+            "imagePullSecrets": [{"name": name} for name in spec.image_pull_secrets],
+            "runtimeClassName": spec.runtime_class_name,
+            "nodeSelector": selector,
+            "tolerations": tolerations_of(spec.tolerations, spec.gpu),
+            "securityContext": dict(POD_SECURITY),
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "image": image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "resources": resources_of(spec.resources, spec.gpu, spec.gpus_per_pod),
+                    "securityContext": dict(CONTAINER_SECURITY),
+                }
+            ],
+        }
+    )
+    return place_of({"spec": pod}, spec.gpus_per_pod)

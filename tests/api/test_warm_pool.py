@@ -1,0 +1,84 @@
+"""WarmPool: judged alike by model and schema, and refused in words, each beside what is accepted."""
+
+from typing import Any
+
+import pytest
+
+from forebay.api.crds import WARM_POOL, definition, schema
+from forebay.api.manifest import ManifestError, read_services, read_warm_pool
+from tests.api.judge import refusals
+
+SPEC = {
+    "gpu": {"product": "NVIDIA-H100-80GB-HBM3", "resourceName": "nvidia.com/gpu"},
+    "gpusPerPod": 2,
+    "placeholders": 4,
+    "engine": {"image": "registry.example/vllm:v0.32.0", "version": "0.32.0"},
+    "resources": {"cpu": "8", "memory": "64Gi"},
+    "tolerations": [{"key": "team", "operator": "Exists"}],
+    "imagePullSecrets": ["registry"],
+    "runtimeClassName": "nvidia",
+}
+
+
+def a_pool(spec: Any = None, name: str = "h100") -> dict[str, Any]:
+    return {
+        "apiVersion": "forebay.dev/v1alpha1",
+        "kind": "WarmPool",
+        "metadata": {"name": name},
+        "spec": SPEC if spec is None else spec,
+    }
+
+
+def judged(spec: Any) -> tuple[str, ...]:
+    return refusals(schema(WARM_POOL)["properties"]["spec"], spec, "spec")
+
+
+def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
+    assert set(SPEC) == set(schema(WARM_POOL)["properties"]["spec"]["properties"])
+    assert read_warm_pool(a_pool()).wire() == a_pool()
+    assert judged(SPEC) == ()
+
+
+def test_it_belongs_to_the_whole_cluster_and_reports():
+    spec = definition(WARM_POOL)["spec"]
+    assert (spec["scope"], spec["versions"][0]["subresources"]) == ("Cluster", {"status": {}})
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "right", "says"),
+    [
+        ("placeholders", -1, 0, "spec.placeholders: -1 is too small; use 0 or more"),
+        ("placeholders", 1001, 1000, "spec.placeholders: 1001 is too large; use 1000 or less"),
+        ("gpusPerPod", 0, 1, "spec.gpusPerPod: 0 is too small; use 1 or more"),
+        ("gpusPerPod", 17, 16, "spec.gpusPerPod: 17 is too large; use 16 or less"),
+        ("engine", {"version": "v0.32"}, {"version": "0.32.0"}, '"v0.32" is not a version of vLLM'),
+        ("runtimeClassName", "Nvidia", "nvidia", '"Nvidia" is not the name of an object'),
+        ("imagePullSecrets", ["a", "a"], ["a", "b"], '"a" is there twice; keep one'),
+    ],
+)
+def test_refused_with_words_and_accepted_when_corrected(field, wrong, right, says):
+    with pytest.raises(ManifestError) as refused:
+        read_warm_pool(a_pool(SPEC | {field: wrong}))
+    assert says in str(refused.value)
+    assert judged(SPEC | {field: wrong}) != ()
+    assert read_warm_pool(a_pool(SPEC | {field: right}))
+    assert judged(SPEC | {field: right}) == ()
+
+
+def test_a_number_of_placeholders_is_needed():
+    with pytest.raises(ManifestError, match=r"spec\.placeholders: is required"):
+        read_warm_pool(a_pool({}))
+    assert read_warm_pool(a_pool({"placeholders": 0}))
+
+
+@pytest.mark.parametrize("name", ["a" * 41, "1st", "a.b"])
+def test_names_that_fit_into_no_pod(name):
+    with pytest.raises(ManifestError, match="does not fit into names of pods"):
+        read_warm_pool(a_pool(name=name))
+    assert read_warm_pool(a_pool(name="a" * 40))
+
+
+def test_in_a_file_of_services_it_is_passed_over():
+    text = "apiVersion: forebay.dev/v1alpha1\nkind: WarmPool\nmetadata: {name: a}\nspec: {placeholders: 1}\n"
+    with pytest.raises(ManifestError, match="no InferenceService"):
+        read_services(text)
