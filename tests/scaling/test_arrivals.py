@@ -134,6 +134,13 @@ def test_a_prefix_cache_spares_work_and_not_length():
     assert lengths.computed_share == pytest.approx(0.2)
 
 
+def test_prompts_that_are_computed_before_their_requests_finish_are_not_taken_for_spared_ones():
+    arrivals = Arrivals()
+    for second in range(0, 3600, 5):
+        arrivals = observe(arrivals, flow(10, 500, 200, computed=500 + 200 * (-1) ** (second // 5)), NOW + second)
+    assert known(arrivals.lengths).computed_share == pytest.approx(1, abs=0.01)
+
+
 def test_lengths_of_a_pod_without_the_histograms_come_from_its_token_counters():
     began = {"finished": 10, "prompt_tokens": 5000, "generation_tokens": 2000}
     ended = {"finished": 60, "prompt_tokens": 30_000, "generation_tokens": 12_000}

@@ -231,6 +231,21 @@ def test_steady_load_with_5_percent_noise_changes_the_count_twice_a_day_at_most(
     assert changes <= 2
 
 
+def test_a_step_from_10_to_30_replicas_with_a_slow_start_is_no_runaway():
+    """Nothing that was ordered serves for ten minutes, and the queue grows all the time: 30 are needed in the end."""
+    limits, memory, most = replace(LIMITS, max_replicas=1000), ScalingMemory(), 0
+    fleet = Fleet(serving=10, standing=10)
+    for second in range(-300, 600, 5):
+        arriving = 390.0 if second < 0 else 1170.0
+        waiting = max(0.0, (arriving - 470) * second)
+        load = a_load(10, running=2560, waiting=waiting, flow=Flow(arriving))
+        decision, memory = decide(limits, load, fleet, ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier())
+        fleet = Fleet(serving=10, loading=max(0, decision.applied - 10))
+        most = max(most, decision.applied)
+    assert decision.inputs["rule.feed_forward"] == "30 replicas"
+    assert 30 <= most <= 45
+
+
 def test_at_zero_guards_see_no_load_and_stay_there():
     """minReplicas 0 is a matter of other rules; with guards alone nothing wakes a service that is at zero."""
     decision, _ = decided(a_load(0), Fleet(), ScalingMemory(), replace(LIMITS, min_replicas=0))

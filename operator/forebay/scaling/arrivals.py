@@ -29,6 +29,8 @@ MOST_TOKENS: Final = 10_000_000.0
 """Of one request, as in the API."""
 FEWEST_COMPUTED: Final = 0.05
 """A prefix cache is not believed to spare more than the rest: the next replica starts with an empty one."""
+LARGEST_SHARE: Final = 3.0
+"""Of prompt tokens computed in some seconds to those of the requests that finished in them."""
 USUAL_DISPERSION: Final = 4.0
 """Variance over mean of the requests in some seconds, before it was seen here: 1 is Poisson, 12.8 was computed for the
 busiest recorded service (reference rows of ServeGen)."""
@@ -72,7 +74,8 @@ class Arrivals:
     lengths: Lengths | None = None
     """As seen here; None before enough requests have finished."""
     gathering: Lengths | None = None
-    """The same before it is enough."""
+    """The same as it was counted, enough or not: prompts are computed before their requests finish, so a share of more
+    than all of them evens out with one of less."""
     dispersion: float = USUAL_DISPERSION
     asked: tuple[float, float] | None = None
     """(when, requests that the gateway had been asked for until then)."""
@@ -119,10 +122,9 @@ def observe(before: Arrivals, flow: Flow | None, now: float, asked_requests: flo
     seconds = now - before.looked_at if before.marks else 0.0
     marks = _recent((*marks, (now, flow.requests)), now)
     gathering = _lengths(before.gathering, flow, min(seconds, SMOOTHING_SECONDS))
-    enough = gathering is not None and gathering.requests >= FEWEST_REQUESTS
     return Arrivals(
         marks=marks,
-        lengths=gathering if enough else None,
+        lengths=_believed(gathering),
         gathering=gathering,
         dispersion=_dispersion(before, flow, seconds, now),
         asked=None if asked_requests is None else (now, asked_requests),
@@ -210,7 +212,7 @@ def _lengths(before: Lengths | None, flow: Flow, seconds: float) -> Lengths | No
     prompt = min(MOST_TOKENS, max(1.0, flow.finished_prompt_tokens / flow.finished_requests))
     output = min(MOST_TOKENS, max(1.0, flow.finished_output_tokens / flow.finished_requests))
     spent = flow.finished_prompt_tokens
-    share = min(1.0, max(FEWEST_COMPUTED, flow.computed_prompt_tokens / spent)) if spent > 0 else 1.0
+    share = min(LARGEST_SHARE, flow.computed_prompt_tokens / spent) if spent > 0 else 1.0
     if before is None:
         return Lengths(prompt, output, share, new)
     return Lengths(
@@ -219,6 +221,13 @@ def _lengths(before: Lengths | None, flow: Flow, seconds: float) -> Lengths | No
         computed_share=before.computed_share + part * (share - before.computed_share),
         requests=kept + new,
     )
+
+
+def _believed(gathering: Lengths | None) -> Lengths | None:
+    """None before enough requests have finished."""
+    if gathering is None or gathering.requests < FEWEST_REQUESTS:
+        return None
+    return replace(gathering, computed_share=min(1.0, max(FEWEST_COMPUTED, gathering.computed_share)))
 
 
 def _dispersion(before: Arrivals, flow: Flow, seconds: float, now: float) -> float:
