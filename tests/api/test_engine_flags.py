@@ -20,6 +20,7 @@ from tests.builders.manifests import a_full_spec
 STEPS_BACK = {
     "--load-format",
     "--max-num-batched-tokens",
+    "--distributed-executor-backend",
     "HOME",
     "USER",
     "AWS_REGION",
@@ -39,7 +40,7 @@ VARIABLES = {name for owned in OWNED_ENV for name in owned.names}
 def a_spec(source: str) -> InferenceServiceSpec:
     spec = a_full_spec()
     spec["model"]["source"] = source
-    spec["engine"] |= {"extraArgs": [], "env": []}
+    spec["engine"] |= {"extraArgs": [], "env": [], "nodes": 2, "dataParallelSize": 1}
     return InferenceServiceSpec.model_validate(spec)
 
 
@@ -55,7 +56,8 @@ def test_every_rendered_flag_is_refused_in_extra_arguments(source):
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_rendered_variable_is_refused_in_env(source):
     spec = a_spec(source)
-    rendered = {variable["name"] for variable in engine_environment(spec, source_parts(spec.model))}
+    engine = resolve_engine(spec.engine, Defaults())
+    rendered = {variable["name"] for variable in engine_environment(spec, engine, source_parts(spec.model))}
     assert rendered - VARIABLES - STEPS_BACK == {name for name in rendered if name.startswith("RUNAI_STREAMER_")}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.labels import GROUP_GATE
 from forebay.planner.names import pod_names
 from forebay.planner.plan import (
     Action,
@@ -20,6 +21,7 @@ from forebay.planner.plan import (
     DeletePod,
     DeleteRevision,
     EventRecord,
+    LiftGate,
     Plan,
     StartDrain,
     StoreRevision,
@@ -254,7 +256,7 @@ class Cluster:
         key: tuple[str, str],
         pod: PodView,
         service: ServiceView,
-        action: AdoptPod | StartDrain | CancelDrain | DeletePod | DeletePlaceholder,
+        action: AdoptPod | StartDrain | CancelDrain | DeletePod | DeletePlaceholder | LiftGate,
     ) -> None:
         assert (pod.place is not None) == isinstance(action, DeletePlaceholder), "a placeholder is no replica"
         if isinstance(action, DeletePlaceholder):
@@ -262,6 +264,8 @@ class Cluster:
         elif isinstance(action, DeletePod):
             assert self.engines[pod.uid].held_requests == 0 or action.reason != "Drained", "a stream was cut"
             self._end(key)
+        elif isinstance(action, LiftGate):
+            self._store(key, replace(pod, gates=action.gates, blocked=None, blocked_message=""))
         elif isinstance(action, CancelDrain):
             self._store(key, replace(pod, serving=True, drain_started_at=None, drain_reason=None))
         else:
@@ -299,6 +303,7 @@ class Cluster:
                 created_at=self.now,
                 phase="Pending",
                 gpus=action.revision.shape.gpus_per_pod,
+                gates=(GROUP_GATE,) if action.revision.shape.pods > 1 else (),
             )
         )
         self._avoid[action.name] = frozenset(action.avoid_nodes)
@@ -334,11 +339,16 @@ class Cluster:
     _avoid: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def _schedule(self, key: tuple[str, str], pod: PodView) -> None:
+        if pod.gates:
+            gated = "Scheduling is blocked due to non-empty scheduling gates"
+            self._store(key, replace(pod, blocked="Unschedulable", blocked_message=gated))
+            return
+        apart = {other.node for other in self._group(pod) if other is not pod}
         for node in sorted(self.nodes.values(), key=lambda node: node.name):
             there = [other for other in self.pods.values() if other.node == node.name]
             free = sum(node.gpus.values()) - sum(other.gpus for other in there)
             yielding = [] if pod.place is not None else sorted((o for o in there if o.place is not None), key=_by_name)
-            fits = free + sum(other.gpus for other in yielding) >= pod.gpus
+            fits = free + sum(other.gpus for other in yielding) >= pod.gpus and node.name not in apart
             if fits and node.ready and not node.cordoned and node.name not in self._avoid.get(pod.name, ()):
                 while free < pod.gpus:
                     victim = yielding.pop()
@@ -359,9 +369,24 @@ class Cluster:
             if self.now - began >= 10:
                 restarts = int((self.now - began) // 20) + 1
                 self._store(key, replace(pod, phase="Running", blocked="CrashLoop", restarts=restarts))
-        elif self.now - began >= (self.load_seconds if pod.place is None else PULL_SECONDS):
+        elif pod.rank > 0 or self._group_placed_for(pod, self.load_seconds if pod.place is None else PULL_SECONDS):
             healthy = replace(pod, phase="Running", ready=True, ready_since=self.now, unready_since=None)
             self._store(key, replace(healthy, blocked=None, blocked_message=""))
+
+    def _group(self, pod: PodView) -> list[PodView]:
+        """The pods of its replica."""
+        if pod.place is not None:
+            return [pod]
+        mine = (pod.service_uid, pod.revision, pod.ordinal)
+        return [p for p in self.pods.values() if (p.service_uid, p.revision, p.ordinal) == mine]
+
+    def _group_placed_for(self, pod: PodView, seconds: float) -> bool:
+        """Rank 0 loads with all the others, or not at all."""
+        names = [r.shape.pods for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision]
+        group = self._group(pod)
+        if len(group) < max(names, default=1) or any(p.node is None for p in group):
+            return False
+        return all(self.now - (self.engines[p.uid].scheduled_at or p.created_at) >= seconds for p in group)
 
     def _answer_metrics(self) -> None:
         for name, service in self.services.items():

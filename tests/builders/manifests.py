@@ -28,6 +28,7 @@ def a_full_spec() -> dict[str, Any]:
             "tensorParallelSize": 2,
             "pipelineParallelSize": 1,
             "dataParallelSize": 2,
+            "nodes": 1,
             "gpuMemoryUtilizationPercent": 90,
             "maxNumSeqs": 128,
             "speculative": {

@@ -171,6 +171,8 @@ def a_pod(
     blocked: str | None = None,
     blocked_message: str = "",
     restarts: int = 0,
+    running_since: float | None = None,
+    gates: tuple[str, ...] = (),
     gpus: int = 1,
     scheduled_at: float | None = None,
 ) -> PodView:
@@ -207,6 +209,8 @@ def a_pod(
         blocked_message=blocked_message,
         restarts=restarts or (3 if blocked == "CrashLoop" else 0),
         scheduled_at=scheduled_at,
+        running_since=running_since,
+        gates=gates,
     )
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import yaml
 
 from forebay.api.inference_service import InferenceServiceSpec
+from forebay.planner.names import pod_names
 from forebay.planner.world import Revision, ServiceKey
 from forebay.workloads.engines import Defaults
 from forebay.workloads.ownership import Owner
 from forebay.workloads.pods import build_pod
-from forebay.workloads.revisions import resolve, revision_name
+from forebay.workloads.revisions import resolve
 
 GOLDEN = Path(__file__).parent / "golden"
 CHAT = Owner(ServiceKey("team-a", "chat"), "0f4c1d2e-5b6a-4c3d-9e8f-a1b2c3d4e5f6")
@@ -40,10 +41,12 @@ def a_pod(
     template: Mapping[str, Any] | None = None,
     avoid_nodes: Sequence[str] = (),
     owner: Owner = CHAT,
+    rank: int = 0,
 ) -> dict[str, Any]:
-    """The first replica's pod."""
+    """The first replica's pod of that rank."""
     revision = a_revision(spec, template=template, owner=owner)
-    return build_pod(owner, revision, 0, 0, f"{revision_name(owner, revision.hash)}-0", avoid_nodes)
+    name = pod_names(owner.key, owner.uid, revision, 0)[rank]
+    return build_pod(owner, revision, 0, rank, name, avoid_nodes)
 
 
 def engine_of(pod: Mapping[str, Any]) -> Mapping[str, Any]:

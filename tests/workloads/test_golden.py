@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from forebay.workloads.children import disruption_budget_body, service_body
+from forebay.workloads.children import disruption_budget_body, ranks_service_body, service_body
 from forebay.workloads.placeholders import build_placeholder
 from forebay.workloads.revisions import controller_revision
 from tests.workloads.manifests import MANIFESTS
@@ -53,6 +53,21 @@ def test_the_placeholder_of(name, golden):
     place = a_revision(a_spec(MANIFESTS[name])).place
     assert place is not None
     golden(f"placeholder-{name}", build_placeholder(CHAT, place, "chat-a1b2c-placeholder-0", "forebay-placeholder"))
+
+
+SPREAD = """
+    engine: {tensorParallelSize: 8, pipelineParallelSize: 2, nodes: 2, extraArgs: [--api-server-count, "2", --seed=1]}
+    pod: {affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}}
+"""
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_pods_of_a_replica_of_two_nodes(golden, rank):
+    golden(f"two-nodes-rank-{rank}", a_pod(a_spec(SPREAD), rank=rank))
+
+
+def test_the_service_by_which_ranks_find_each_other(golden):
+    golden("ranks-service", ranks_service_body(CHAT))
 
 
 def test_the_controller_revision(golden):

@@ -59,6 +59,22 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
             id="gone in this version",
         ),
         pytest.param(
+            {
+                "engine": {
+                    "tensorParallelSize": 2,
+                    "nodes": 2,
+                    "extraArgs": ["--distributed_executor_backend", "ray"],
+                }
+            },
+            None,
+            Problem(
+                "EngineFlagInvalid",
+                'spec.engine.extraArgs: --distributed-executor-backend "ray" cannot place the ranks of '
+                "spec.engine.nodes 2; leave it out, which means mp.",
+            ),
+            id="ray on several nodes",
+        ),
+        pytest.param(
             an_engine("0.31.2", "--log-level", "debug"),
             None,
             Problem(

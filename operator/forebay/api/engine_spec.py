@@ -14,7 +14,8 @@ from forebay.api.rules import Obeys, Rule, matches
 from forebay.api.speculative_spec import SpeculativeSpec
 
 MOST_GPUS_PER_POD = 16
-"""The largest single machines; more than one machine per replica is another kind of replica."""
+"""The largest single machines; what needs more is spread over several of them by engine.nodes."""
+MOST_NODES = 16
 
 Quantization = Literal[
     "none",
@@ -195,15 +196,34 @@ class EngineSpec(Model):
 
     rules = (
         Rule["EngineSpec"](
-            cel=f"$tensorParallelSize:1 * $pipelineParallelSize:1 * $dataParallelSize:1 <= {MOST_GPUS_PER_POD}",
+            cel="$tensorParallelSize:1 * $pipelineParallelSize:1 * $dataParallelSize:1"
+            f" <= {MOST_GPUS_PER_POD} * $nodes",
             message="tensorParallelSize $tensorParallelSize:1 × pipelineParallelSize $pipelineParallelSize:1 × "
-            f"dataParallelSize $dataParallelSize:1 is more than {MOST_GPUS_PER_POD} GPUs in one pod; lower one of them",
+            f"dataParallelSize $dataParallelSize:1 is more than {MOST_GPUS_PER_POD} GPUs in each of $nodes pods; lower "
+            "one of them or raise nodes",
+            holds=lambda engine: engine.gpus <= MOST_GPUS_PER_POD * engine.nodes,
+        ),
+        Rule["EngineSpec"](
+            cel="$nodes == 1 || has(self.tensorParallelSize)"
+            " && $tensorParallelSize:1 * $pipelineParallelSize:1 % $nodes == 0",
+            message="tensorParallelSize $tensorParallelSize:1 × pipelineParallelSize $pipelineParallelSize:1 cannot be "
+            "spread evenly over nodes $nodes; set tensorParallelSize to the GPUs of one node and pipelineParallelSize "
+            "to the number of nodes",
             holds=lambda engine: (
-                (engine.tensor_parallel_size or 1)
-                * (engine.pipeline_parallel_size or 1)
-                * (engine.data_parallel_size or 1)
-                <= MOST_GPUS_PER_POD
+                engine.nodes == 1
+                or (
+                    engine.tensor_parallel_size is not None
+                    and engine.tensor_parallel_size * (engine.pipeline_parallel_size or 1) % engine.nodes == 0
+                )
             ),
+            at="nodes",
+        ),
+        Rule["EngineSpec"](
+            cel="$nodes == 1 || $dataParallelSize:1 == 1",
+            message="dataParallelSize $dataParallelSize:1 makes whole copies of the model, which need no nodes $nodes; "
+            "leave it out and raise the number of replicas instead",
+            holds=lambda engine: engine.nodes == 1 or (engine.data_parallel_size or 1) == 1,
+            at="dataParallelSize",
         ),
         Rule["EngineSpec"](
             cel="!(has(self.speculative) && has(self.extraArgs))"
@@ -236,6 +256,9 @@ class EngineSpec(Model):
     tensorParallelSize is absent too."""
     data_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
     """Whole copies of the model in one pod, each on GPUs of its own. Absent: 1."""
+    nodes: Annotated[Count, Field(ge=1, le=MOST_NODES)] = 1
+    """Nodes over which one replica is spread: one pod on each, with an equal share of tensorParallelSize ×
+    pipelineParallelSize GPUs. Above 1, tensorParallelSize has to be given, and nodes has to divide the product."""
     gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
     """Share of each GPU's memory that the engine takes. Absent: 92."""
     max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] = 256
@@ -248,6 +271,11 @@ class EngineSpec(Model):
     """More arguments for `vllm serve`, one per item, passed on as they are; flags that Forebay sets are refused."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), ListMap("name")] = ()
     """More environment variables for the engine."""
+
+    @property
+    def gpus(self) -> int:
+        """Of one replica, where sizes that are left open are 1."""
+        return (self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) * (self.data_parallel_size or 1)
 
 
 class GpuSpec(Model):

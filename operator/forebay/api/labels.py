@@ -21,6 +21,8 @@ PLACE = f"{GROUP}/place"
 """On a placeholder: hash of the place it holds, so that one of another shape is told apart."""
 WARM_POOL = f"{GROUP}/warm-pool"
 """Name of the WarmPool that a placeholder belongs to."""
+GROUP_GATE = f"{GROUP}/group"
+"""A scheduling gate: on a pod of a replica of several until all of them exist."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "forebay"
 

@@ -146,7 +146,7 @@ def size(subject: Subject, known: Known | None = None, *, advise: bool = True) -
         replica=replica,
         throughput=throughput if fleet is not None or not problems else None,
         fleet=fleet,
-        assumptions=(*subject.assumptions, *_assumptions(replica, throughput)),
+        assumptions=(*subject.assumptions, *_assumptions(subject, replica, throughput)),
         notes=tuple(_notes(subject, throughput, fleet)),
         problems=tuple(problems),
     )
@@ -373,12 +373,15 @@ def _notes(subject: Subject, throughput: Throughput | None, fleet: Fleet | None)
         )
 
 
-def _assumptions(replica: Replica, throughput: Throughput | None) -> Iterable[str]:
+def _assumptions(subject: Subject, replica: Replica, throughput: Throughput | None) -> Iterable[str]:
     overhead = replica.footprint.overhead_bytes / 2**30
     yield (
         f"of each GPU's {replica.memory.card_bytes / 2**30:.2f} GiB the engine takes "
         f"{replica.footprint.utilization_percent} %, of which {overhead:g} GiB are overhead"
     )
+    if subject.nodes > 1:
+        each = count(replica.sizes.gpus // subject.nodes, "GPU")
+        yield f"a replica is spread over {subject.nodes} nodes of {each}; what their network costs is not modelled"
     if replica.chosen_sizes:
         yield f"parallel sizes are the smallest that fit: {replica.sizes}"
     if throughput is not None:

@@ -65,6 +65,8 @@ class Subject:
     """As given; None: the smallest that fits."""
     pipeline: int | None
     data: int
+    nodes: int
+    """Over which the GPUs of one replica are spread evenly."""
     utilization_percent: int
     max_num_seqs: int
     full_length: int
@@ -137,6 +139,7 @@ class _Reader:
             tensor=engine.tensor_parallel_size,
             pipeline=engine.pipeline_parallel_size,
             data=engine.data_parallel_size or 1,
+            nodes=engine.nodes,
             utilization_percent=engine.gpu_memory_utilization_percent or self.known.utilization_percent,
             max_num_seqs=engine.max_num_seqs,
             full_length=self._full_length(architecture),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from forebay.api.engine_spec import MOST_GPUS_PER_POD
+from forebay.api.engine_spec import MOST_GPUS_PER_POD, MOST_NODES
 from forebay.capacity.catalogue import faster_than, larger_than
 from forebay.capacity.demand import exact
 from forebay.capacity.latency import Expected
@@ -28,6 +28,7 @@ from forebay.capacity.subject import Subject
 
 NARROWER: Final = ("fp8", "awq")
 """Precisions that are offered: 8 bits, then 4."""
+GPUS_OF_A_MACHINE: Final = 8
 TOLERANCE: Final = 1 + 1e-9
 SENSIBLE_SHARE: Final = 0.5
 """A promise is offered that leaves half of the GPU for work: a step takes half of it."""
@@ -103,9 +104,10 @@ def changes(subject: Subject, sizes: Sizes) -> Iterator[Change]:
             more = replace(subject.demand, headroom=subject.demand.headroom * exact(factor))
             words = f"set traffic.headroom {float(more.headroom):g}"
             yield Change("headroom", replace(subject, demand=more), words)
+    most = MOST_GPUS_PER_POD * subject.nodes
     for tensor in TENSOR_PARALLEL_SIZES:
         wider = Sizes(tensor, sizes.pipeline, sizes.data)
-        if tensor > sizes.tensor and subject.architecture.divides(tensor) and wider.gpus <= MOST_GPUS_PER_POD:
+        if tensor > sizes.tensor and subject.architecture.divides(tensor) and wider.gpus <= most:
             split = replace(subject, tensor=tensor, pipeline=sizes.pipeline)
             yield Change("tensor", split, f"set engine.tensorParallelSize {tensor}")
     for quantization in _narrower(subject):
@@ -124,6 +126,22 @@ def _more_gpus(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator
         parts = [f"tensorParallelSize {found.tensor}"]
         parts += [f"pipelineParallelSize {found.pipeline}"] if found.pipeline > 1 else []
         yield f"set engine.{' and '.join(parts)}: {memory.kv_tokens:,} tokens of KV cache"
+
+
+def _more_nodes(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+    """For what is too large for any one machine: full machines of 8 GPUs, chained."""
+    one_machine = smallest_sizes(footprint, subject.gpu.memory_bytes, subject.full_length, data=subject.data)
+    if one_machine is not None or subject.data > 1 or not subject.architecture.divides(GPUS_OF_A_MACHINE):
+        return
+    for nodes in range(max(2, subject.nodes + 1), min(MOST_NODES, subject.architecture.layers) + 1):
+        chained = Sizes(GPUS_OF_A_MACHINE, nodes, 1)
+        if not missing_bytes(footprint, chained, subject.gpu.memory_bytes, subject.full_length):
+            tokens = measure(footprint, chained, subject.gpu.memory_bytes).kv_tokens
+            yield (
+                f"set engine.nodes {nodes}, tensorParallelSize {GPUS_OF_A_MACHINE} and pipelineParallelSize {nodes}: "
+                f"{tokens:,} tokens of KV cache"
+            )
+            return
 
 
 def _narrower_weights(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
@@ -162,6 +180,7 @@ def _larger_card(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterat
 _Way = Callable[[Subject, Footprint, Sizes], Iterator[str]]
 _MEMORY_WAYS: Final[tuple[_Way, ...]] = (
     _more_gpus,
+    _more_nodes,
     _narrower_weights,
     _narrower_cache,
     _shorter_requests,

@@ -32,14 +32,16 @@ from forebay.planner.plan import (
     DeletePlaceholder,
     DeletePod,
     DeleteRevision,
+    LiftGate,
     StartDrain,
     StoreRevision,
 )
 from forebay.planner.world import NodeView, Refusal
-from forebay.workloads.children import DISRUPTION_BUDGET, SERVICE, disruption_budget_body, service_body
+from forebay.workloads.children import DISRUPTION_BUDGET, SERVICE, child_bodies
 from forebay.workloads.ownership import Owner, child_labels, owner_reference
 from forebay.workloads.placeholders import build_placeholder
-from forebay.workloads.pods import HOSTNAME_LABEL, build_pod
+from forebay.workloads.pods import build_pod
+from forebay.workloads.ranks import HOSTNAME_LABEL
 from forebay.workloads.revisions import controller_revision
 
 TERMINATING: Final = "Terminating"
@@ -79,6 +81,8 @@ class Actor:
                 await self._adopt(owner, action)
             case CreatePod():
                 await self._create_pod(owner, action)
+            case LiftGate():
+                await self._lift_gate(owner, action)
             case StartDrain():
                 await self._change_pod(owner, action, _draining(action.reason, self._now))
             case CancelDrain():
@@ -111,7 +115,7 @@ class Actor:
         self._memory.fold(CONTROLLER_REVISIONS, answer)
 
     async def _apply_children(self, owner: Owner, action: ApplyChildren) -> None:
-        bodies = (service_body(owner), disruption_budget_body(owner, action.min_available))
+        bodies = child_bodies(owner, action.min_available, groups=action.groups)
         for body in bodies:
             if not action.kinds or body["kind"] in action.kinds:
                 await self._apply_child(owner, body)
@@ -197,12 +201,19 @@ class Actor:
         await self._change_pod(owner, action, change)
 
     async def _change_pod(
-        self, owner: Owner, action: AdoptPod | StartDrain | CancelDrain, metadata: Mapping[str, Any]
+        self,
+        owner: Owner,
+        action: AdoptPod | StartDrain | CancelDrain | LiftGate,
+        metadata: Mapping[str, Any],
+        **rest: Mapping[str, Any],
     ) -> None:
         # A version belongs to one object for ever, so it stands for the uid as well.
         guarded = {**metadata, "resourceVersion": action.resource_version}
-        answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {"metadata": guarded})
+        answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {"metadata": guarded, **rest})
         self._memory.fold(PODS, answer)
+
+    async def _lift_gate(self, owner: Owner, action: LiftGate) -> None:
+        await self._change_pod(owner, action, {}, spec={"schedulingGates": [{"name": gate} for gate in action.gates]})
 
     async def _delete_pod(self, owner: Owner, action: DeletePod | DeletePlaceholder) -> None:
         try:

@@ -25,6 +25,7 @@ from forebay.planner.plan import (
     DeletePlaceholder,
     DeletePod,
     DeleteRevision,
+    LiftGate,
     Plan,
     PoolPlan,
     ServicePlan,
@@ -46,6 +47,7 @@ STAGES: Final[tuple[type[Action], ...]] = (
     CreatePod,
     DeletePlaceholder,
     CreatePlaceholder,
+    LiftGate,
     DeleteRevision,
 )
 """Each stage of a service ends before its next begins; within a stage, calls run side by side.
@@ -191,6 +193,8 @@ def _in_words(action: Action) -> str:
             return f"adopt {action.name} to drain it: {action.drain_reason}"
         case CreatePod():
             return f"create {action.name}"
+        case LiftGate():
+            return f"let {action.name} be scheduled"
         case StartDrain():
             return f"drain {action.name}: {action.reason}"
         case CancelDrain():

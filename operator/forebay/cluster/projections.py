@@ -62,8 +62,13 @@ class Waiting(Projection):
     message: str | None = None
 
 
+class Running(Projection):
+    started_at: str | None = None
+
+
 class ContainerState(Projection):
     waiting: Waiting | None = None
+    running: Running | None = None
 
 
 class ContainerStatus(Projection):
@@ -88,8 +93,13 @@ class Container(Projection):
     ports: tuple[ContainerPort, ...] | None = None
 
 
+class SchedulingGate(Projection):
+    name: str = ""
+
+
 class PodSpecification(Projection):
     node_name: str | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
     containers: tuple[Container, ...] | None = None
 
 

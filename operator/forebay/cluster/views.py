@@ -16,6 +16,7 @@ from forebay.cluster.projections import (
 )
 from forebay.planner.world import ChildView, NodeView, PodView, Revision, ServiceKey
 from forebay.workloads.children import fingerprint
+from forebay.workloads.pod_template import CONTAINER
 from forebay.workloads.revisions import engine_version, read_revision
 
 LEAVING_TAINTS: Final = frozenset(
@@ -114,6 +115,8 @@ def pod_view(pod: PodObject) -> PodView:
         restarts=sum(status.restart_count for status in statuses),
         place=ours.get(labels.PLACE, "") if ours.get(labels.ROLE) == labels.PLACEHOLDER else None,
         scheduled_at=_scheduled_at(pod.status.conditions),
+        running_since=_running_since(pod.status.container_statuses or ()),
+        gates=tuple(gate.name for gate in pod.spec.scheduling_gates or ()),
     )
 
 
@@ -178,6 +181,13 @@ def _blocked(
 def _scheduled_at(conditions: Iterable[StatusCondition] | None) -> float | None:
     scheduled = _condition(conditions, "PodScheduled")
     return unix_seconds(scheduled.last_transition_time) if scheduled and scheduled.status == "True" else None
+
+
+def _running_since(statuses: Iterable[ContainerStatus]) -> float | None:
+    """When the engine's present process was started."""
+    states = (status.state for status in statuses if status.name == CONTAINER)
+    running = next((state.running for state in states if state is not None), None)
+    return unix_seconds(running.started_at) if running is not None else None
 
 
 def _condition(conditions: Iterable[StatusCondition] | None, kind: str) -> StatusCondition | None:

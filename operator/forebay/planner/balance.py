@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from forebay.planner import drain
 from forebay.planner.names import free_ordinals, pod_names
 from forebay.planner.plan import AdoptPod, CreatePod
-from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.replicas import INCOMPLETE, Replica, ReplicaState
 from forebay.planner.rollout import Turnover, lacks_spare, may_replace_without_spare, turnover
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, normal
@@ -69,6 +69,11 @@ def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Re
         key=lambda r: (r.revision != scene.target.hash, r.state is not ReplicaState.SERVING, r.ordinal, r.name),
     )
     adopted: list[Replica] = []
+    for orphan in scene.orphans:
+        if orphan.reason == INCOMPLETE and any(_same(orphan, replica) for replica in scene.replicas):
+            # What is left of its replica is ours and ends as a whole; this pod is to end with it.
+            actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version) for pod in orphan.pods)
+            steps.append(Step(Kind.OTHER, actions))
     for orphan in by_worth:
         draining = orphan.state is ReplicaState.DRAINING
         needed = not draining and len(live) + len(adopted) < scene.desired
@@ -81,6 +86,10 @@ def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Re
             steps.append(step)
             adopted += [orphan] if needed else []
     return adopted, steps
+
+
+def _same(one: Replica, other: Replica) -> bool:
+    return (one.revision, one.ordinal) == (other.revision, other.ordinal)
 
 
 _ADOPTABLE = (ReplicaState.LOADING, ReplicaState.SERVING, ReplicaState.BLOCKED, ReplicaState.DRAINING)

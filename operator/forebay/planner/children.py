@@ -1,4 +1,4 @@
-"""A service's own objects besides its pods: its Service and its PodDisruptionBudget."""
+"""A service's own objects besides its pods: its Services and its PodDisruptionBudget."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,9 @@ def repair(service: ServiceView, live: Iterable[ChildView], shape: ReplicaShape)
         if (there := found.get((wanted.kind, wanted.namespace, wanted.name))) is None
         or (there.owner_uid == service.uid and there.fingerprint != wanted.fingerprint)
     ]
-    return (ApplyChildren(min_available(service.spec, shape), tuple(sorted(kinds))),) if kinds else ()
+    if not kinds:
+        return ()
+    return (ApplyChildren(min_available(service.spec, shape), tuple(sorted(set(kinds))), groups=shape.pods > 1),)
 
 
 def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[Problem, ...]:

@@ -68,10 +68,12 @@ def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, n
     started_at = replica.drain_started_at
     if started_at is None:
         return ()
+    if replica.pods[0].rank > 0:
+        return (delete(replica, "Incomplete", "its rank 0, which held all requests, is gone", alarming=True),)
     sampled_at = replica.sampled_at
     if replica.in_flight == 0 and sampled_at is not None and sampled_at >= started_at + settings.drain_grace_seconds:
         return (delete(replica, "Drained", "all its requests are finished"),)
-    if all(not pod.ready and pod.blocked == Reason.CRASH_LOOP for pod in replica.pods):
+    if any(not pod.ready and pod.blocked == Reason.CRASH_LOOP for pod in replica.pods):
         return (delete(replica, "Crashed", "its engine ended while it drained", alarming=True),)
     if now - started_at < drain_timeout_seconds:
         return ()

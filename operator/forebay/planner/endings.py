@@ -7,7 +7,7 @@ wanted: what is missing afterwards is created by `balance`.
 from collections.abc import Callable
 from typing import Final
 
-from forebay.planner import drain
+from forebay.planner import drain, groups
 from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState
 from forebay.planner.rollout import is_faulty
 from forebay.planner.scene import Scene
@@ -74,7 +74,8 @@ def given_up(scene: Scene, replica: Replica) -> tuple[Step, ...]:
         return ()
     if scene.halt is not None and replica.revision == scene.halt.revision and is_faulty(replica):
         return ()
-    if not is_retry_due(scene, replica):
+    due = groups.may_give_back if groups.holds_half(replica) else is_retry_due
+    if not due(scene, replica):
         return ()
     return drain.remove(replica, replica.reason, f"{replica.message.rstrip('.')}; it is tried once more")
 

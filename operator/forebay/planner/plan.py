@@ -25,6 +25,8 @@ class ApplyChildren:
     """Of the budget: maxReplicas + maxSurge, in pods, so that no serving pod is ever evicted under way."""
     kinds: tuple[str, ...] = ()
     """Which of them."""
+    groups: bool = False
+    """Whether replicas are of several pods, which have to find each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,17 @@ class CreatePod:
     name: str
     avoid_nodes: tuple[str, ...] = ()
     """Nodes on which replicas of the service failed repeatedly; at most 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiftGate:
+    """Let the scheduler have a pod of a replica of several, now that all of them exist."""
+
+    name: str
+    uid: str
+    resource_version: str
+    gates: tuple[str, ...] = ()
+    """Those of others, which stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +116,7 @@ Action = (
     StoreRevision
     | ApplyChildren
     | CreatePod
+    | LiftGate
     | AdoptPod
     | StartDrain
     | CancelDrain

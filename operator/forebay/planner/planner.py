@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.api.inference_service import InferenceServiceStatus, ScalingMode
-from forebay.planner import blast_radius, children, drain
+from forebay.planner import blast_radius, children, drain, groups
 from forebay.planner.balance import Balance, balance
 from forebay.planner.blast_radius import Budget
 from forebay.planner.conditions import Outcome
@@ -42,6 +42,7 @@ ORDER_OF_ACTIONS: Final = (
     "CreatePod",
     "DeletePlaceholder",
     "CreatePlaceholder",
+    "LiftGate",
     "DeleteRevision",
 )
 
@@ -190,7 +191,8 @@ def _steps(scene: Scene, budget: Budget, may_create: bool) -> tuple[tuple[Step, 
 
     ending = {name: step for name, step in endings(scene).items() if grant(step)}
     balanced = balance(scene, ending, grant, may_create)
-    return (*ending.values(), *balanced.steps), balanced
+    touched = {*ending, *(step.subject for step in balanced.steps if step.kind is not Kind.CREATE)}
+    return (*ending.values(), *balanced.steps, *groups.lifts(scene, touched)), balanced
 
 
 def _actions(site: Site, scene: Scene, steps: tuple[Step, ...]) -> tuple[Action, ...]:

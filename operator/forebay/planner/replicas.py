@@ -1,7 +1,7 @@
 """Replicas: the planner's unit. One pod, or one pod per rank, that come, serve and go as a whole."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -13,6 +13,7 @@ from forebay.scaling.history import PodHistory
 
 CRASHES_UNTIL_STUCK: Final = 2
 """Restarts of a container that is in back-off; one crash may be chance."""
+INCOMPLETE: Final = "Incomplete"
 INCOMPLETE_SECONDS: Final = 60.0
 """How long a replica may lack pods of its ranks, counted from its first one."""
 
@@ -66,6 +67,8 @@ class Replica:
     kv_fraction: float | None = None
     sampled_at: float | None = None
     """When these two were read."""
+    failing_node: str | None = None
+    """Of the pod that is at fault for the state, when one is."""
 
     @property
     def name(self) -> str:
@@ -119,6 +122,8 @@ class Finding:
     state: ReplicaState
     reason: str = ""
     message: str = ""
+    node: str | None = None
+    """Of the pod that is at fault."""
 
 
 def replicas_of(pods: Iterable[PodView], sight: Sight) -> tuple[Replica, ...]:
@@ -140,6 +145,7 @@ def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: Sight)
         state=finding.state,
         reason=finding.reason,
         message=finding.message,
+        failing_node=finding.node,
         started=_started(pods, newest is not None, sight),
         in_flight=None if newest is None else newest.in_flight,
         kv_fraction=None if newest is None else newest.kv_fraction,
@@ -148,8 +154,11 @@ def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: Sight)
 
 
 def _started(pods: Sequence[PodView], answered: bool, sight: Sight) -> bool | None:
-    """An engine answers for its metrics from the moment it serves, and not before."""
-    if answered or any(pod.ready for pod in pods):
+    """An engine answers for its metrics from the moment it serves, and not before.
+
+    Of several pods, only rank 0 answers; that the others are ready says no more than that their processes run.
+    """
+    if answered or (pods[0].rank <= 0 and all(pod.ready for pod in pods)):
         return True
     if all(pod.node is None for pod in pods):
         return False
@@ -165,14 +174,40 @@ def failed(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     ended = next((pod for pod in pods if pod.phase in ("Failed", "Succeeded")), None)
     if ended is None:
         return None
-    return Finding(ReplicaState.FAILED, f"Pod{ended.phase}", f"{ended.name} has ended ({ended.phase}).")
+    return Finding(ReplicaState.FAILED, f"Pod{ended.phase}", f"{ended.name} has ended ({ended.phase}).", ended.node)
 
 
 def lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     gone = next((pod for pod in pods if pod.node in sight.lost_nodes), None)
     if gone is None:
         return None
-    return Finding(ReplicaState.LOST, "NodeLost", f"{gone.name} was on node {gone.node}, which is gone or not ready.")
+    message = f"{gone.name} was on node {gone.node}, which is gone or not ready."
+    return Finding(ReplicaState.LOST, "NodeLost", message, gone.node)
+
+
+def rank_lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    """A rank that was started again after the replica served: the others still wait for the process that is gone.
+
+    They would notice after minutes, or never. What a restart means before the replica has served cannot be told from
+    outside; there the ranks may still find each other, within startupTimeout.
+    """
+    served_at = _last_known_to_serve(pods, sight)
+    if len(pods) < 2 or served_at is None:
+        return None
+    for pod in pods:
+        restarted = pod.blocked == Reason.CRASH_LOOP or (pod.running_since or served_at) > served_at
+        if pod.restarts and restarted:
+            message = f"{pod.name} was started again after the replica served, and the other pods have lost it."
+            return Finding(ReplicaState.FAILED, "RankLost", message, pod.node)
+    return None
+
+
+def _last_known_to_serve(pods: Sequence[PodView], sight: Sight) -> float | None:
+    """Rank 0 becomes ready by a completion that went through all ranks."""
+    if pods[0].ready:
+        return pods[0].ready_since
+    history = (sight.histories or {}).get(pods[0].uid)
+    return None if history is None else history.newest.taken_at
 
 
 def draining(pods: Sequence[PodView], sight: Sight) -> Finding | None:
@@ -187,7 +222,7 @@ def incomplete(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     age_seconds = sight.now - min(pod.created_at for pod in pods)
     if len(pods) >= wanted or age_seconds < INCOMPLETE_SECONDS:
         return None
-    return Finding(ReplicaState.FAILED, "Incomplete", f"{pods[0].name} has {len(pods)} of the {wanted} pods it needs.")
+    return Finding(ReplicaState.FAILED, INCOMPLETE, f"{pods[0].name} has {len(pods)} of the {wanted} pods it needs.")
 
 
 def stalled(pods: Sequence[PodView], sight: Sight) -> Finding | None:
@@ -198,7 +233,7 @@ def stalled(pods: Sequence[PodView], sight: Sight) -> Finding | None:
         return None
     running = f"{history.newest.running_requests:.0f} requests"
     message = f"{pods[0].name} runs {running} and has made no step since {rfc3339(history.stepped_at)}."
-    return Finding(ReplicaState.BLOCKED, Reason.STALLED, message)
+    return Finding(ReplicaState.BLOCKED, Reason.STALLED, message, pods[0].node)
 
 
 def serving(pods: Sequence[PodView], sight: Sight) -> Finding | None:
@@ -207,8 +242,19 @@ def serving(pods: Sequence[PodView], sight: Sight) -> Finding | None:
 
 
 def blocked(pods: Sequence[PodView], sight: Sight) -> Finding | None:
-    found = [finding for pod in pods if (finding := _stuck(pod, sight))]
-    return found[0] if found else None
+    """Of the first rank that has an obstacle of its own; that a rank does not load may be for want of the others."""
+    found = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), sight))]
+    first = min(found, key=lambda finding: finding.reason == Reason.MODEL_LOAD, default=None)
+    if first is not None and first.reason == Reason.MODEL_LOAD and len(pods) > 1:
+        return replace(first, node=None)  # which of the ranks keeps the others waiting cannot be told
+    return first
+
+
+def _placed_since(pods: Sequence[PodView]) -> float | None:
+    """Since when all pods have had a node: no rank can load before the last one is there."""
+    if any(pod.node is None for pod in pods):
+        return None
+    return max(pod.waiting_since for pod in pods)
 
 
 def loading(pods: Sequence[PodView], sight: Sight) -> Finding | None:
@@ -216,28 +262,40 @@ def loading(pods: Sequence[PodView], sight: Sight) -> Finding | None:
 
 
 Check = Callable[[Sequence[PodView], Sight], Finding | None]
-CHECKS: Final[tuple[Check, ...]] = (deleting, failed, lost, draining, incomplete, stalled, serving, blocked, loading)
+CHECKS: Final[tuple[Check, ...]] = (
+    deleting,
+    failed,
+    lost,
+    draining,
+    incomplete,
+    rank_lost,
+    stalled,
+    serving,
+    blocked,
+    loading,
+)
 
 
-def _stuck(pod: PodView, sight: Sight) -> Finding | None:
+def _stuck(pod: PodView, all_placed_since: float | None, sight: Sight) -> Finding | None:
     """Every way to ready is time-boxed: to a node and an image by pendingTimeout, from there by startupTimeout."""
     if pod.ready:
         return None
     waited_seconds = sight.now - pod.waiting_since
     if pod.blocked == Reason.CRASH_LOOP and pod.restarts >= CRASHES_UNTIL_STUCK:
         return _finding(pod, Reason.CRASH_LOOP, f"has crashed {pod.restarts} times")
-    patience_seconds = 0.0 if sight.impatient and pod.blocked else sight.settings.pending_timeout_seconds
+    hindered = pod.blocked is not None and not pod.held
+    patience_seconds = 0.0 if sight.impatient and hindered else sight.settings.pending_timeout_seconds
     placed = pod.node is not None
     if waited_seconds >= patience_seconds and (not placed or pod.blocked not in (None, Reason.CRASH_LOOP)):
         reason = pod.blocked or Reason.UNSCHEDULABLE
         what = WAYS_TO_BE_STUCK.get(reason, "cannot start")
         return _finding(pod, reason, f"{what} since {rfc3339(pod.waiting_since)}")
     limit = sight.startup_timeout_seconds
-    if placed and waited_seconds >= limit:
+    if all_placed_since is not None and sight.now - all_placed_since >= limit:
         return _finding(pod, Reason.MODEL_LOAD, f"was not ready within startupTimeout ({seconds(limit)})")
     return None
 
 
 def _finding(pod: PodView, reason: str, what: str) -> Finding:
     detail = f": {pod.blocked_message}" if pod.blocked_message else ""
-    return Finding(ReplicaState.BLOCKED, reason, f"{pod.name} {what}{detail}".rstrip(".") + ".")
+    return Finding(ReplicaState.BLOCKED, reason, f"{pod.name} {what}{detail}".rstrip(".") + ".", pod.node)

@@ -311,7 +311,7 @@ def _failures(before: tuple[Failure, ...], replicas: tuple[Replica, ...], now: f
         Failure(
             pod_uid=replica.pods[0].uid,
             revision=replica.revision,
-            node=replica.pods[0].node,
+            node=replica.failing_node,
             at=now,
             ended=replica.state is ReplicaState.FAILED and now - replica.created_at < FAILURE_WINDOW_SECONDS,
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
+from forebay.api.labels import GROUP_GATE
 from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.api.warm_pool import PoolStatus
 from forebay.planner.settings import Settings
@@ -136,6 +137,15 @@ class PodView:
     """Hash of the place it holds, for a placeholder; None for a pod that is part of a replica."""
     scheduled_at: float | None = None
     """When it got its node."""
+    running_since: float | None = None
+    """When its engine's process was started last; None while it does not run."""
+    gates: tuple[str, ...] = ()
+    """Scheduling gates: while there is one, the scheduler does not look at the pod."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it waits for the other pods of its replica to exist."""
+        return GROUP_GATE in self.gates
 
     @property
     def waiting_since(self) -> float:

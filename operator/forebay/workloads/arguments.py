@@ -1,8 +1,8 @@
 """The command line and environment of one vLLM server.
 
-Every flag rendered here is listed in `api.engine_flags`, so that `engine.extraArgs` cannot repeat it. Three are
-not: `--load-format` and `--max-num-batched-tokens` step back for the user's own, and `--speculative-config` is refused
-only beside `engine.speculative`.
+Every flag rendered here is listed in `api.engine_flags`, so that `engine.extraArgs` cannot repeat it. Four are not:
+`--load-format`, `--max-num-batched-tokens` and `--distributed-executor-backend` step back for the user's own, and
+`--speculative-config` is refused only beside `engine.speculative`.
 """
 
 from typing import Any, Final
@@ -14,6 +14,7 @@ from forebay.workloads.canonical import canonical_json
 from forebay.workloads.engines import Engine
 from forebay.workloads.lifetimes import drain_seconds, startup_seconds
 from forebay.workloads.model_source import SourceParts
+from forebay.workloads.ranks import OWN_ADDRESS, shared_arguments
 
 PORT: Final = 8000
 COMMAND: Final = ("vllm", "serve")
@@ -29,6 +30,7 @@ def engine_arguments(spec: InferenceServiceSpec, key: ServiceKey, engine: Engine
         "--host=0.0.0.0",
         f"--port={PORT}",
         *_parallel_sizes(engine),
+        *_unless_given(tuple(shared_arguments(engine)), extra),
         *_model_flags(spec),
         f"--gpu-memory-utilization={engine.gpu_memory_utilization_percent / 100:.2f}",
         f"--max-num-seqs={spec.engine.max_num_seqs}",
@@ -44,7 +46,7 @@ def public_name(key: ServiceKey) -> str:
     return f"{key.namespace}/{key.name}"
 
 
-def engine_environment(spec: InferenceServiceSpec, source: SourceParts) -> list[dict[str, Any]]:
+def engine_environment(spec: InferenceServiceSpec, engine: Engine, source: SourceParts) -> list[dict[str, Any]]:
     """Ours, then the source's credentials, then the user's; a name that comes again replaces the one before."""
     ours = {
         "HOME": TEMPORARY,
@@ -55,7 +57,8 @@ def engine_environment(spec: InferenceServiceSpec, source: SourceParts) -> list[
         "VLLM_SKIP_MODEL_NAME_VALIDATION": "1",
         "VLLM_ENGINE_READY_TIMEOUT_S": str(startup_seconds(spec)),
     }
-    variables = [{"name": name, "value": value} for name, value in ours.items()]
+    variables: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in ours.items()]
+    variables.extend([dict(OWN_ADDRESS)] if engine.nodes > 1 else [])
     variables.extend(source.env)
     variables.extend({"name": variable.name, "value": variable.value} for variable in spec.engine.env)
     by_name = {variable["name"]: variable for variable in variables}

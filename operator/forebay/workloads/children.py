@@ -1,4 +1,4 @@
-"""The Service and the PodDisruptionBudget of an InferenceService, and how to see that a live one was changed.
+"""The Services and the PodDisruptionBudget of an InferenceService, and how to see that a live one was changed.
 
 Both are written by server-side apply. The planner compares fingerprints: of what we would write, and of the same fields
 read back, so that defaults filled in by the API server, and fields that others own, are no difference.
@@ -17,6 +17,8 @@ from forebay.workloads.ownership import Owner, child_metadata
 SERVICE: Final = "Service"
 DISRUPTION_BUDGET: Final = "PodDisruptionBudget"
 SERVICE_PORT: Final = 80
+RENDEZVOUS_PORT: Final = 29501
+"""Where rank 0 waits for the other ranks: vLLM's own default."""
 FINGERPRINT_LENGTH: Final = 13
 
 
@@ -33,6 +35,35 @@ def service_body(owner: Owner) -> dict[str, Any]:
             "publishNotReadyAddresses": False,
         },
     }
+
+
+def ranks_service_body(owner: Owner) -> dict[str, Any]:
+    """Gives each pod of a replica of several a name in DNS. Ranks meet before any of them is ready."""
+    return {
+        "apiVersion": "v1",
+        "kind": SERVICE,
+        "metadata": child_metadata(owner, ranks_service_name(owner)),
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "None",
+            "selector": {SERVICE_UID: owner.uid},
+            "ports": [
+                {"name": "rendezvous", "port": RENDEZVOUS_PORT, "protocol": "TCP", "targetPort": RENDEZVOUS_PORT}
+            ],
+            "publishNotReadyAddresses": True,
+        },
+    }
+
+
+def ranks_service_name(owner: Owner) -> str:
+    """With the uid in it, so that no other service of the namespace can be called so."""
+    return f"{owner.key.name}-{owner.short_uid}-ranks"
+
+
+def child_bodies(owner: Owner, min_available: int, *, groups: bool) -> tuple[dict[str, Any], ...]:
+    """All objects of a service besides pods and revisions; `groups`: its replicas are of several pods."""
+    bodies = (service_body(owner), disruption_budget_body(owner, min_available))
+    return (*bodies, ranks_service_body(owner)) if groups else bodies
 
 
 def disruption_budget_body(owner: Owner, min_available: int) -> dict[str, Any]:
@@ -57,7 +88,8 @@ def wanted_children(service: ServiceView) -> tuple[ChildView, ...]:
     if service.spec is None or service.wanted is None or service.deleting:
         return ()
     owner = Owner(service.key, service.uid)
-    bodies = (service_body(owner), disruption_budget_body(owner, min_available(service.spec, service.wanted.shape)))
+    shape = service.wanted.shape
+    bodies = child_bodies(owner, min_available(service.spec, shape), groups=shape.pods > 1)
     return tuple(
         ChildView(
             kind=body["kind"],
@@ -82,9 +114,12 @@ def _serving(owner: Owner) -> dict[str, str]:
 
 def _service_fields(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Our port alone: another one, added by someone who owns it, is theirs to keep."""
-    ports = [port for port in spec.get("ports") or () if port.get("port") == SERVICE_PORT]
+    headless = spec.get("clusterIP") == "None"
+    ours = RENDEZVOUS_PORT if headless else SERVICE_PORT
+    ports = [port for port in spec.get("ports") or () if port.get("port") == ours]
     return {
         "type": spec.get("type"),
+        "headless": headless,
         "selector": spec.get("selector"),
         "ports": [{name: port.get(name) for name in ("name", "port", "protocol", "targetPort")} for port in ports],
         "publishNotReadyAddresses": spec.get("publishNotReadyAddresses", False),

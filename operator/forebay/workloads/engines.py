@@ -47,12 +47,19 @@ class Engine:
     pipeline_parallel_size: int
     data_parallel_size: int
     gpu_memory_utilization_percent: int
+    nodes: int = 1
+    """Pods of one replica, with as many GPUs each."""
     max_num_batched_tokens: int | None = None
     """Tokens that one step may compute; None: vLLM's own default."""
 
     @property
     def gpus(self) -> int:
+        """Of one replica."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+
+    @property
+    def gpus_per_pod(self) -> int:
+        return self.gpus // self.nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,5 +151,6 @@ def resolve_engine(spec: EngineSpec, defaults: Defaults) -> Engine:
         tensor_parallel_size=spec.tensor_parallel_size or 1,
         pipeline_parallel_size=spec.pipeline_parallel_size or 1,
         data_parallel_size=spec.data_parallel_size or 1,
+        nodes=spec.nodes,
         gpu_memory_utilization_percent=spec.gpu_memory_utilization_percent or defaults.gpu_memory_utilization_percent,
     )

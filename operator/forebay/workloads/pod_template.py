@@ -41,7 +41,7 @@ UNDISTURBED: Final[Mapping[str, str]] = {labels.DO_NOT_DISRUPT: "true", labels.S
 
 
 def pod_template(spec: InferenceServiceSpec, owner: Owner, engine: Engine, restarted_at: str | None) -> dict[str, Any]:
-    """`metadata.annotations` and `spec` of every pod of the revision, before a user's PodTemplate is merged."""
+    """`metadata.annotations` and `spec` of the revision's pods of rank 0, before a user's PodTemplate is merged."""
     annotations = {
         **(spec.pod.annotations or {}),
         labels.DEFAULT_CONTAINER: CONTAINER,
@@ -93,9 +93,9 @@ def _container(spec: InferenceServiceSpec, owner: Owner, engine: Engine, source:
             "command": list(COMMAND),
             "args": engine_arguments(spec, owner.key, engine, source),
             "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
-            "env": engine_environment(spec, source),
+            "env": engine_environment(spec, engine, source),
             "envFrom": _env_from(spec.pod),
-            "resources": resources_of(spec.pod.resources, spec.gpu, engine.gpus),
+            "resources": resources_of(spec.pod.resources, spec.gpu, engine.gpus_per_pod),
             "volumeMounts": volume_mounts(spec, engine, source),
             "startupProbe": probes.startup_probe(spec, PORT, public_name(owner.key)),
             "readinessProbe": probes.readiness_probe(),

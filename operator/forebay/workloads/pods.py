@@ -2,20 +2,21 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from forebay.api import labels
+from forebay.planner.names import pod_names
 from forebay.planner.world import Revision
 from forebay.workloads.ownership import Owner, child_metadata
-
-HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+from forebay.workloads.ranks import HOSTNAME_LABEL, place
 
 
 def build_pod(
     owner: Owner, revision: Revision, ordinal: int, rank: int, name: str, avoid_nodes: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The pod to create. `avoid_nodes` are nodes on which replicas of the service failed, by their hostname label."""
-    template = json.loads(revision.data)["pod"]
+    resolved = json.loads(revision.data)
+    template = resolved["worker" if rank else "pod"]
     metadata = child_metadata(owner, name)
     metadata["labels"] |= {
         labels.REVISION: revision.hash,
@@ -25,6 +26,8 @@ def build_pod(
     }
     metadata["annotations"] = template["metadata"]["annotations"]
     spec = template["spec"]
+    if revision.shape.pods > 1:
+        place(spec, owner, revision, ordinal, rank, pod_names(owner.key, owner.uid, revision, ordinal))
     if avoid_nodes:
         spec["affinity"] = _avoiding(spec.get("affinity") or {}, sorted(set(avoid_nodes)))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -15,6 +15,7 @@ from forebay.planner.world import Problem
 from forebay.workloads import engines
 from forebay.workloads.arguments import flag_name
 from forebay.workloads.engines import Engine
+from forebay.workloads.ranks import EXECUTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,20 @@ def format_unavailable(submission: Submission) -> Problem | None:
     return None
 
 
+def nodes_need_own_backend(submission: Submission) -> Problem | None:
+    """Ray would look for a cluster of its own in each pod; the executor inside one process knows no other node."""
+    if submission.engine.nodes == 1:
+        return None
+    given = next((value for flag, value in _extra_values(submission) if flag == EXECUTOR), None)
+    if given in (None, "mp"):
+        return None
+    return Problem(
+        "EngineFlagInvalid",
+        f'spec.engine.extraArgs: {EXECUTOR} "{given}" cannot place the ranks of spec.engine.nodes '
+        f"{submission.engine.nodes}; leave it out, which means mp.",
+    )
+
+
 def annotation_reserved(submission: Submission) -> Problem | None:
     """`forebay.dev/drain-started` on a new pod would make it a draining one."""
     metadata = (submission.template or {}).get("metadata") or {}
@@ -162,6 +177,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     flag_unavailable,
     json_malformed,
     format_unavailable,
+    nodes_need_own_backend,
     annotation_reserved,
     template_missing,
 )

@@ -20,8 +20,9 @@ from forebay.workloads.canonical import canonical_json, short_hash, without_empt
 from forebay.workloads.engines import Defaults, Engine, resolve_engine
 from forebay.workloads.ownership import Owner, child_metadata
 from forebay.workloads.placeholders import place_of
-from forebay.workloads.pod_template import node_selector, pod_template
+from forebay.workloads.pod_template import CONTAINER, node_selector, pod_template
 from forebay.workloads.problems import Submission, problems_of, warnings_of
+from forebay.workloads.ranks import worker_template
 from forebay.workloads.sizing import Sizing
 from forebay.workloads.template_merge import merge_template
 
@@ -64,7 +65,10 @@ def resolve(
     if template is not None:
         pod = merge_template(pod, template)
     shape = _shape(spec, engine)
-    data = canonical_json({"engine": {"version": engine.version}, "shape": shape.model_dump(by_alias=True), "pod": pod})
+    resolved = {"engine": {"version": engine.version}, "shape": shape.model_dump(by_alias=True), "pod": pod}
+    if engine.nodes > 1:
+        resolved["worker"] = worker_template(pod, CONTAINER)
+    data = canonical_json(resolved)
     return Revision(
         hash=short_hash(data, HASH_LENGTH),
         spec_hash=spec_hash(spec, restarted_at),
@@ -169,5 +173,8 @@ class _Shape(Model):
 
 def _shape(spec: InferenceServiceSpec, engine: Engine) -> _Shape:
     return _Shape(
-        pods=1, gpus_per_pod=engine.gpus, resource_name=spec.gpu.resource_name, node_selector=node_selector(spec)
+        pods=engine.nodes,
+        gpus_per_pod=engine.gpus_per_pod,
+        resource_name=spec.gpu.resource_name,
+        node_selector=node_selector(spec),
     )
