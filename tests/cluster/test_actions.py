@@ -13,6 +13,7 @@ from forebay.planner.plan import (
     CancelDrain,
     DeletePod,
     DeleteRevision,
+    LiftGate,
     StartDrain,
     StoreRevision,
 )
@@ -157,9 +158,28 @@ async def test_a_drain_and_its_end_are_one_write_each():
         assert (serving.serving, serving.drain_reason, serving.drain_started_at) == (True, None, None)
 
 
+@in_virtual_time
+async def test_the_gate_of_a_group_is_lifted_and_those_of_others_stay():
+    scene = Scene()
+    stored = a_stored_pod("chat-0", scene.owner)
+    stored["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": labels.GROUP_GATE}]
+    scene.api.put(PODS, stored)
+    async with scene.running() as world:
+        scene.api.silence()
+        pod = world.pods[0]
+        assert pod.held
+        await scene.apply(world, LiftGate(pod.name, pod.uid, pod.resource_version, ("example.com/quota",)))
+        assert scene.written() == ["patch pods team/chat-0"]
+        (lifted,) = (await scene.world()).pods
+        assert lifted.gates == ("example.com/quota",)
+    assert scene.pod("chat-0")["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
+    assert scene.pod("chat-0")["spec"]["containers"] == stored["spec"]["containers"]
+
+
 @pytest.mark.parametrize(
     "act",
     [
+        pytest.param(lambda pod: LiftGate(pod.name, pod.uid, pod.resource_version), id="lift a gate"),
         pytest.param(lambda pod: StartDrain(pod.name, pod.uid, pod.resource_version, "surplus"), id="drain"),
         pytest.param(lambda pod: CancelDrain(pod.name, pod.uid, pod.resource_version), id="cancel"),
         pytest.param(lambda pod: DeletePod(pod.name, pod.uid, pod.resource_version, "drained"), id="delete"),

@@ -14,7 +14,8 @@ from forebay.shell.metrics import Metrics
 from forebay.shell.pulse import Pulse
 from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
 
-VLLM_FLAGS = {"--enable-lora", "--max-num-batched-tokens", "--shutdown-timeout"}
+PLACEMENT = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}
+VLLM_FLAGS = {"--enable-lora", "--max-num-batched-tokens", "--shutdown-timeout", *PLACEMENT}
 """Flags of the engine that pages speak of."""
 OWN_PAGES = [page for page in PAGES if page.name != "api.md"]
 """api.md is made from the models."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode
+from forebay.api.labels import GROUP_GATE
 from forebay.planner.plan import CreatePod, Plan
 from forebay.planner.planner import plan
 from forebay.planner.state import State
@@ -82,7 +83,8 @@ def test_replicas_of_several_pods_are_created_together_with_ranks():
 
 def test_a_pod_that_its_replica_lacks_is_created_under_the_same_ordinal():
     service = a_service(min_replicas=1, wanted=a_revision("7f3c", pods=2, gpus=8))
-    first = a_pod(service, 0, name=f"chat-{service.uid[:5]}-7f3c-0-0", ready=False, created_at=NOW - 10)
+    name = f"chat-{service.uid[:5]}-7f3c-0-0"
+    first = a_pod(service, 0, name=name, node=None, gates=(GROUP_GATE,), created_at=NOW - 10)
     assert creates(planned(service, first)) == [f"chat-{service.uid[:5]}-7f3c-0-1"]
 
 

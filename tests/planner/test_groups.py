@@ -58,11 +58,6 @@ class TestGates:
         pods = (rank(0, **GATED), rank(1, **GATED))
         assert lifted(planned(*pods)) == {pods[0].name: (), pods[1].name: ()}
 
-    def test_half_a_group_stays_behind_its_gate_and_is_completed(self):
-        done = planned(rank(0, **GATED))
-        assert lifted(done) == {}
-        assert creates(done) == [rank(1).name]
-
     def test_gates_of_others_are_theirs(self):
         theirs = (GROUP_GATE, "kueue.x-k8s.io/admission")
         done = planned(rank(0, **{**GATED, "gates": theirs}), rank(1, **{**GATED, "gates": theirs[1:]}))
@@ -78,13 +73,25 @@ class TestGates:
         assert seen(rank(0, **GATED), rank(1, **GATED), impatient=True).state is ReplicaState.LOADING
 
 
+def test_half_a_group_stays_behind_its_gate_and_is_completed():
+    done = planned(rank(0, **GATED))
+    assert lifted(done) == {}
+    assert creates(done) == [rank(1).name]
+
+
+def test_a_rank_that_was_started_again_after_the_replica_served_fails_the_whole():
+    found = seen(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 60))
+    assert (found.state, found.reason, found.failing_node) == ("Failed", "RankLost", "node-1")
+
+
 @pytest.mark.parametrize(
     ("pods", "state", "reason"),
     [
         pytest.param([rank(0), rank(1)], "Serving", "", id="both"),
         pytest.param([rank(0), rank(1, ready=False, created_at=NOW - 9)], "Loading", "", id="rank 1 starts"),
         pytest.param([rank(0, ready=False, created_at=NOW - 9), rank(1)], "Loading", "", id="rank 0 loads"),
-        pytest.param([rank(0, created_at=NOW - 9)], "Loading", "", id="rank 1 is not there yet"),
+        pytest.param([rank(0, **GATED)], "Loading", "", id="rank 1 is not there yet"),
+        pytest.param([rank(0, created_at=NOW - 9)], "Failed", "Incomplete", id="rank 1 was there, and is gone already"),
         pytest.param([rank(0)], "Failed", "Incomplete", id="rank 1 is gone"),
         pytest.param([rank(1)], "Failed", "Incomplete", id="rank 0 is gone"),
         pytest.param([rank(0), rank(1, phase="Failed")], "Failed", "PodFailed", id="rank 1 was evicted"),
@@ -126,10 +133,6 @@ def test_the_obstacle_of_one_rank_is_the_groups(pods, reason):
 
 class TestARankThatWasStartedAgain:
     """The others go on waiting for the process that is gone."""
-
-    def test_after_the_replica_served_it_fails_the_whole(self):
-        found = seen(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 60))
-        assert (found.state, found.reason, found.failing_node) == ("Failed", "RankLost", "node-1")
 
     def test_before_it_served_it_is_part_of_starting(self):
         found = seen(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 700))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from forebay.api.labels import GROUP_GATE
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.settings import Settings
 from forebay.planner.world import PodView
@@ -24,6 +25,10 @@ TWO = replace(SIGHT, pods_per_replica={"7f3c": 2})
 
 def pod(**fields) -> PodView:
     return a_pod(SERVICE, **fields)
+
+
+def gated(**fields) -> PodView:
+    return pod(node=None, gates=(GROUP_GATE,), **fields)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +97,9 @@ def test_a_replica_that_was_tried_before_is_stuck_as_soon_as_it_says_so():
     [
         pytest.param([pod(), pod(rank=1)], "Serving", id="both ready"),
         pytest.param([pod(), pod(rank=1, ready=False, created_at=NOW - 9)], "Loading", id="one loads"),
-        pytest.param([pod(created_at=NOW - 59)], "Loading", id="the second one is being created"),
-        pytest.param([pod(created_at=NOW - 60)], "Failed", id="the second one never came"),
+        pytest.param([gated(created_at=NOW - 59)], "Loading", id="the second one is being created"),
+        pytest.param([gated(created_at=NOW - 60)], "Failed", id="the second one never came"),
+        pytest.param([pod(created_at=NOW - 5)], "Failed", id="the second one is gone"),
         pytest.param([pod(), pod(rank=1, deleting=True)], "Deleting", id="one is being deleted"),
         pytest.param([pod(), pod(rank=1, drain_started_at=NOW)], "Draining", id="one drains"),
         pytest.param([pod(), pod(rank=1, node="gone")], "Lost", id="one is lost"),

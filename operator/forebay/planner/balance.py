@@ -269,7 +269,8 @@ def _create(scene: Scene, revision: Revision, ordinal: int) -> Step:
 
 
 def _complete(scene: Scene, rest: Turnover) -> Iterator[Step]:
-    """Pods that a replica of several still lacks, because their creation failed half-way."""
+    """Pods that a replica of several still lacks, because their creation failed half-way; one that has begun to run is
+    never completed, since its processes would not take a newcomer in."""
     for replica in rest.live:
         revision = scene.revisions.get(replica.revision)
         if revision is None or replica.state is not ReplicaState.LOADING:

@@ -15,7 +15,7 @@ CRASHES_UNTIL_STUCK: Final = 2
 """Restarts of a container that is in back-off; one crash may be chance."""
 INCOMPLETE: Final = "Incomplete"
 INCOMPLETE_SECONDS: Final = 60.0
-"""How long a replica may lack pods of its ranks, counted from its first one."""
+"""How long a replica may lack pods of its ranks while it is being created, counted from its first one."""
 
 
 class ReplicaState(StrEnum):
@@ -218,9 +218,10 @@ def draining(pods: Sequence[PodView], sight: Sight) -> Finding | None:
 
 
 def incomplete(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+    """Gates are lifted when all pods exist. So where one is lifted, what lacks was there before and is gone."""
     wanted = sight.pods_per_replica.get(pods[0].revision, len(pods))
     age_seconds = sight.now - min(pod.created_at for pod in pods)
-    if len(pods) >= wanted or age_seconds < INCOMPLETE_SECONDS:
+    if len(pods) >= wanted or (all(pod.held for pod in pods) and age_seconds < INCOMPLETE_SECONDS):
         return None
     return Finding(ReplicaState.FAILED, INCOMPLETE, f"{pods[0].name} has {len(pods)} of the {wanted} pods it needs.")
 
