@@ -11,7 +11,7 @@ from forebay.planner.plan import LiftGate, Plan
 from forebay.planner.planner import plan
 from forebay.planner.replicas import Replica, ReplicaState, Sight, replicas_of
 from forebay.planner.settings import Settings
-from forebay.planner.state import State
+from forebay.planner.state import ServiceMemory, State
 from forebay.planner.world import PodView, ServiceView
 from tests.builders.cluster import Cluster, Demand, a_cluster
 from tests.builders.loads import a_history
@@ -251,7 +251,7 @@ class TestHalfBound:
         assert f"{rank(1).name} finds no node since" in message(done, "Ready")
 
 
-def a_memory():
+def a_memory() -> ServiceMemory:
     _, state = plan(a_world(SERVICE), WATCHED, NOW)
     return state.services[SERVICE.uid]
 

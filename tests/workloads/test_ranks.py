@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import GROUP_GATE
 from forebay.cluster.projections import PodObject, Reader
 from forebay.cluster.views import pod_view
@@ -105,5 +105,5 @@ def test_ranks_get_a_service_of_their_own_where_there_are_any(engine, services):
     assert [child.kind for child in wanted_children(view)].count("Service") == services
 
 
-def a_view(spec):
+def a_view(spec: InferenceServiceSpec) -> ServiceView:
     return ServiceView(CHAT.key, CHAT.uid, 1, 0.0, False, spec, InferenceServiceStatus(), a_revision(spec))
