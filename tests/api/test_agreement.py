@@ -49,6 +49,8 @@ def test_a_full_spec_sets_every_field():
         "spec.model.cache.nodePath",
         "spec.gpu.nodeSelector",
         "spec.variants.gpu.nodeSelector",
+        "spec.schedules.floor.requestsPerSecond",
+        "spec.schedules.floor.tokensPerMinute",
     ]
 
 

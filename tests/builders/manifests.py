@@ -79,6 +79,22 @@ def a_full_spec() -> dict[str, Any]:
             "scaleDownCooldown": "5m",
         },
         "warmPool": {"replicas": 1, "placeholders": 2},
+        "schedules": [
+            {
+                "name": "launch",
+                "at": ["2026-11-27T18:00"],
+                "duration": "3h",
+                "floor": {"tokensPerMinute": 2_000_000},
+            },
+            {
+                "name": "morning",
+                "start": "0 8 * * MON-FRI",
+                "timeZone": "Europe/Berlin",
+                "duration": "4h30m",
+                "floor": {"replicas": 6},
+                "exceptDates": ["2026-12-25"],
+            },
+        ],
         "rollout": {"drainTimeout": "10m", "maxSurge": 1, "whenNoSpare": "Replace"},
         "pod": {
             "resources": {"cpu": "8", "memory": "64Gi"},

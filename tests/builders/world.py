@@ -15,7 +15,9 @@ from forebay.api.inference_service import (
     RolloutSpec,
     ScalingMode,
     ScalingSpec,
+    ScheduleSpec,
     Targets,
+    TrafficSpec,
     WarmPoolSpec,
     WhenNoSpare,
 )
@@ -65,6 +67,8 @@ def a_spec(
     when_no_spare: WhenNoSpare = WhenNoSpare.AUTO,
     startup_timeout: str = "20m",
     max_num_seqs: int = 256,
+    schedules: tuple[ScheduleSpec, ...] = (),
+    traffic: TrafficSpec | None = None,
 ) -> InferenceServiceSpec:
     return InferenceServiceSpec(
         model=ModelSpec(source="hf://example/model-8b"),
@@ -79,6 +83,8 @@ def a_spec(
             scale_down_cooldown=Duration(scale_down_cooldown),
         ),
         warm_pool=WarmPoolSpec(replicas=warm_replicas, placeholders=placeholders),
+        schedules=schedules,
+        traffic=traffic,
         rollout=RolloutSpec(drain_timeout=Duration(drain_timeout), max_surge=max_surge, when_no_spare=when_no_spare),
     )
 

@@ -110,3 +110,21 @@ def test_what_was_learned_is_shown_with_what_it_rests_on():
         "",
     ]
     assert "Learned" not in list(explanation(a_reading(learned={"version": 9}), NOW))
+
+
+def test_schedules_are_told_with_both_times_of_their_last_end():
+    morning = {
+        "name": "morning",
+        "state": "AtRisk",
+        "message": "6 replicas from Mon 2026-03-02 08:00 Europe/Berlin (UTC+01:00); 2 serve; chat-0 finds no node.",
+        "floorReleasedAt": "2026-03-01T11:00:00Z",
+        "drainsUntil": "2026-03-01T11:25:00Z",
+    }
+    lines = list(explanation(a_reading(schedules=[morning]), NOW))
+    assert lines[lines.index("Schedules") :][:5] == [
+        "Schedules",
+        "  morning        AtRisk",
+        "    6 replicas from Mon 2026-03-02 08:00 Europe/Berlin (UTC+01:00); 2 serve; chat-0 finds no node.",
+        "    The last window ended at 2026-03-01T11:00:00Z; what only it held is drained by",
+        "    2026-03-01T11:25:00Z at the latest, if the load lets it go.",
+    ]

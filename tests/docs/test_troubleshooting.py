@@ -29,7 +29,7 @@ def test_reasons_of_each_kind_are_found():
 
 
 def test_every_rule_of_a_decision_has_a_heading_and_no_other():
-    floors = {"min_replicas", "max_replicas", "scale_down"}
+    floors = {"min_replicas", "schedule_floor", "max_replicas", "scale_down"}
     ahead = {"feed_forward", "backlog"}
     rules = {guard.__name__ for guard in GUARDS} | ahead | floors | {check.__name__ for check in CHECKS}
 

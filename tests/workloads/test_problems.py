@@ -190,3 +190,14 @@ def test_all_that_is_wrong_is_said_at_once():
 )
 def test_warnings(version, reasons):
     assert [warning.reason for warning in warnings(a_spec(**an_engine(version)))] == reasons
+
+
+def test_a_schedule_that_cannot_be_read_stops_nothing():
+    schedule = {"name": "leap", "start": "0 8 30 2 *", "duration": "1h", "floor": {"replicas": 1}}
+    spec = a_spec(schedules=[schedule])
+    assert isinstance(resolve(spec, CHAT), Revision)
+    assert warnings(spec)[0] == Problem(
+        "ScheduleUnreadable",
+        'spec.schedules[leap].start: "0 8 30 2 *" names no time that ever comes; correct its ranges and days. The '
+        "service runs without this schedule.",
+    )

@@ -7,7 +7,8 @@ from e2e.apiserver.crd_cases.identity import IDENTITY
 from e2e.apiserver.crd_cases.model import MODEL
 from e2e.apiserver.crd_cases.pod import POD
 from e2e.apiserver.crd_cases.scaling import SCALING, SLO
+from e2e.apiserver.crd_cases.schedule import SCHEDULES
 
-CASES = (*IDENTITY, *MODEL, *ENGINE, *GPU, *SLO, *SCALING, *CAPACITY, *POD)
+CASES = (*IDENTITY, *MODEL, *ENGINE, *GPU, *SLO, *SCALING, *SCHEDULES, *CAPACITY, *POD)
 
 __all__ = ["CASES", "Case", "a_manifest"]

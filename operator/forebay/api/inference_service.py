@@ -34,8 +34,16 @@ from forebay.api.scaling_spec import (
     WarmPoolSpec,
     WhenNoSpare,
 )
+from forebay.api.schedule_spec import MOST_SCHEDULES, ScheduleFloor, ScheduleSpec, ScheduleState
 from forebay.api.speculative_spec import SpeculativeSpec
-from forebay.api.status import Condition, DecisionStatus, InferenceServiceStatus, LoadStatus, ReplicaStatus
+from forebay.api.status import (
+    Condition,
+    DecisionStatus,
+    InferenceServiceStatus,
+    LoadStatus,
+    ReplicaStatus,
+    ScheduleStatus,
+)
 from forebay.api.traffic_spec import TrafficSpec
 from forebay.api.variant_spec import VariantEngine, VariantSpec
 
@@ -68,6 +76,10 @@ __all__ = [
     "RolloutSpec",
     "ScalingMode",
     "ScalingSpec",
+    "ScheduleFloor",
+    "ScheduleSpec",
+    "ScheduleState",
+    "ScheduleStatus",
     "SecretRef",
     "SlidingWindowSpec",
     "SloSpec",
@@ -114,6 +126,16 @@ class InferenceServiceSpec(Model):
             at="warmPool.replicas",
         ),
         Rule["InferenceServiceSpec"](
+            cel="!has(self.schedules) || self.schedules.all(schedule, !has(schedule.floor.replicas)"
+            " || schedule.floor.replicas <= $scaling.maxReplicas)",
+            message="a schedule's floor.replicas is above scaling.maxReplicas $scaling.maxReplicas; raise maxReplicas "
+            "or lower the floor",
+            holds=lambda spec: all(
+                (schedule.floor.replicas or 0) <= spec.scaling.max_replicas for schedule in spec.schedules
+            ),
+            at="schedules",
+        ),
+        Rule["InferenceServiceSpec"](
             cel="!(has(self.gpu) && has(self.gpu.nodeSelector) && has(self.pod) && has(self.pod.nodeSelector))"
             " || self.pod.nodeSelector.all(key, !(key in self.gpu.nodeSelector)"
             " || self.gpu.nodeSelector[key] == self.pod.nodeSelector[key])",
@@ -149,6 +171,8 @@ class InferenceServiceSpec(Model):
     """Bounds and pace of the replica number."""
     warm_pool: WarmPoolSpec = WarmPoolSpec()
     """Capacity that is loaded before it is needed."""
+    schedules: Annotated[tuple[ScheduleSpec, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
+    """Windows of time with a floor of their own, warmed by their start."""
     rollout: RolloutSpec = RolloutSpec()
     """How pods are replaced and taken out."""
     pod: PodSpec = PodSpec()

@@ -7,6 +7,7 @@ from pydantic import Field
 from forebay.api.bounded import Count, ListMap, clipped
 from forebay.api.learned import Learned
 from forebay.api.model import Model
+from forebay.api.schedule_spec import MOST_SCHEDULES, ScheduleState
 
 _MANY = 1_000_000_000
 _LARGEST_GENERATION = 2**53 - 1
@@ -129,6 +130,35 @@ class DecisionStatus(Model):
     """What it was decided from."""
 
 
+Instant = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+
+
+class ScheduleStatus(Model):
+    """One schedule: the window that is open, or else the next one, and how it stands with it."""
+
+    name: Annotated[str, Field(max_length=63)]
+    """Of the schedule."""
+    state: ScheduleState
+    """Idle, Warming, Met, AtRisk or Missed. Met and Missed are about the start, and stay until the window ends."""
+    message: Sentence = ""
+    """The same in a sentence: what is asked for, until when, and what is in the way."""
+    warm_from: Instant | None = None
+    """From when the floor counts, so that all of it is ready by the start."""
+    start: Instant | None = None
+    """When the window opens; absent when there is none ahead."""
+    end: Instant | None = None
+    """When it ends, and with it the floor."""
+    replicas: Replicas | None = None
+    """What the floor comes to; absent while that cannot be told."""
+    ready_at: Instant | None = None
+    """When so many served."""
+    floor_released_at: Instant | None = None
+    """When the last window ended; from then on the number follows the load again."""
+    drains_until: Instant | None = None
+    """By when the replicas that only that floor held have been drained at the latest, if the load lets them go:
+    scaleDownCooldown, and drainTimeout for each of them, one after the other."""
+
+
 class InferenceServiceStatus(Model):
     """What Forebay reports."""
 
@@ -151,3 +181,5 @@ class InferenceServiceStatus(Model):
     """Why the number of replicas is what it is."""
     learned: Learned = None
     """What was learned of the service, for an operator that starts; absent while nothing was."""
+    schedules: Annotated[tuple[ScheduleStatus, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
+    """How it stands with each schedule."""

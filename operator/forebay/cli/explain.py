@@ -47,6 +47,18 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
         yield ""
         yield "Learned"
         yield from _learned(status.learned)
+    if status.schedules:
+        yield ""
+        yield "Schedules"
+    for schedule in status.schedules:
+        yield f"  {schedule.name:<14} {schedule.state.value}"
+        yield from textwrap.wrap(schedule.message, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        if schedule.floor_released_at and schedule.drains_until:
+            released = (
+                f"The last window ended at {schedule.floor_released_at}; what only it held is drained by "
+                f"{schedule.drains_until} at the latest, if the load lets it go."
+            )
+            yield from textwrap.wrap(released, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
     if status.conditions:
         yield ""
         yield "Conditions"

@@ -4,10 +4,10 @@ What changed is read from the status that was planned before and the one that is
 status takes the place of the former, so nothing is told twice.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from forebay.api.inference_service import Condition, InferenceServiceStatus
+from forebay.api.inference_service import Condition, InferenceServiceStatus, ScheduleState
 from forebay.planner.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
 from forebay.planner.learned import Learned
 from forebay.planner.plan import EventRecord
@@ -37,7 +37,7 @@ def told(
 
 def transitions(before: InferenceServiceStatus, after: InferenceServiceStatus) -> tuple[EventRecord, ...]:
     found = (rule(_condition(before, kind), _condition(after, kind)) for kind, rule in _RULES)
-    return tuple(event for event in found if event is not None)
+    return (*(event for event in found if event is not None), *_schedules(before, after))
 
 
 def scaled(decision: Decision) -> tuple[EventRecord, ...]:
@@ -88,8 +88,28 @@ def _rollout(before: Condition | None, after: Condition | None) -> EventRecord |
     return normal(after.reason, after.message) if after.reason == "UpdateAvailable" else None
 
 
+def _schedules(before: InferenceServiceStatus, after: InferenceServiceStatus) -> Iterator[EventRecord]:
+    """Once per window and state; that nothing is to be done, or is being done, is no news."""
+    known = {seen.name: seen for seen in before.schedules}
+    for found in after.schedules:
+        seen = known.get(found.name)
+        said = f'Schedule "{found.name}": {found.message}'
+        same = seen is not None and seen.start == found.start
+        if seen is None or not same or seen.state != found.state:
+            if found.state in _SCHEDULE_REASONS:
+                tell = normal if found.state is ScheduleState.MET else warning
+                yield tell(_SCHEDULE_REASONS[found.state], said)
+        elif found.state is ScheduleState.MISSED and found.ready_at is not None and seen.ready_at is None:
+            yield normal("ScheduleReadyLate", said)
+
+
 def _condition(status: InferenceServiceStatus, kind: str) -> Condition | None:
     return next((condition for condition in status.conditions if condition.type == kind), None)
 
 
+_SCHEDULE_REASONS: Final[Mapping[ScheduleState, str]] = {
+    ScheduleState.MET: "ScheduleMet",
+    ScheduleState.AT_RISK: "ScheduleAtRisk",
+    ScheduleState.MISSED: "ScheduleMissed",
+}
 _RULES: Final = ((PLANNED, _planned), (METRICS_FRESH, _metrics), (UP_TO_DATE, _rollout))

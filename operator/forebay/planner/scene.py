@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.revisions import Choice
+from forebay.planner.room import Room
 from forebay.planner.settings import Settings
 from forebay.planner.state import Halt, ServiceMemory
 from forebay.planner.world import PodView, Refusal, Revision, ServiceView
 from forebay.scaling.decision import Decision
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
+from forebay.scaling.schedules import Booking
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,10 @@ class Scene:
     halt: Halt | None
     one_less_would_do: bool
     """The load of the whole scaleDownCooldown, and minReplicas, would be met by one serving replica less."""
+    bookings: tuple[Booking, ...] = ()
+    """What its schedules ask for."""
+    room: Room | None = None
+    """For more replicas, on the nodes as they are; None while no window is near."""
 
     @property
     def target(self) -> Revision:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from forebay.api.inference_service import InferenceServiceSpec
+from forebay.planner.bookings import calendar_of
 from forebay.planner.learned import Learned, publish, recall, seen_load, seen_starts
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
@@ -12,6 +13,7 @@ from forebay.planner.places import free_places, prospect_of
 from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import Choice, choose
 from forebay.planner.rollout import halt_of, is_faulty
+from forebay.planner.room import Room, gpus_taken, looks_ahead, room_for
 from forebay.planner.scene import Scene
 from forebay.planner.state import Failure, ServiceMemory
 from forebay.planner.world import NodeView, PodView, Refusal, ReplicaShape, Revision, ServiceView, World
@@ -21,6 +23,7 @@ from forebay.scaling.freshness import Ages
 from forebay.scaling.history import PodHistory, is_sound, remember
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load, Reading, load_of
+from forebay.scaling.schedules import Booking
 from forebay.scaling.signals import PodSignals
 from forebay.scaling.stabilizer import carried_by
 
@@ -55,6 +58,8 @@ class Site:
     """By name."""
     places: Mapping[ReplicaShape, int]
     """How many more replicas of the shapes that are wanted the ready nodes have room for."""
+    gpus_taken: Mapping[str, int]
+    """By node, those of our pods."""
 
 
 def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now: float) -> Site:
@@ -82,6 +87,7 @@ def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now
         quota_short=_quota_short(world),
         nodes={node.name: node for node in world.nodes},
         places=free_places((s.wanted.shape for s in world.services if s.wanted is not None), world.nodes, world.pods),
+        gpus_taken=gpus_taken(world.pods),
     )
 
 
@@ -128,6 +134,8 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     learned = _starts(site, spec, seen, known)
     prospect = prospect_of(learned.lead_times, site.places.get(seen.choice.target.shape, 0), seen.replicas)
     outlook = outlook_of(service, spec, limits, seen.replicas, memory, now, prospect, learned)
+    calendar = calendar_of(service, seen.choice.target, seen.replicas, memory, site.world.settings, prospect, now)
+    outlook = replace(outlook, floors=(*outlook.floors, *calendar.floors))
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
     learned = seen_load(learned, scaling, load.complete, outlook.lead_seconds, now)
     learned = publish(learned, now, at_once=learned.lead_times is not known.lead_times)
@@ -144,6 +152,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         refusals=refusals,
         refused_at=refused_at,
         learned=learned,
+        timetables=calendar.timetables,
     )
     scene = Scene(
         service=service,
@@ -167,8 +176,19 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         one_less_would_do=fleet.serving - 1 >= limits.min_replicas
         and load.complete
         and carried_by(fleet.serving - 1, scaling.watch, limits, now),
+        bookings=calendar.bookings,
+        room=_room(site, seen.choice.target, calendar.bookings),
     )
     return scene, remembered
+
+
+def _room(site: Site, target: Revision, bookings: tuple[Booking, ...]) -> Room | None:
+    """Looked for only when a window is near, since it asks every node."""
+    if not any(looks_ahead(booked, site.now) for booked in bookings):
+        return None
+    used = sum(pod.gpus for pod in site.world.pods if pod.service_uid is not None or pod.owner_uid is not None)
+    nodes = (node for node in site.world.nodes if node.name not in site.lost_nodes)
+    return room_for(target.shape, nodes, site.gpus_taken, used, site.world.settings)
 
 
 def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> Seen:

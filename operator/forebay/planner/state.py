@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.planner.learned import Learned
+from forebay.scaling.calendar import Timetable
 from forebay.scaling.desired import ScalingMemory
 from forebay.scaling.history import PodHistory
 
@@ -67,6 +68,8 @@ class ServiceMemory:
     """How often in a row the API server would not create a pod."""
     refused_at: float = 0.0
     halt: Halt | None = None
+    timetables: Mapping[str, Timetable] = field(default_factory=dict)
+    """By name of the schedule."""
     notes: tuple[Note, ...] = ()
     held_back: str = ""
     """What the operator's own limits kept from being done in the last tick."""

@@ -15,6 +15,7 @@ from forebay.capacity.profiles import Basis
 from forebay.planner.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.scene import Scene
+from forebay.planner.schedules import schedule_statuses
 from forebay.planner.world import Problem, ServiceKey, ServiceView
 from forebay.scaling.decision import count as number_of
 from forebay.scaling.load import Load
@@ -43,6 +44,7 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
         capacity=capacity_now(scene, len(outcome.replicas(ReplicaState.SERVING))),
         decision=scene.decision.to_status(),
         learned=None if scene.memory.learned is None else scene.memory.learned.published,
+        schedules=schedule_statuses(outcome, before.schedules),
     )
 
 
@@ -136,6 +138,7 @@ def _acted_on(status: InferenceServiceStatus) -> object:
         status.replicas,
         sorted((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions),
         None if decision is None else (decision.rule, decision.desired),
+        [s.model_copy(update={"message": ""}) for s in status.schedules],
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from forebay.planner.replicas import ReplicaState
+from forebay.planner.room import LOOKAHEAD_SECONDS
 from forebay.planner.scene import Scene
 
 SOONEST_SECONDS = 0.5
@@ -24,8 +25,23 @@ def _due(scene: Scene) -> Iterator[float]:
         for pod in replica.pods:
             yield pod.waiting_since + settings.pending_timeout_seconds
             yield pod.waiting_since + scene.spec.engine.startup_timeout.seconds
+    yield from _calendar(scene)
     scaling = scene.memory.scaling
     if scaling.jumped_at is not None:
         yield scaling.jumped_at + scene.limits.scale_up_cooldown_seconds
     if scaling.raised_at is not None:
         yield scaling.raised_at + scene.limits.scale_down_cooldown_seconds
+
+
+def _calendar(scene: Scene) -> Iterator[float]:
+    """The edges of every window that is open or next, and the moments at which replicas for it are due."""
+    for booked in scene.bookings:
+        yield booked.warm_from - LOOKAHEAD_SECONDS
+        yield booked.warm_from
+        for window in (booked.opened, booked.coming):
+            if window is not None:
+                yield window.start
+                yield window.end
+        if booked.counts(scene.now):
+            for replica in scene.having(ReplicaState.LOADING):
+                yield replica.created_at + booked.lead_seconds + SOONEST_SECONDS

@@ -12,6 +12,7 @@ from forebay.api.engine_flags import OWNED_FLAGS
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.model import GROUP
 from forebay.planner.world import Problem
+from forebay.scaling.calendar import fault_of
 from forebay.workloads import engines
 from forebay.workloads.arguments import flag_name
 from forebay.workloads.engines import Engine
@@ -171,6 +172,15 @@ def routes_need_own_name(submission: Submission) -> Problem | None:
     )
 
 
+def schedule_unreadable(submission: Submission) -> Problem | None:
+    """Stops nothing: the service is worth more than one of its schedules."""
+    for schedule in submission.spec.schedules:
+        if fault := fault_of(schedule):
+            said = f"spec.schedules[{schedule.name}].{fault}. The service runs without this schedule."
+            return Problem("ScheduleUnreadable", said)
+    return None
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     engine_version_unsupported,
     flag_abbreviated,
@@ -181,7 +191,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     annotation_reserved,
     template_missing,
 )
-WARNINGS: Final[tuple[Check, ...]] = (engine_version_unknown, routes_need_own_name)
+WARNINGS: Final[tuple[Check, ...]] = (engine_version_unknown, routes_need_own_name, schedule_unreadable)
 
 
 def _extra_flags(submission: Submission) -> list[str]:

@@ -1,0 +1,99 @@
+"""Bookings: what the schedules of one service ask for, with what the status still knows of an earlier operator."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import inf
+
+from forebay.api.inference_service import InferenceServiceSpec, ScheduleStatus
+from forebay.planner.instants import rfc3339
+from forebay.planner.replicas import Reason, Replica, ReplicaState
+from forebay.planner.settings import Settings
+from forebay.planner.state import ServiceMemory
+from forebay.planner.world import Revision, ServiceView
+from forebay.scaling.calendar import Timetable, timetable
+from forebay.scaling.decision import Proposal
+from forebay.scaling.lead_time import Prospect
+from forebay.scaling.limits import Limits
+from forebay.scaling.schedules import Booking, Pace, PlannedCapacity, booking, schedule_floor
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """What the schedules ask for, and what of it is worth remembering."""
+
+    floors: tuple[Proposal, ...]
+    """Of windows that are open or near."""
+    bookings: tuple[Booking, ...]
+    timetables: Mapping[str, Timetable]
+    """By name of the schedule."""
+
+
+def calendar_of(
+    service: ServiceView,
+    target: Revision,
+    replicas: tuple[Replica, ...],
+    memory: ServiceMemory,
+    settings: Settings,
+    prospect: Prospect,
+    now: float,
+) -> Calendar:
+    """`service.spec` must not be None."""
+    assert service.spec is not None
+    limits, one = Limits.of(service.spec), _planned_capacity(service)
+    lead_times = _undisturbed(prospect, replicas, limits).lead_seconds_for
+    pace = Pace(lead_times, settings.max_creates_per_minute, target.shape.pods)
+    before = {seen.name: seen for seen in (memory.status or service.status).schedules}
+    timetables = _timetables(service.spec, memory.timetables, before, now)
+    bookings = tuple(
+        booking(found, one, pace, limits, now, _warmed_from(found, before.get(name), now))
+        for name, found in timetables.items()
+    )
+    return Calendar(_floors(bookings, now), bookings, timetables)
+
+
+def _undisturbed(prospect: Prospect, replicas: Iterable[Replica], limits: Limits) -> Prospect:
+    """What the replicas of a floor start on, those included that have been created for it already.
+
+    They have taken their places; without this the lead time of the rest would be counted for them too.
+    """
+    there = sum(
+        replica.state in (ReplicaState.LOADING, ReplicaState.SERVING)
+        and all(pod.blocked != Reason.UNSCHEDULABLE for pod in replica.pods)
+        for replica in replicas
+    )
+    return replace(prospect, free_places=prospect.free_places + max(0, there - limits.min_replicas))
+
+
+def _floors(bookings: Iterable[Booking], now: float) -> tuple[Proposal, ...]:
+    return tuple(floor for booked in bookings if (floor := schedule_floor(booked, now)))
+
+
+def _timetables(
+    spec: InferenceServiceSpec, known: Mapping[str, Timetable], before: Mapping[str, ScheduleStatus], now: float
+) -> dict[str, Timetable]:
+    """A schedule that the status already speaks of has been known for long; this operator has only just begun."""
+    return {
+        schedule.name: timetable(
+            schedule, known.get(schedule.name), now, since=-inf if not known and schedule.name in before else now
+        )
+        for schedule in spec.schedules
+    }
+
+
+def _planned_capacity(service: ServiceView) -> PlannedCapacity | None:
+    """What one replica carries of the declared mix, by the capacity plan."""
+    one, traffic = service.replica_capacity, service.spec.traffic if service.spec else None
+    if one is None or traffic is None:
+        return None
+    return PlannedCapacity(float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens))
+
+
+def _warmed_from(found: Timetable, before: ScheduleStatus | None, now: float) -> float:
+    """When warming for the next start began, by the status; it survives a restart there."""
+    if before is None or before.warm_from is None or found.next_start is None:
+        return inf
+    if before.start != rfc3339(found.next_start):
+        return inf
+    began = datetime.fromisoformat(before.warm_from).timestamp()
+    return began if began <= now else inf
