@@ -13,6 +13,7 @@ from forebay.cli.crds import crds
 from forebay.cli.fit_command import fit
 from forebay.cli.operator_command import operator
 from forebay.cli.plan_command import plan
+from forebay.cli.simulate_command import simulate
 
 app = typer.Typer(
     name="forebay",
@@ -44,6 +45,7 @@ app.command("operator")(operator)
 app.command("crds")(crds)
 app.command("plan")(plan)
 app.command("fit")(fit)
+app.command("simulate")(simulate)
 
 
 @app.command("explain")

@@ -16,6 +16,10 @@ class Window:
             self._seen.popleft()
 
     @property
+    def empty(self) -> bool:
+        return not self._seen
+
+    @property
     def mean(self) -> float:
         return fsum(value for _, value in self._seen) / len(self._seen)
 

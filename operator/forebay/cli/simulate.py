@@ -1,0 +1,169 @@
+"""`forebay simulate`: what would this manifest do on this traffic, and what would others do?"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from forebay.cli.plan_input import Manifest, read_input
+from forebay.cli.simulate_chart import ChartError, draw
+from forebay.cli.simulate_page import page_of
+from forebay.cli.simulate_table import table_of
+from forebay.planner.world import ServiceView
+from forebay.simulation.cold_start import ColdStarts
+from forebay.simulation.comparison import Case, Comparison, Result, true_model
+from forebay.simulation.peers.lineup import Entry, defaults, static
+from forebay.simulation.report import document
+from forebay.simulation.served_model import view_of_manifest
+from forebay.simulation.trace_file import TraceError
+from forebay.simulation.traces import Trace, between, parse_shape, rate_factor, read_file
+
+PLAYED, BAD_INPUT = 0, 2
+"""Exit codes."""
+HOUR_SECONDS = 3600.0
+SHAPE_HOURS = 1.0
+DEFAULT_LENGTHS = (500.0, 200.0)
+"""Of a shape, for manifests that declare no traffic."""
+
+
+class InputError(ValueError):
+    """What cannot be simulated, as one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """The command line, unread."""
+
+    files: tuple[str, ...]
+    traces: tuple[str, ...] = ()
+    shape: str | None = None
+    rate_factor: float = 1.0
+    hours: float | None = None
+    seed: int = 1
+    cold_start_seconds: float = 120.0
+    off_by: float = 0.2
+    peers: str | None = None
+    as_json: bool = False
+    chart: Path | None = None
+    page: Path | None = None
+
+
+def simulate(options: SimulateOptions) -> int:
+    """Play, print the report; the exit code."""
+    try:
+        comparisons = [_comparison(options, manifest) for manifest in _manifests(options)]
+        entries = _entries(options.peers)
+        documents = [_played(options, comparison, entries) for comparison in comparisons]
+        _write(options, documents)
+    except (InputError, ChartError) as error:
+        print(f"forebay simulate: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return PLAYED
+
+
+def _manifests(options: SimulateOptions) -> list[Manifest]:
+    found = read_input(options.files)
+    if found.bad:
+        raise InputError("; ".join(str(fault) for fault in found.bad))
+    if not found.manifests:
+        raise InputError(f"{', '.join(options.files)}: no InferenceService in it")
+    return found.manifests
+
+
+def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
+    name = f"{manifest.namespace}/{manifest.name}"
+    view = view_of_manifest(
+        {
+            "metadata": {"name": manifest.name, "namespace": manifest.namespace},
+            "spec": manifest.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        }
+    )
+    if view.problems or view.wanted is None:
+        raise InputError(f"{name}: {'; '.join(problem.message for problem in view.problems)}")
+    try:
+        trace = _trace(options, manifest, view)
+        seconds = options.hours * HOUR_SECONDS if options.hours else trace.seconds
+        trace = between(trace, 0.0, seconds)
+        if not len(trace):
+            raise InputError(f"{name}: {trace.name} has no request in the {seconds:g} s that are played")
+        starts = ColdStarts(ready_seconds=options.cold_start_seconds)
+        model = true_model(view, options.seed, options.off_by)
+        return Comparison(Case(model, trace, seconds, options.seed, starts=starts))
+    except (ValueError, OSError, TraceError) as error:
+        raise InputError(str(error)) from error
+
+
+def _trace(options: SimulateOptions, manifest: Manifest, view: ServiceView) -> Trace:
+    """Of the service: the trace that names it, else the one that names none, else the shape."""
+    named = dict(_named(options.traces))
+    path = named.get(manifest.name, named.get(f"{manifest.namespace}/{manifest.name}", named.get("")))
+    if path is not None:
+        trace = read_file(Path(path))
+    elif options.shape is not None:
+        traffic = manifest.spec.traffic
+        lengths = DEFAULT_LENGTHS if traffic is None else (float(traffic.prompt_tokens), float(traffic.output_tokens))
+        trace = parse_shape(options.shape, (options.hours or SHAPE_HOURS) * HOUR_SECONDS, options.seed, lengths)
+    else:
+        raise InputError(f"{view.key} has no traffic; give --trace FILE or --shape steady:20")
+    return trace if options.rate_factor == 1.0 else rate_factor(trace, options.rate_factor, options.seed)
+
+
+def _named(traces: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for text in traces:
+        service, separator, path = text.partition("=")
+        yield (service, path) if separator else ("", service)
+
+
+def _entries(asked: str | None) -> list[Entry | str]:
+    """Entries of the line-up by the beginning of their names; `oracle` is none of them."""
+    if asked is None:
+        return []
+    every: list[Entry | str] = [*defaults(), static(), "oracle"]
+    if asked == "all":
+        return every
+    chosen: list[Entry | str] = []
+    for name in filter(None, (part.strip().lower() for part in asked.split(","))):
+        found = [e for e in every if (e if isinstance(e, str) else e.rule).lower().startswith(name)]
+        if not found:
+            known = ", ".join(dict.fromkeys((e if isinstance(e, str) else e.rule.split()[0]) for e in every))
+            raise InputError(f"--peers: {name!r} is not known; use all, or some of {known}")
+        chosen += found
+    return chosen
+
+
+def _played(options: SimulateOptions, comparison: Comparison, entries: list[Entry | str]) -> dict[str, Any]:
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    results: list[Result] = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        for number, entry in enumerate(["Forebay", *entries]):
+            name = entry if isinstance(entry, str) else entry.rule
+            task = progress.add_task(f"{comparison.case.key}: {name} ({number + 1} of {len(entries) + 1})", total=None)
+            if isinstance(entry, Entry):
+                results.append(comparison.peer(entry))
+            else:
+                results.append(comparison.oracle() if entry == "oracle" else comparison.forebay())
+            progress.remove_task(task)
+    inputs = {"rateFactor": options.rate_factor, "offBy": options.off_by}
+    return document(comparison, results, inputs)
+
+
+def _write(options: SimulateOptions, documents: list[dict[str, Any]]) -> None:
+    if options.chart is not None:
+        draw(documents, options.chart)
+    if options.page is not None:
+        options.page.write_text(page_of(documents), encoding="utf-8")
+    if options.as_json:
+        print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    for each in documents:
+        for part in table_of(each):
+            console.print(part)

@@ -1,0 +1,202 @@
+"""One service on one trace under several policies: the same arrivals, lengths, starts and router for all of them.
+
+What is the same for all is a `Case`. The true engine differs from the profile that the planner believes by a drawn
+±20 %. Every figure of a result is of the run it names; nothing is carried over from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+import numpy as np
+
+from forebay.capacity.replica_model import Mix, Promise, capacity
+from forebay.capacity.replica_model import load as load_of
+from forebay.planner.world import ServiceKey, ServiceView
+from forebay.scaling.carrier import Carrier
+from forebay.simulation.closed_loop import ClosedLoop, Setting
+from forebay.simulation.cold_start import ColdStarts, NodePool
+from forebay.simulation.oracle import Needs, Oracle, needs, static_peak
+from forebay.simulation.outcome import Outcome, Summary
+from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.lineup import Entry, Ground
+from forebay.simulation.planner_control import Decided, PlannerControl
+from forebay.simulation.policy import Control, PolicyControl
+from forebay.simulation.served_model import ServedModel, drawn_profile, limits_of
+from forebay.simulation.traces import Trace
+
+FOREBAY = "Forebay"
+AFTER_SECONDS = 60.0
+"""Played on after the last arrival, so that an answer under way at the end is not called unfinished."""
+FIRST_SECONDS = 120.0
+"""What stands at the beginning is what the first minutes need."""
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What all policies meet."""
+
+    model: ServedModel
+    trace: Trace
+    seconds: float
+    seed: int = 0
+    starts: ColdStarts = field(default_factory=ColdStarts)
+    windows: tuple[tuple[float, float], ...] = ()
+    window_replicas: int = 1
+    epoch: float = 1_750_000_000.0
+
+    @property
+    def key(self) -> ServiceKey:
+        return self.model.view.key
+
+    @property
+    def carrier(self) -> Carrier:
+        """One replica as the planner believes it to be."""
+        assert self.model.view.carrier is not None
+        return self.model.view.carrier
+
+    @property
+    def promise(self) -> Promise:
+        """Of the service's own spec."""
+        return self.carrier.promise
+
+    @property
+    def played_seconds(self) -> float:
+        """Of a run."""
+        return self.seconds + AFTER_SECONDS
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        spec = self.model.view.spec
+        assert spec is not None
+        return max(1, spec.scaling.min_replicas), spec.scaling.max_replicas
+
+    def setting(self, standing: int) -> Setting:
+        """As many GPUs as maxReplicas and the surge may hold at once, and what leaves while others come."""
+        view = self.model.view
+        assert view.wanted is not None
+        assert view.spec is not None
+        shape = view.wanted.shape
+        gpus = 2 * self.bounds[1] * shape.gpus
+        labels = dict(shape.node_selector)
+        if view.spec.gpu.product is not None:
+            labels[PRODUCT_LABEL] = view.spec.gpu.product
+        pool = NodePool(
+            nodes=ceil(gpus / 8), gpus_per_node=8, resource_name=shape.resource_name, labels=tuple(labels.items())
+        )
+        return Setting(
+            pools=(pool,), starts=self.starts, seed=self.seed, epoch=self.epoch, standing={self.key: standing}
+        )
+
+
+def true_model(view: ServiceView, seed: int, within: float) -> ServedModel:
+    """The service with an engine that is off from its profile by a drawn factor for each coefficient.
+
+    Raises ValueError for a service whose engine is not known.
+    """
+    carrier = view.carrier
+    if carrier is None:
+        raise ValueError(
+            f"{view.key} cannot be simulated: its model or GPU is not known; name both in the manifest, or give "
+            "model.architecture and a PerformanceProfile"
+        )
+    profile = drawn_profile(carrier.engine.step_profile, seed, within)
+    return ServedModel(view, profile, limits_of(view, profile))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """One policy's run."""
+
+    name: str
+    version: str
+    target: str
+    outcome: Outcome
+    summary: Summary
+    by_tenant: tuple[tuple[str, int, int], ...]
+    """(tenant, asked, served in time) requests."""
+    decisions: tuple[Decided, ...] = ()
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Runs policies on a case; the oracle's need is found once."""
+
+    case: Case
+    _needs: Needs | None = None
+
+    @property
+    def needs(self) -> Needs:
+        if self._needs is None:
+            fewest, most = self.case.bounds
+            case = self.case
+            self._needs = needs(
+                case.trace, case.model, case.promise, seconds=case.played_seconds, fewest=fewest, most=most
+            )
+        return self._needs
+
+    @property
+    def fleet(self) -> Needs:
+        """What the oracle runs."""
+        return self.needs.fleet(self.case.starts.ready_seconds)
+
+    def ground(self) -> Ground:
+        """What peers are set up with: the profile that is believed, not the true one."""
+        case, carrier = self.case, self.case.carrier
+        mix = Mix.of(case.trace.lengths)
+        at_most = capacity(carrier.engine, mix, case.promise)
+        busy = load_of(carrier.engine, mix, at_most.requests_per_second)
+        return Ground(
+            believed=Believed(
+                carrier.engine.step_profile, case.model.limits.max_num_seqs, case.model.limits.max_num_batched_tokens
+            ),
+            promise=case.promise,
+            batch=busy.sequences,
+            windows=case.windows,
+            window_replicas=case.window_replicas,
+            static_count=static_peak(self.needs),
+        )
+
+    def standing(self) -> int:
+        """What serves at the beginning: the need of the first minutes, by the profile that is believed."""
+        fewest, most = self.case.bounds
+        first = int(np.searchsorted(self.case.trace.times, FIRST_SECONDS))
+        if first == 0:
+            return fewest
+        rate = first / FIRST_SECONDS
+        each = capacity(
+            self.case.carrier.engine, Mix.of(self.case.trace.lengths), self.case.promise
+        ).requests_per_second
+        return min(most, max(fewest, ceil(1.2 * rate / each)))
+
+    def forebay(self) -> Result:
+        control = PlannerControl()
+        result = self._run(control, FOREBAY, "this checkout", "SLO")
+        if control.errors:
+            raise RuntimeError(f"the planner failed in the simulation: {control.errors[0]}")
+        return replace(result, decisions=tuple(control.decisions))
+
+    def oracle(self) -> Result:
+        return self._run(PolicyControl({self.case.key: Oracle(self.fleet)}), "oracle", "", "the future")
+
+    def peer(self, entry: Entry) -> Result:
+        control = PolicyControl({self.case.key: entry.policy(self.ground())})
+        return self._run(control, entry.rule + (" (tuned)" if entry.tuned else ""), entry.version, entry.target)
+
+    def _run(self, control: Control, name: str, version: str, target: str) -> Result:
+        case = self.case
+        loop = ClosedLoop(case.setting(self.standing()), [case.model], {case.key: case.trace}, control)
+        outcome = loop.run(case.played_seconds)[case.key]
+        tenants = tuple(_by_tenant(outcome, case.promise))
+        return Result(name, version, target, outcome, outcome.summary(case.promise), tenants)
+
+
+def _by_tenant(outcome: Outcome, promise: Promise) -> Iterator[tuple[str, int, int]]:
+    kept = outcome.in_time(promise)
+    tenants = outcome.trace.tenants[: outcome.offered]
+    for index, name in enumerate(outcome.trace.tenant_names):
+        mine = tenants == index
+        yield name, int(mine.sum()), int(kept[mine].sum())

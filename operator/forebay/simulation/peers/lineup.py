@@ -1,0 +1,162 @@
+"""Who is compared: every peer with its default, and the grid from which its best target is chosen on other data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from forebay.capacity.replica_model import Promise
+from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
+from forebay.simulation.peers.aibrix import AdaptivePodAutoscaler
+from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.dynamo import DynamoPlanner
+from forebay.simulation.peers.hpa import Cron, HorizontalPodAutoscaler, PerPod, Total, in_flight, kv_fraction, waiting
+from forebay.simulation.peers.knative import KnativePodAutoscaler
+from forebay.simulation.peers.ray_serve import RayServe
+from forebay.simulation.peers.sight import Peer
+from forebay.simulation.peers.static import Static
+from forebay.simulation.peers.wva import Applied, Saturation, SaturationTokens
+from forebay.simulation.peers.wva_queueing import Coefficients, Queueing
+from forebay.simulation.policy import Policy
+from forebay.simulation.scrape_model import ScrapeSettings
+
+TIGHT = ScrapeSettings(period_seconds=5.0, delay_seconds=0.5)
+"""For rules that read their pods themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a rule may be set up with: what its users know of the model and of their calendar."""
+
+    believed: Believed
+    promise: Promise
+    batch: float
+    """Sequences that a replica works on at its latency limit: the natural target of concurrency rules."""
+    windows: tuple[tuple[float, float], ...] = ()
+    """Scheduled peaks, begin and end; given to rules that have a calendar."""
+    window_replicas: int = 1
+    static_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One rule with one setting."""
+
+    rule: str
+    version: str
+    """Of the product; where a rule was read from its main branch, the year."""
+    target: str
+    """The setting, in the rule's own words."""
+    tuned: bool
+    build: Callable[[Ground], Peer]
+    scrape: ScrapeSettings = PROMETHEUS
+
+    def policy(self, ground: Ground) -> Policy:
+        return PeerPolicy(self.build(ground), self.version, self.scrape)
+
+
+def defaults() -> tuple[Entry, ...]:
+    """Each rule as it is documented; a rule without a default target takes the one its documentation shows."""
+    return (
+        _hpa_waiting(5, tuned=False),
+        _hpa_kv(0.5, tuned=False),
+        _hpa_in_flight(0.8, tuned=False),
+        _keda(0.8, tuned=False),
+        _knative(None, tuned=False),
+        _aibrix(0.5, tuned=False),
+        _ray(2.0, None, tuned=False),
+        Entry("WVA v1", "2026", "KV 80 %, queue 5", False, lambda ground: Applied("WVA v1", Saturation())),
+        Entry("WVA v2", "2026", "0.85 / 0.70", False, _wva_tokens),
+        Entry("WVA queueing", "2026", "SLO", False, _wva_queueing),
+        Entry("Dynamo throughput", "2026", "SLO", False, partial(_dynamo, by_load=False), TIGHT),
+        Entry("Dynamo", "2026", "SLO, load mode", False, partial(_dynamo, by_load=True), TIGHT),
+    )
+
+
+def grid() -> Iterator[Entry]:
+    """Settings around what a user would try; the best has to lie inside for a tuning to count."""
+    for queue in (1.0, 2.0, 5.0, 10.0, 20.0, 40.0):
+        yield _hpa_waiting(queue, tuned=True)
+    for target in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
+        yield _hpa_kv(target, tuned=True)
+    for share in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0):
+        yield _hpa_in_flight(share, tuned=True)
+        yield _keda(share, tuned=True)
+        yield _knative(share, tuned=True)
+        yield _ray(None, share, tuned=True)
+    for target in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
+        yield _aibrix(target, tuned=True)
+
+
+def static() -> Entry:
+    return Entry("static peak", "", "p99.9 of need", False, lambda ground: Static(ground.static_count))
+
+
+def _hpa_waiting(target: float, *, tuned: bool) -> Entry:
+    build = lambda ground: HorizontalPodAutoscaler("HPA waiting", (Total(waiting, target),))  # noqa: E731
+    return Entry("HPA waiting", "autoscaling/v2", f"{target:g} waiting a pod", tuned, build)
+
+
+def _hpa_kv(target: float, *, tuned: bool) -> Entry:
+    build = lambda ground: HorizontalPodAutoscaler("HPA KV", (PerPod(kv_fraction, target),))  # noqa: E731
+    return Entry("HPA KV", "autoscaling/v2", f"KV {100 * target:g} %", tuned, build)
+
+
+def _hpa_in_flight(share: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return HorizontalPodAutoscaler("HPA in flight", (PerPod(in_flight, share * ground.batch),))
+
+    return Entry("HPA in flight", "autoscaling/v2", f"{share:g} of the SLO batch", tuned, build)
+
+
+def _keda(share: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        metrics = (PerPod(in_flight, share * ground.batch), Cron(ground.windows, ground.window_replicas))
+        return HorizontalPodAutoscaler("KEDA + cron", metrics, period_seconds=30.0)
+
+    return Entry("KEDA + cron", "2", f"{share:g} of the SLO batch, windows", tuned, build)
+
+
+def _knative(share: float | None, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return KnativePodAutoscaler() if share is None else KnativePodAutoscaler(share * ground.batch)
+
+    said = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
+    return Entry("Knative KPA", "1", said, tuned, build, ScrapeSettings(2.0, 0.5))
+
+
+def _aibrix(target: float, *, tuned: bool) -> Entry:
+    return Entry("AIBrix APA", "2026", f"KV {100 * target:g} %", tuned, lambda g: AdaptivePodAutoscaler(target=target))
+
+
+def _ray(target: float | None, share: float | None, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return RayServe(target if target is not None else (share or 1.0) * ground.batch)
+
+    said = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
+    return Entry("Ray Serve", "2", said, tuned, build, ScrapeSettings(10.0, 0.5))
+
+
+def _wva_tokens(ground: Ground) -> Peer:
+    return Applied("WVA v2", SaturationTokens(ground.believed))
+
+
+def _wva_queueing(ground: Ground) -> Peer:
+    profile, promise = ground.believed.profile, ground.promise
+    start = Coefficients(profile.step_seconds, profile.prompt_token_seconds, profile.kv_token_seconds)
+    analyzer = Queueing(
+        start, promise.time_to_first_token, promise.inter_token_latency, max_num_seqs=ground.believed.max_num_seqs
+    )
+    return Applied("WVA queueing", analyzer)
+
+
+def _dynamo(ground: Ground, *, by_load: bool) -> Peer:
+    promise = ground.promise
+    return DynamoPlanner(
+        ground.believed,
+        promise.time_to_first_token,
+        promise.inter_token_latency,
+        by_load=by_load,
+        name="Dynamo" if by_load else "Dynamo throughput",
+    )

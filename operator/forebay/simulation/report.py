@@ -1,0 +1,111 @@
+"""A simulation as JSON: what went in, and every policy's figures. Tables and pictures are drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from forebay.simulation.comparison import Comparison, Result
+
+POINTS = 240
+"""Of a time line, at most."""
+MOST_DECISIONS = 200
+
+
+def document(comparison: Comparison, results: Sequence[Result], inputs: dict[str, Any]) -> dict[str, Any]:
+    """Times in seconds, shares from 0 to 1. Ratios are absent for what was not run."""
+    case = comparison.case
+    hours = {result.name: result.summary.gpu_hours for result in results}
+    wanted = case.model.view.wanted
+    assert wanted is not None
+    oracle_hours = comparison.fleet.replica_hours(case.played_seconds) * wanted.shape.gpus
+    return {
+        "service": str(case.key),
+        "inputs": _inputs(comparison) | inputs,
+        "oracleGpuHours": oracle_hours,
+        "policies": [_policy(result, oracle_hours, hours.get("static peak")) for result in results],
+    }
+
+
+def _inputs(comparison: Comparison) -> dict[str, Any]:
+    case = comparison.case
+    return {
+        "trace": case.trace.name,
+        "sha256": case.trace.sha256,
+        "method": list(case.trace.method),
+        "seed": case.seed,
+        "seconds": case.seconds,
+        "requests": len(case.trace),
+        "promise": asdict(case.promise),
+        "bounds": list(case.bounds),
+        "coldStartSeconds": asdict(case.starts),
+        "believed": asdict(case.carrier.engine.step_profile),
+        "true": asdict(case.model.profile),
+    }
+
+
+def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> dict[str, Any]:
+    summary = result.summary
+    possible = 1 - summary.impossible
+    return {
+        "name": result.name,
+        "version": result.version,
+        "target": result.target,
+        "attainment": summary.attainment,
+        "attainmentOfPossible": summary.attainment / possible if possible > 0 else None,
+        "attainmentByClass": {"interactive": summary.attainment},
+        "impossible": summary.impossible,
+        "offered": summary.offered,
+        "shed": summary.shed,
+        "failed": summary.failed,
+        "unfinished": summary.unfinished,
+        "refused": summary.refused,
+        "gpuHours": summary.gpu_hours,
+        "oracleRatio": summary.gpu_hours / oracle_hours if oracle_hours else None,
+        "staticRatio": summary.gpu_hours / static_hours if static_hours else None,
+        "timeToFirstToken": asdict(summary.time_to_first_token),
+        "interTokenLatency": asdict(summary.inter_token_latency),
+        "replicaChangesPerDay": summary.changes_per_day,
+        "mostReplicas": summary.most_replicas,
+        "tenants": [{"name": name, "asked": asked, "served": served} for name, asked, served in result.by_tenant],
+        "timeline": timeline(result),
+        "decisions": [
+            {"at": decided.at, "desired": decided.desired, "rule": decided.rule, "because": decided.because}
+            for decided in result.decisions[:MOST_DECISIONS]
+        ],
+    }
+
+
+def timeline(result: Result) -> dict[str, list[float]]:
+    """At most `POINTS` moments: the highest of each span, so that no peak is lost between two points."""
+    ticks = result.outcome.ticks
+    each = max(1, -(-len(ticks) // POINTS))
+    columns: dict[str, Sequence[float]] = {
+        "desired": [tick.desired for tick in ticks],
+        "serving": [tick.serving for tick in ticks],
+        "waiting": [tick.waiting for tick in ticks],
+        "kv": [tick.kv_fraction for tick in ticks],
+    }
+    spans = range(0, len(ticks), each)
+    found: dict[str, list[float]] = {"at": [ticks[start].at for start in spans]}
+    for name, values in columns.items():
+        found[name] = [round(float(max(values[start : start + each])), 4) for start in spans]
+    found["firstToken"] = _first_token(result, found["at"], ticks[-1].at if ticks else 0.0)
+    return found
+
+
+def _first_token(result: Result, starts: list[float], end: float) -> list[float]:
+    """95 % quantile of the requests that arrived in each span; 0 where nobody came."""
+    times = result.outcome.trace.times[: result.outcome.offered]
+    first = result.outcome.first_token_seconds
+    edges = [*starts, end + 1]
+    found = []
+    for begin, until in pairwise(edges):
+        low, high = np.searchsorted(times, (begin, until))
+        values = first[low:high][~np.isnan(first[low:high])]
+        found.append(round(float(np.percentile(values, 95)), 4) if len(values) else 0.0)
+    return found
