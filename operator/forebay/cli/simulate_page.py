@@ -33,11 +33,14 @@ def _service(document: dict[str, Any]) -> str:
     image = base64.b64encode(picture([document])).decode()
     method = "; ".join(inputs["method"])
     digest = f", sha256 {inputs['sha256']}" if inputs["sha256"] else ""
+    note = (
+        f"{inputs['requests']} requests in {inputs['seconds'] / 60:.0f} minutes of {escape(inputs['trace'])}{digest}; "
+        f"seed {inputs['seed']}. {escape(method)}"
+    )
     return "\n".join(
         [
             f"<h1>{escape(document['service'])}</h1>",
-            f'<p class="note">{inputs["requests"]} requests in {inputs["seconds"] / 60:.0f} minutes of '
-            f"{escape(inputs['trace'])}{digest}; seed {inputs['seed']}. {escape(method)}</p>",
+            f'<p class="note">{note}</p>',
             f'<img alt="replicas, waiting requests and first tokens over time" src="data:image/png;base64,{image}">',
             _policies(document),
             "<h2>Decisions</h2>",

@@ -1,0 +1,108 @@
+"""`forebay simulate`: from a manifest and traffic to a report that says what it rests on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from forebay.cli.main import app
+
+MANIFEST = """
+apiVersion: forebay.dev/v1alpha1
+kind: InferenceService
+metadata: {name: chat, namespace: ml}
+spec:
+  model: {source: "hf://meta-llama/Llama-3.1-8B-Instruct"}
+  gpu: {product: NVIDIA-H100-80GB-HBM3}
+  scaling: {minReplicas: 1, maxReplicas: 4}
+"""
+UNKNOWN = MANIFEST.replace("meta-llama/Llama-3.1-8B-Instruct", "nobody/knows")
+
+
+@pytest.fixture
+def manifest(tmp_path) -> Path:
+    path = tmp_path / "chat.yaml"
+    path.write_text(MANIFEST)
+    return path
+
+
+def run(*arguments: str | Path):
+    return CliRunner().invoke(app, ["simulate", *map(str, arguments)])
+
+
+def played(manifest: Path, *arguments: str) -> dict:
+    result = run("-f", manifest, "--shape", "steady:8", "--hours", "0.05", "-o", "json", *arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_report_names_its_inputs_and_every_policys_figures(manifest):
+    report = played(manifest, "--peers", "oracle,knative", "--seed", "3")
+    inputs = report["inputs"]
+    assert (inputs["trace"], inputs["seed"], inputs["seconds"]) == ("steady:8", 3, 180.0)
+    assert inputs["believed"] != inputs["true"]
+    assert [policy["name"] for policy in report["policies"]] == ["Forebay", "oracle", "Knative KPA"]
+    for policy in report["policies"]:
+        assert policy["offered"] == inputs["requests"]
+        assert policy["shed"] == policy["failed"] == 0
+        assert 0.99 < policy["attainment"] <= 1
+        assert policy["gpuHours"] == pytest.approx(240 / 3600, rel=0.05)
+        assert policy["oracleRatio"] == pytest.approx(1.0, rel=0.05)
+        assert policy["timeToFirstToken"]["p50"] < policy["timeToFirstToken"]["p99"] < 0.5
+        assert policy["tenants"] == [{"name": "", "asked": inputs["requests"], "served": policy["offered"]}]
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_traffic(manifest):
+    arguments = ("-f", manifest, "--shape", "steady:8", "--hours", "0.02", "-o", "json")
+    first, again = run(*arguments), run(*arguments)
+    assert first.stdout == again.stdout
+    assert run(*arguments, "--seed", "2").stdout != first.stdout
+
+
+def test_a_recorded_trace_is_named_with_its_digest_and_what_was_done_to_it(manifest, tmp_path):
+    trace = tmp_path / "requests.csv"
+    rows = "\n".join(f"{second},400,50,{'a' if second % 3 else 'b'}" for second in range(120))
+    trace.write_text(f"time,prompt_tokens,output_tokens,tenant\n{rows}\n")
+    result = run("-f", manifest, "--trace", f"chat={trace}", "--rate-factor", "2", "-o", "json")
+    assert result.exit_code == 0, result.output
+    inputs = json.loads(result.stdout)["inputs"]
+    assert len(inputs["sha256"]) == 64
+    assert inputs["requests"] > 200
+    assert "rate × 2" in inputs["method"][0]
+    assert {t["name"] for t in json.loads(result.stdout)["policies"][0]["tenants"]} == {"a", "b"}
+
+
+def test_people_get_a_table_a_picture_and_a_page(manifest, tmp_path):
+    pytest.importorskip("matplotlib")
+    chart, page = tmp_path / "run.png", tmp_path / "run.html"
+    shape = ("--shape", "step:5,60@60", "--hours", "0.06")
+    result = run("-f", manifest, *shape, "--chart", chart, "--html", page)
+    assert result.exit_code == 0, result.output
+    assert "ml/chat" in result.stdout
+    assert "IN TIME" in result.stdout
+    assert "Decisions" in result.stdout
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    text = page.read_text()
+    assert "data:image/png;base64," in text
+    assert "http" not in text.replace("http-equiv", "").split("<script")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (MANIFEST, (), "ml/chat has no traffic; give --trace FILE or --shape steady:20"),
+        (MANIFEST, ("--shape", "wavy:3"), "shape: 'wavy:3' is not known"),
+        (MANIFEST, ("--trace", "/nowhere.csv"), "/nowhere.csv"),
+        (MANIFEST, ("--shape", "steady:5", "--peers", "nobody"), "--peers: 'nobody' is not known; use all, or some of"),
+        (UNKNOWN, ("--shape", "steady:5"), "its model or GPU is not known"),
+        ("{}", ("--shape", "steady:5"), "no InferenceService of forebay.dev is in it"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_with_a_sentence(tmp_path, text, arguments, message):
+    path = tmp_path / "given.yaml"
+    path.write_text(text)
+    result = run("-f", path, *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
