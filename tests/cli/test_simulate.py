@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +22,7 @@ UNKNOWN = MANIFEST.replace("meta-llama/Llama-3.1-8B-Instruct", "nobody/knows")
 
 
 @pytest.fixture
-def manifest(tmp_path) -> Path:
+def manifest(tmp_path: Path) -> Path:
     path = tmp_path / "chat.yaml"
     path.write_text(MANIFEST)
     return path
@@ -31,7 +32,7 @@ def run(*arguments: str | Path):
     return CliRunner().invoke(app, ["simulate", *map(str, arguments)])
 
 
-def played(manifest: Path, *arguments: str) -> dict:
+def played(manifest: Path, *arguments: str) -> Any:
     result = run("-f", manifest, "--shape", "steady:8", "--hours", "0.05", "-o", "json", *arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
