@@ -1,0 +1,149 @@
+"""Named scenarios: the production planner on a simulated cluster, and the trajectory that its design demands.
+
+Requests of 6,000 prompt and 1,000 answer tokens keep the numbers of requests small: an 8B model on an H100 carries 1.7
+of them a second within 40 ms between tokens. What is asserted is what people would see: how many replicas were wanted
+and served, when, and how many requests were in time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forebay.simulation.closed_loop import ClosedLoop
+from forebay.simulation.cold_start import NodePool
+from forebay.simulation.outcome import Outcome
+from forebay.simulation.planner_control import PlannerControl
+from forebay.simulation.traces import Rate, noisy, ramp, steady, steps
+from tests.simulation.loops import CHAT, PROMISE, a_loop
+
+LENGTHS = (6000, 1000)
+
+
+@dataclass
+class Story:
+    loop: ClosedLoop
+    control: PlannerControl
+    done: Outcome
+
+    def wanted(self, since: float = 0.0, until: float = 1e9) -> list[int]:
+        return [tick.desired for tick in self.done.ticks if since <= tick.at <= until]
+
+    def serving(self, since: float = 0.0, until: float = 1e9) -> list[int]:
+        return [tick.serving for tick in self.done.ticks if since <= tick.at <= until]
+
+    def need(self, since: float, until: float) -> float:
+        """Mean of the true need."""
+        need = self.done.need(PROMISE)
+        return float(np.mean([n for n, tick in zip(need, self.done.ticks, strict=True) if since <= tick.at <= until]))
+
+    def in_time(self, since: float, until: float = 1e9) -> float:
+        """Share of the requests that arrive in between."""
+        arrived = self.done.trace.times[: self.done.offered]
+        return float(self.done.in_time(PROMISE)[(arrived >= since) & (arrived < until)].mean())
+
+    def rules(self) -> set[str]:
+        return {decided.rule for decided in self.control.decisions}
+
+    def reasons(self) -> set[str]:
+        return {told.reason for told in self.control.told}
+
+
+def play(
+    rate: Rate, seconds: float, *, after: float = 120.0, prepare: Callable[[ClosedLoop], object] = id, **given: Any
+) -> Story:
+    """Traffic for `seconds` and nothing for `after`, so that all can end."""
+    control = PlannerControl()
+    fields: dict[str, Any] = {"lengths": LENGTHS, "max_replicas": 100, "pools": (NodePool(nodes=13),)} | given
+    loop = a_loop(rate, seconds, control=control, **fields)
+    prepare(loop)
+    done = loop.run(seconds + after)[CHAT]
+    assert not control.errors
+    return Story(loop, control, done)
+
+
+def test_steady_load_with_noise_changes_nothing():
+    """At most 2 changes a day: none in three hours, once the start has been watched."""
+    story = play(noisy(steady(4.0), 5, seed=1), 3.5 * 3600, after=0, standing=4)
+    assert len([at for at, _ in story.done.changes if at > 1800]) == 0
+    assert story.in_time(1800) > 0.995
+
+
+def test_a_threefold_step_is_answered_in_one_cold_start():
+    story = play(steps((0, 3.3), (900, 10.0)), 2100, standing=3)
+    need = story.need(1000, 2000)
+    assert max(story.wanted(900, 975)) >= need, "ordered before the first minute of it is over"
+    assert story.in_time(900 + 120 + 180, 2100) > 0.9
+
+
+def test_a_ramp_is_followed_ahead_of_the_need():
+    story = play(ramp(600, 2.0, 2400, 8.0), 3000, standing=2)
+    assert story.in_time(600, 3000) > 0.95
+    assert max(story.wanted()) <= 2 * story.need(2500, 2900)
+
+
+def test_prefill_heavy_overload_is_seen_with_kv_at_a_third():
+    """The queue and the work tell of it; KV does not."""
+    story = play(steps((0, 3.0), (300, 9.0)), 1200, lengths=(8000, 20), standing=1)
+    assert max(tick.kv_fraction for tick in story.done.ticks) < 0.6
+    assert max(story.wanted(300, 400)) >= story.need(500, 1200)
+    assert story.in_time(700, 1200) > 0.95
+
+
+def test_kv_that_saw_tooths_does_not_make_the_count_do_so():
+    """A small cache and long answers: sequences are preempted, and KV use swings."""
+    story = play(steady(1.0), 2400, lengths=(1000, 3000), standing=1, kv_tokens=90_000)
+    changes = [count for at, count in story.done.changes if at > 1200]
+    assert len(changes) <= 1
+    assert max(story.wanted(1200)) - min(story.wanted(1200, 2400)) <= 1
+
+
+def test_long_contexts_are_counted_by_their_work():
+    slo = {"timeToFirstToken": {"p95": "4s"}, "interTokenLatency": {"mean": "100ms"}}
+    story = play(steps((0, 0.4), (600, 2.0)), 1800, lengths=(30_000, 500), standing=1, slo=slo)
+    assert max(story.serving(1200, 1800)) >= 3
+    assert max(tick.waiting for tick in story.done.ticks if tick.at > 1300) < 20
+
+
+class TestPodsThatNeverStart:
+    def test_nothing_that_serves_is_given_up_and_orders_stay_bounded(self):
+        def never(loop: ClosedLoop) -> None:
+            loop.cluster.why_not_start = lambda replica: "never"
+
+        story = play(steps((0, 2.0), (300, 5.0)), 2400, standing=2, prepare=never, engine={"startupTimeout": "5m"})
+        assert min(story.serving()) == 2
+        most = max(tick.loading + tick.blocked for tick in story.done.ticks)
+        assert most <= 3 * ceil(story.need(400, 2300)), "stuck ones are tried anew, not multiplied"
+        assert {"ReplicaModelLoad"} & story.reasons()
+
+    def test_it_recovers_when_they_start_again(self):
+        def later(loop: ClosedLoop) -> None:
+            loop.cluster.why_not_start = lambda replica: "ImagePull" if loop.timeline.now < 900 else None
+
+        story = play(steps((0, 2.0), (300, 5.0)), 2400, standing=2, prepare=later)
+        assert story.serving(2200, 2400)[-1] >= story.need(2000, 2400)
+        assert story.in_time(2100, 2400) > 0.95
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(lambda text: None, id="vanish"),
+        pytest.param(lambda text: text.replace("vllm:num_requests_running", "vllm:requests_running"), id="rename"),
+        pytest.param(lambda text: text.replace("kv_cache_usage_perc{", "kv_cache_usage_perc_{"), id="rename KV"),
+    ],
+)
+def test_metrics_that_break_while_the_load_falls_lower_nothing(broken):
+    """Not even long after the load is gone; when they are back, the count falls as it would have."""
+
+    def page(replica, text: str) -> str | None:
+        return broken(text) if 600 <= replica.engine.now < 1500 else text
+
+    story = play(steps((0, 4.0), (620, 0.2)), 2400, standing=4, page=page)
+    held = story.wanted(590, 1500)
+    assert min(held) >= held[0]
+    assert story.wanted()[-1] < held[0]
+    assert story.in_time(620, 2400) > 0.99
