@@ -22,6 +22,7 @@ from prove.faults import (
     signals,
     status,
     view,
+    zero,
 )
 
 FAULTS: tuple[Fault, ...] = (
@@ -31,6 +32,7 @@ FAULTS: tuple[Fault, ...] = (
     *scaling.FAULTS,
     *learned.FAULTS,
     *schedules.FAULTS,
+    *zero.FAULTS,
     *purity.FAULTS,
     *revisions.FAULTS,
     *rollouts.FAULTS,

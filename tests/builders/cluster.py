@@ -414,6 +414,7 @@ class Cluster:
                         waiting=waiting,
                         kv=min(1.0, demand.kv_at_full * running / demand.per_replica),
                         steps=engine.steps,
+                        generation_tokens=engine.steps,
                         finished=None if demand.arrivals is None else engine.finished,
                     )
                 )

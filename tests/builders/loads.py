@@ -1,5 +1,6 @@
 """Builders for scaling: loads, limits and histories without any pod."""
 
+from math import inf
 from typing import Any, TypeVar
 
 from forebay.capacity.architecture import Architecture
@@ -40,6 +41,9 @@ def a_load(
     finished: float | None = None,
     preempted: float | None = None,
     rejected: float | None = None,
+    deferred: float = 0.0,
+    active_at: float | None = None,
+    ready_since: float = -inf,
 ) -> Load:
     known = replicas - len(silent) if known is None else known
     return Load(
@@ -59,6 +63,9 @@ def a_load(
         finished_requests=finished,
         preempted_requests=preempted,
         rejected_requests=rejected,
+        deferred_requests=deferred,
+        active_at=active_at,
+        ready_since=ready_since,
     )
 
 

@@ -77,6 +77,7 @@ def a_full_spec() -> dict[str, Any]:
             "headroomPercent": 25,
             "scaleUpCooldown": "1m30s",
             "scaleDownCooldown": "5m",
+            "scaleToZeroAfter": "15m",
         },
         "warmPool": {"replicas": 1, "placeholders": 2},
         "schedules": [

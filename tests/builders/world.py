@@ -69,6 +69,7 @@ def a_spec(
     max_num_seqs: int = 256,
     schedules: tuple[ScheduleSpec, ...] = (),
     traffic: TrafficSpec | None = None,
+    scale_to_zero_after: str | None = None,
 ) -> InferenceServiceSpec:
     return InferenceServiceSpec(
         model=ModelSpec(source="hf://example/model-8b"),
@@ -81,6 +82,7 @@ def a_spec(
             headroom_percent=headroom_percent,
             scale_up_cooldown=Duration(scale_up_cooldown),
             scale_down_cooldown=Duration(scale_down_cooldown),
+            scale_to_zero_after=Duration(scale_to_zero_after) if scale_to_zero_after else None,
         ),
         warm_pool=WarmPoolSpec(replicas=warm_replicas, placeholders=placeholders),
         schedules=schedules,
@@ -133,6 +135,7 @@ def a_service(
     plan: PlanStatus | None = None,
     replica_capacity: CapacityStatus | None = None,
     carrier: Carrier | None = None,
+    wake_requested_at: str = "",
     **spec_fields: Any,
 ) -> ServiceView:
     """`spec_fields` are the arguments of `a_spec`. With `problems` nothing is wanted."""
@@ -152,6 +155,7 @@ def a_service(
         plan=plan,
         replica_capacity=replica_capacity,
         carrier=carrier,
+        wake_requested_at=wake_requested_at,
     )
 
 

@@ -67,6 +67,18 @@ def test_unknown_load_is_said_and_not_shown_as_zero():
     assert "Load unknown: no engine has answered lately. Missing is not zero, so nothing is scaled down." in lines
 
 
+def test_at_zero_it_says_since_when_and_what_wakes_it():
+    spec = {**SPEC, "scaling": {"minReplicas": 0, "maxReplicas": 8, "scaleToZeroAfter": "15m"}}
+    zero = {"since": "2026-03-01T09:00:00Z"}
+    replicas = {"desired": 0, "ready": 0}
+    lines = list(explanation(a_reading(spec=spec, load={}, replicas=replicas, scaledToZero=zero), NOW))
+    assert lines[1:4] == [
+        "0 replicas wanted, 0 ready; bounds 0 to 8, mode Auto.",
+        "At zero since 2026-03-01T09:00:00Z (3 h ago): nothing had been asked of it for scaleToZeroAfter.",
+        "`forebay wake chat -n team-a` starts a replica; a raised minReplicas does too.",
+    ]
+
+
 def test_a_spec_that_was_not_looked_at_yet_is_said_first():
     assert list(explanation(a_reading(generation=5), NOW))[1] == (
         "The newest spec (generation 5) has not been looked at yet; what follows is about generation 4."

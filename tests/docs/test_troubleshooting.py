@@ -4,6 +4,7 @@ import re
 
 from forebay.scaling.desired import RULES
 from forebay.scaling.guards import GUARDS
+from forebay.scaling.last_replica import CHECKS as LAST_REPLICA_CHECKS
 from forebay.scaling.stabilizer import CHECKS
 from tests.docs.documents import headings
 from tests.docs.reasons import CAMEL_CASE, reasons
@@ -29,9 +30,11 @@ def test_reasons_of_each_kind_are_found():
 
 
 def test_every_rule_of_a_decision_has_a_heading_and_no_other():
-    floors = {"min_replicas", "schedule_floor", "max_replicas", "scale_down"}
+    floors = {"min_replicas", "schedule_floor", "max_replicas", "first_start", "woken"}
+    downs = {"scale_down", "scale_to_zero", "scaled_to_zero"}
+    checks = {check.__name__ for check in (*GUARDS, *CHECKS, *LAST_REPLICA_CHECKS)}
     ahead = {"feed_forward", "backlog"}
-    rules = {guard.__name__ for guard in GUARDS} | ahead | floors | {check.__name__ for check in CHECKS}
+    rules = checks | floors | downs | ahead
 
     assert set(explained(r"[a-z]+(_[a-z]+)*")) == rules
     assert {rule.__name__ for rule in RULES} == {"guard_rules", "arrival_rules", "floor_rules", "stabilizer_rules"}, (

@@ -47,15 +47,17 @@ def mostly(common: Any, *others: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def services(draw: st.DrawFn, name: str):
-    low = draw(st.integers(1, 5))
-    high = draw(st.integers(low, 6))
+    low = draw(st.integers(0, 5))
+    high = draw(st.integers(max(1, low), 6))
     status = InferenceServiceStatus(replicas=ReplicaStatus(desired=draw(st.integers(0, 7))))
     return a_service(
         name,
         min_replicas=low,
         max_replicas=high,
         mode=draw(mostly(ScalingMode.AUTO, ScalingMode.RECOMMEND, ScalingMode.PAUSED)),
-        warm_replicas=draw(st.integers(0, high)),
+        warm_replicas=draw(st.integers(0, high)) if low else 0,
+        scale_to_zero_after=None if low else "30s",
+        wake_requested_at=draw(mostly("", "2025-06-15T15:00:00Z", "9999-12-31T23:59:59Z", "0000-00-00T99:00:00Z")),
         max_surge=draw(st.integers(0, 2)),
         when_no_spare=draw(st.sampled_from([WhenNoSpare.AUTO, WhenNoSpare.REPLACE])),
         wanted=draw(st.sampled_from([replace(r, number=0, name="") for r in REVISIONS])),

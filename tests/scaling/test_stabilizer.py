@@ -73,7 +73,6 @@ SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
 @pytest.mark.parametrize(
     ("case", "rule"),
     [
-        pytest.param(standing(1), "last_replica", id="one is kept for whoever calls next"),
         pytest.param(standing(3, load=a_load(3, silent=(SILENT,))), "metrics_unknown", id="silence is not idleness"),
         pytest.param(standing(3, serving=0), "metrics_unknown", id="nobody serves, nobody knows"),
         pytest.param(standing(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),

@@ -136,6 +136,13 @@ class InferenceServiceSpec(Model):
             at="schedules",
         ),
         Rule["InferenceServiceSpec"](
+            cel="$scaling.minReplicas > 0 || $warmPool.replicas == 0",
+            message="warmPool.replicas $warmPool.replicas keeps replicas loaded at all times, and scaling.minReplicas "
+            "0 asks for none; set warmPool.replicas to 0 or scaling.minReplicas to 1",
+            holds=lambda spec: spec.scaling.min_replicas > 0 or spec.warm_pool.replicas == 0,
+            at="warmPool.replicas",
+        ),
+        Rule["InferenceServiceSpec"](
             cel="!(has(self.gpu) && has(self.gpu.nodeSelector) && has(self.pod) && has(self.pod.nodeSelector))"
             " || self.pod.nodeSelector.all(key, !(key in self.gpu.nodeSelector)"
             " || self.gpu.nodeSelector[key] == self.pod.nodeSelector[key])",

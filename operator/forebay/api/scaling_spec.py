@@ -102,13 +102,20 @@ class ScalingSpec(Model):
             holds=lambda scaling: scaling.min_replicas <= scaling.max_replicas,
             at="minReplicas",
         ),
+        Rule["ScalingSpec"](
+            cel="$minReplicas > 0 || has(self.scaleToZeroAfter)",
+            message="minReplicas 0 does not say how long a service may be idle before its last replica goes; set "
+            "scaleToZeroAfter, such as 15m, or raise minReplicas to 1",
+            holds=lambda scaling: scaling.min_replicas > 0 or scaling.scale_to_zero_after is not None,
+            at="minReplicas",
+        ),
     )
 
     mode: ScalingMode = ScalingMode.AUTO
     """`Auto` scales with load. `Recommend` replaces lost pods, obeys bounds and rolls out, but load only advises.
     `Paused` creates and deletes nothing."""
-    min_replicas: Annotated[Count, Field(ge=1, le=MOST_REPLICAS)] = 1
-    """Never fewer."""
+    min_replicas: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 1
+    """Never fewer. 0 only with scaleToZeroAfter."""
     max_replicas: Annotated[Count, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Never more, warm replicas included."""
     targets: Targets = Targets()
@@ -119,6 +126,9 @@ class ScalingSpec(Model):
     """Shortest time between two steps up that the guards ask for."""
     scale_down_cooldown: Cooldown = Duration("300s")
     """How long the load must have been lower before a replica is drained."""
+    scale_to_zero_after: Annotated[Duration, between("30s", "168h")] | None = None
+    """How long nothing may have been asked before the last replica goes, counted from the last request or from Ready,
+    whichever is later. It acts with minReplicas 0. Absent: the last replica stays."""
 
 
 class WarmPoolSpec(Model):

@@ -54,6 +54,16 @@ class ReplicaStatus(Model):
     """Ready beyond what the load needs."""
 
 
+class ScaledToZeroStatus(Model):
+    """A service without replicas, because nothing was asked of it."""
+
+    since: Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+    """When the last replica was let go."""
+    answered_wake: Word = ""
+    """The value of the annotation forebay.dev/wake-requested-at that had been answered before; the same value wakes
+    nothing again."""
+
+
 class LoadStatus(Model):
     """Rounded; written at most every 30 s. Absent while unknown: missing is not zero."""
 
@@ -170,6 +180,8 @@ class InferenceServiceStatus(Model):
     """Where the service answers inside the cluster."""
     replicas: ReplicaStatus = ReplicaStatus()
     """Replicas by what they do now."""
+    scaled_to_zero: ScaledToZeroStatus | None = None
+    """Present while no replica is wanted."""
     load: LoadStatus = LoadStatus()
     """What the replicas are under."""
     plan: PlanStatus | None = None

@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 from forebay.api.inference_service import Condition, InferenceServiceStatus
+from forebay.api.instants import unix_seconds
 from forebay.api.learned import LEARNED_VERSION, LearnedStatus, StartTimes
+from forebay.api.status import ScaledToZeroStatus
 from forebay.cli.reading import cluster_reader
 from forebay.cli.services import Reading, read_service
 
@@ -40,7 +42,10 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
             f"what follows is about generation {status.observed_generation}."
         )
     yield _replicas(reading, status)
-    yield _load(status)
+    if status.scaled_to_zero is not None:
+        yield from _at_zero(reading, status.scaled_to_zero, now)
+    else:
+        yield _load(status)
     yield ""
     yield from _decision(status)
     if status.learned is not None and status.learned.version == LEARNED_VERSION:
@@ -79,6 +84,13 @@ def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
     if counts.warm:
         line += f"; {counts.warm} of them warm, on top of need"
     return line + "."
+
+
+def _at_zero(reading: Reading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:
+    since = unix_seconds(zero.since)
+    ago = "" if since is None else f" ({_age(now - since)} ago)"
+    yield f"At zero since {zero.since}{ago}: nothing had been asked of it for scaleToZeroAfter."
+    yield f"`forebay wake {reading.name} -n {reading.namespace}` starts a replica; a raised minReplicas does too."
 
 
 def _load(status: InferenceServiceStatus) -> str:

@@ -61,6 +61,19 @@ def explain(
     raise typer.Exit(show(service, namespace, kubeconfig, context))
 
 
+@app.command("wake")
+def wake(
+    service: Annotated[str, typer.Argument(help="Name of an InferenceService.")],
+    namespace: kube.Namespace = None,
+    kubeconfig: kube.Kubeconfig = None,
+    context: kube.Context = None,
+) -> None:
+    """Start a replica of a service that has scaled to zero."""
+    from forebay.cli.wake import wake as ask
+
+    raise typer.Exit(ask(service, namespace, kubeconfig, context))
+
+
 @app.command("top")
 def top(
     namespace: Annotated[

@@ -1,4 +1,4 @@
-"""A connection for commands that only read, and the words for when there is none."""
+"""A connection for commands, and the words for when there is none."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +11,8 @@ from forebay.cluster.access import Access, AccessError
 from forebay.cluster.kube_api import FORBIDDEN, NO_ANSWER, NOT_FOUND, ApiError, KubeApi
 from forebay.cluster.kubernetes_api import connect
 
+NEEDS_TO_READ = "Reading services needs the verbs get and list on inferenceservices.forebay.dev."
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterReader:
@@ -22,8 +24,10 @@ class ClusterReader:
 
 
 @asynccontextmanager
-async def cluster_reader(kubeconfig: Path | None, context: str | None) -> AsyncIterator[ClusterReader]:
-    """Whatever goes wrong inside ends the command with one line and exit code 1."""
+async def cluster_reader(
+    kubeconfig: Path | None, context: str | None, needs: str = NEEDS_TO_READ
+) -> AsyncIterator[ClusterReader]:
+    """Whatever goes wrong inside ends the command with one line and exit code 1. `needs` are the rights it takes."""
     access = Access(str(kubeconfig) if kubeconfig else None, context)
     try:
         async with await connect(access, purpose="cli") as api:
@@ -31,16 +35,16 @@ async def cluster_reader(kubeconfig: Path | None, context: str | None) -> AsyncI
     except AccessError as error:
         raise _ended(str(error)) from error
     except ApiError as error:
-        raise _ended(_in_words(error)) from error
+        raise _ended(_in_words(error, needs)) from error
 
 
-def _in_words(error: ApiError) -> str:
+def _in_words(error: ApiError, needs: str) -> str:
     if error.status == NO_ANSWER:
         return f"The API server does not answer: {error.message}"
     if error.status == NOT_FOUND:
         return f"{error.message}. Name the namespace with -n; `forebay top --once` lists all services."
     if error.status == FORBIDDEN:
-        return f"{error.message}. Reading services needs the verbs get and list on inferenceservices.forebay.dev."
+        return f"{error.message}. {needs}"
     return f"The API server refused: {error}"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
-from forebay.api.labels import RESTARTED_AT
+from forebay.api.labels import RESTARTED_AT, WAKE_REQUESTED_AT
 from forebay.api.refusals import refusals
 from forebay.capacity.profiles import GivenProfile
 from forebay.cluster.pod_templates import NO_TEMPLATE, Template
@@ -100,6 +100,7 @@ class ServiceViews:
             plan=resolved.sizing.plan,
             replica_capacity=resolved.sizing.replica,
             carrier=resolved.sizing.carrier,
+            wake_requested_at=(metadata.annotations or {}).get(WAKE_REQUESTED_AT, ""),
         )
 
     def keep_only(self, uids: Iterable[str]) -> None:

@@ -221,7 +221,8 @@ def _grow(scene: Scene, rest: Turnover, ending: Mapping[str, Step], grant: Grant
                 ordinals[revision.hash] = _ordinals(scene, revision)
             step = _create(scene, revision, next(ordinals[revision.hash]))
             steps += [step] if grant(step) else []
-    return steps + [step for step in _complete(scene, rest) if may_create and grant(step)]
+    # One that is surplus is not completed; there is a tick between what can be told of it and its end.
+    return steps + [step for step in _complete(scene, rest) if may_create and room >= 0 and grant(step)]
 
 
 def _missing(scene: Scene, rest: Turnover) -> list[Revision]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.api.inference_service import Condition, ScalingMode
+from forebay.api.instants import rfc3339
 from forebay.planner.balance import Balance
-from forebay.planner.instants import rfc3339
 from forebay.planner.placeholders import Tally, hold_of, tally
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
-from forebay.scaling.decision import count
+from forebay.scaling.decision import count, seconds
 from forebay.scaling.freshness import Freshness
 from forebay.scaling.stabilizer import fewest_for
 
@@ -23,6 +23,9 @@ PLANNED: Final = "Planned"
 METRICS_FRESH: Final = "MetricsFresh"
 WARM: Final = "Warm"
 UP_TO_DATE: Final = "UpToDate"
+
+SCALED_TO_ZERO: Final = "ScaledToZero"
+"""Reason of what is as it should be while no replica is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,13 @@ class Outcome:
 
 
 def ready(outcome: Outcome) -> Answer:
-    """Whether the service answers, with at least minReplicas."""
+    """Whether the service answers, with at least minReplicas. At zero it is as it was asked to be."""
     scene = outcome.scene
+    if scene.desired == 0:
+        return Answer("True", SCALED_TO_ZERO, _at_zero(outcome))
     serving = len(outcome.replicas(ReplicaState.SERVING))
-    fewest = min(max(1, scene.limits.min_replicas), max(1, scene.desired))
+    fewest = min(max(1, scene.limits.min_replicas), scene.desired)
     text = f"{serving} of {count(scene.desired, 'replica')} serve"
-    if scene.desired == 0 and serving == 0:
-        return Answer("False", "ScaledToZero", _at_zero(scene))
     silent = [silent for silent in scene.load.silent if silent.freshness is Freshness.LOST]
     if serving and len(silent) == serving:
         return Answer("False", "MetricsLost", f"{text}, but none gives metrics, so load cannot be followed.")
@@ -87,6 +90,8 @@ def planned(outcome: Outcome) -> Answer:
 def metrics_fresh(outcome: Outcome) -> Answer:
     """Whether the load of every replica that serves is known."""
     load = outcome.scene.load
+    if load.replicas == 0 and outcome.scene.desired == 0:
+        return Answer("True", SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
     if load.replicas == 0:
         return Answer("Unknown", "NothingServes", "No replica serves, so there are no metrics.")
     silent = [silent for silent in load.silent if not silent.new]
@@ -189,6 +194,8 @@ def up_to_date(outcome: Outcome) -> Answer:
             f"This operator would build the pods differently than revision {target.hash}. They are left alone until a "
             "field that affects pods changes or the annotation forebay.dev/restarted-at is set.",
         )
+    if not scene.live:
+        return Answer("True", "UpToDate", f"No replica runs; the next one will be of revision {target.hash}.")
     return Answer("True", "UpToDate", f"All replicas are of revision {target.hash}.")
 
 
@@ -238,13 +245,13 @@ def warm_replicas(outcome: Outcome) -> int | None:
     return max(0, min(scene.limits.warm_replicas, spare))
 
 
-def _at_zero(scene: Scene) -> str:
-    if scene.limits.max_replicas == 0:
-        return "spec.scaling.maxReplicas is 0, so no replica runs."
-    return (
-        "spec.scaling.minReplicas is 0 and no replica runs. Without replicas there is no load to see, so nothing "
-        "starts one by itself; set minReplicas to 1 or more to start one."
-    )
+def _at_zero(outcome: Outcome) -> str:
+    scene = outcome.scene
+    leaving = len(outcome.replicas(ReplicaState.SERVING, ReplicaState.DRAINING))
+    runs = f"{count(leaving, 'replica')} finishes its requests and goes" if leaving else "No replica runs"
+    after_seconds, key = scene.limits.to_zero_after_seconds, scene.service.key
+    why = "" if after_seconds is None else f": nothing was asked for scaleToZeroAfter ({seconds(after_seconds)})"
+    return f"{runs}{why}. `forebay wake {key.name} -n {key.namespace}` starts one."
 
 
 def _rest(outcome: Outcome) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from forebay.planner.instants import rfc3339
+from forebay.api.instants import rfc3339
 from forebay.planner.settings import Settings
 from forebay.planner.world import PodView
 from forebay.scaling.decision import seconds
@@ -77,6 +77,11 @@ class Replica:
     @property
     def created_at(self) -> float:
         return min(pod.created_at for pod in self.pods)
+
+    @property
+    def ready_since(self) -> float:
+        """When the last of its pods became ready; of a replica that serves."""
+        return max(pod.ready_since or pod.created_at for pod in self.pods)
 
     @property
     def nodes(self) -> frozenset[str]:

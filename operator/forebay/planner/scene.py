@@ -43,6 +43,8 @@ class Scene:
     load: Load
     decision: Decision
     halt: Halt | None
+    woken_until: float | None
+    """When the floor of a wake call ends; None without one, or while no replica serves."""
     one_less_would_do: bool
     """The load of the whole scaleDownCooldown, and minReplicas, would be met by one serving replica less."""
     bookings: tuple[Booking, ...] = ()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import inf
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.planner.bookings import calendar_of
@@ -16,6 +15,7 @@ from forebay.planner.rollout import halt_of, is_faulty
 from forebay.planner.room import Room, gpus_taken, looks_ahead, room_for
 from forebay.planner.scene import Scene
 from forebay.planner.state import Failure, ServiceMemory
+from forebay.planner.wake_call import wake_call
 from forebay.planner.world import NodeView, PodView, Refusal, ReplicaShape, Revision, ServiceView, World
 from forebay.scaling.decision import seconds
 from forebay.scaling.desired import Fleet, decide
@@ -154,8 +154,9 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         learned=learned,
         timetables=calendar.timetables,
     )
+    call = wake_call(service, memory.status or service.status, limits, seen.replicas, now)
     scene = Scene(
-        service=service,
+        service=service if call.problem is None else replace(service, warnings=(*service.warnings, call.problem)),
         spec=spec,
         settings=site.world.settings,
         now=now,
@@ -173,6 +174,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         load=load,
         decision=decision,
         halt=remembered.halt,
+        woken_until=call.until,
         one_less_would_do=fleet.serving - 1 >= limits.min_replicas
         and load.complete
         and carried_by(fleet.serving - 1, scaling.watch, limits, now),
@@ -289,7 +291,7 @@ def _load(seen: Seen, site: Site, since: float) -> Load:
         reading = Reading(
             pod=first.name,
             history=seen.histories.get(first.uid),
-            ready_since=max((pod.ready_since or pod.created_at for pod in replica.pods), default=-inf),
+            ready_since=replica.ready_since,
             error=None if told is None else told.error,
         )
         (serving if replica.state is ReplicaState.SERVING else draining).append(reading)
@@ -307,6 +309,7 @@ def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:
         blocked=states.count(ReplicaState.BLOCKED),
         unplaced=sum(r.state is ReplicaState.BLOCKED and r.reason in REASONS_OF_SHORTAGE for r in live),
         draining=states.count(ReplicaState.DRAINING),
+        replacing=any(_is_to_be_replaced(replica, site, seen.choice.target) for replica in live),
         standing=_standing(live, service, site, seen.choice.target),
         newest_created_at=max((replica.created_at for replica in live), default=None),
     )
@@ -319,9 +322,13 @@ def _standing(live: list[Replica], service: ServiceView, site: Site, target: Rev
     """
     assert service.spec is not None
     there = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
-    if any(replica.revision != target.hash or (site.cordoned and replica.nodes & site.cordoned) for replica in live):
+    if any(_is_to_be_replaced(replica, site, target) for replica in live):
         there -= service.spec.rollout.max_surge
     return max(service.status.replicas.desired, there, 0)
+
+
+def _is_to_be_replaced(replica: Replica, site: Site, target: Revision) -> bool:
+    return replica.revision != target.hash or not site.cordoned.isdisjoint(replica.nodes)
 
 
 def _failures(before: tuple[Failure, ...], replicas: tuple[Replica, ...], now: float) -> tuple[Failure, ...]:

@@ -10,12 +10,14 @@ from forebay.api.inference_service import (
     LoadStatus,
     ReplicaStatus,
 )
-from forebay.api.status import CapacityStatus
+from forebay.api.instants import rfc3339
+from forebay.api.status import CapacityStatus, ScaledToZeroStatus
 from forebay.capacity.profiles import Basis
 from forebay.planner.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.scene import Scene
 from forebay.planner.schedules import schedule_statuses
+from forebay.planner.wake_call import answered_wake
 from forebay.planner.world import Problem, ServiceKey, ServiceView
 from forebay.scaling.decision import count as number_of
 from forebay.scaling.load import Load
@@ -39,12 +41,22 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
             draining=len(outcome.replicas(ReplicaState.DRAINING)),
             warm=warm_replicas(outcome) or 0,
         ),
+        scaled_to_zero=scaled_to_zero_status(scene, before, now),
         load=load_status(scene.load),
         plan=scene.service.plan,
         capacity=capacity_now(scene, len(outcome.replicas(ReplicaState.SERVING))),
         decision=scene.decision.to_status(),
         learned=None if scene.memory.learned is None else scene.memory.learned.published,
         schedules=schedule_statuses(outcome, before.schedules),
+    )
+
+
+def scaled_to_zero_status(scene: Scene, before: InferenceServiceStatus, now: float) -> ScaledToZeroStatus | None:
+    """Kept as it was when the last replica was let go; what was asked for since then is a new call."""
+    if scene.desired > 0:
+        return None
+    return before.scaled_to_zero or ScaledToZeroStatus(
+        since=rfc3339(now), answered_wake=answered_wake(scene.service, now)
     )
 
 

@@ -27,6 +27,12 @@ def _due(scene: Scene) -> Iterator[float]:
             yield pod.waiting_since + scene.spec.engine.startup_timeout.seconds
     yield from _calendar(scene)
     scaling = scene.memory.scaling
+    after_seconds = scene.limits.to_zero_after_seconds
+    if after_seconds is not None and scene.desired == 1:
+        if scaling.idleness.since is not None:
+            yield scaling.idleness.since + after_seconds
+        if scene.woken_until is not None:
+            yield scene.woken_until
     if scaling.jumped_at is not None:
         yield scaling.jumped_at + scene.limits.scale_up_cooldown_seconds
     if scaling.raised_at is not None:

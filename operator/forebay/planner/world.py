@@ -100,6 +100,8 @@ class ServiceView:
     """What one replica carries by it."""
     carrier: Carrier | None = None
     """What scaling counts one replica with; None while its model or its GPU is not known."""
+    wake_requested_at: str = ""
+    """The annotation with which somebody asks for a replica, as it was written; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)

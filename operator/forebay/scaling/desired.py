@@ -6,6 +6,7 @@ speak of the replicas that are there, warm ones among them.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from forebay.api.inference_service import ScalingMode
@@ -15,7 +16,9 @@ from forebay.scaling.backlog import backlog, replicas_with_backlog
 from forebay.scaling.carrier import Carrier, Refinement, refine
 from forebay.scaling.decision import Decision, Proposal, count, seconds
 from forebay.scaling.feed_forward import feed_forward, replicas_for_arrivals
+from forebay.scaling.idleness import Idleness, idle_text, look_idle
 from forebay.scaling.inputs import Account, inputs_of
+from forebay.scaling.last_replica import LastReplica, keep_or_release, scaled_to_zero
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
 from forebay.scaling.offered import Offered, lengths_of, offer
@@ -36,6 +39,8 @@ class Fleet:
     unplaced: int = 0
     """Of them, those that no node has room for."""
     draining: int = 0
+    replacing: bool = False
+    """Whether replicas are to be replaced: of another revision, or on a node that is to be left."""
     standing: int = 0
     """What was wanted before this operator began to remember, as far as status and pods tell."""
     newest_created_at: float | None = None
@@ -57,6 +62,7 @@ class ScalingMemory:
     """What live replicas have shown of their profile."""
     offered: Offered | None = None
     """At the last look; None while it cannot be told."""
+    idleness: Idleness = field(default_factory=Idleness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class Situation:
     raised_at: float
     jumped_at: float
     watch: Watch
+    idleness: Idleness
     outlook: Outlook
     now: float
     offered: Offered | None = None
@@ -133,9 +140,13 @@ def floor_rules(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
-    """Nothing at the floor, which needs nobody to hold it."""
-    if situation.desired <= situation.floor:
+    """One step down or none. Nothing at the floor, which needs nobody to hold it."""
+    if situation.desired == situation.floor == situation.fleet.serving == 0:
+        return (scaled_to_zero(),)
+    if situation.desired <= situation.floor > 0:
         return ()
+    if situation.desired <= 1:
+        return (keep_or_release(_last_replica(situation)),)
     return (stabilize(_standing(situation)),)
 
 
@@ -171,6 +182,7 @@ def decide(
         raised_at=began if memory.raised_at is None else memory.raised_at,
         jumped_at=began if memory.jumped_at is None else memory.jumped_at,
         watch=look(memory.watch, load, limits, now, _replicas_for_work(offered, load, limits, outlook)),
+        idleness=look_idle(memory.idleness, load, outlook.demand, fleet.draining, now),
         outlook=outlook,
         now=now,
         offered=offered,
@@ -187,7 +199,7 @@ def decide(
         because=bound.because,
         applied=applied,
         proposals=proposals,
-        inputs=inputs_of(_account(situation), proposals),
+        inputs={**_idle(situation), **inputs_of(_account(situation), proposals)},
         unbounded=largest.replicas,
         before=situation.desired,
         needed=_needed(situation),
@@ -240,6 +252,7 @@ def _remember(situation: Situation, applied: int, rule: str) -> ScalingMemory:
         raised_at=situation.now if rose else situation.raised_at,
         jumped_at=situation.now if by_guard else situation.jumped_at,
         watch=situation.watch,
+        idleness=situation.idleness,
     )
 
 
@@ -268,6 +281,13 @@ def _standing(situation: Situation) -> Standing:
     )
 
 
+def _idle(situation: Situation) -> dict[str, str]:
+    after_seconds = situation.limits.to_zero_after_seconds
+    if after_seconds is None or situation.desired == 0:
+        return {}
+    return {"idle": idle_text(situation.idleness, after_seconds)}
+
+
 def _account(situation: Situation) -> Account:
     fleet = situation.fleet
     return Account(
@@ -279,4 +299,17 @@ def _account(situation: Situation) -> Account:
         stuck=fleet.blocked,
         offered=situation.offered,
         silent_because=situation.silent_because,
+    )
+
+
+def _last_replica(situation: Situation) -> LastReplica:
+    fleet, after_seconds = situation.fleet, situation.limits.to_zero_after_seconds
+    return LastReplica(
+        after_seconds=inf if after_seconds is None else after_seconds,
+        serving=fleet.serving,
+        coming=fleet.loading + fleet.blocked,
+        replacing=fleet.replacing,
+        load=situation.load,
+        idleness=situation.idleness,
+        now=situation.now,
     )

@@ -27,6 +27,14 @@ class PodHistory:
     """(beginning, highest KV fraction) of spans of some seconds, oldest first."""
     stepped_at: float
     """When the engine was last seen to make progress, or to have nothing to do."""
+    active_at: float
+    """When it last had a request, or had counted one since the sample before; the first sample, as nothing is known of
+    the time before it."""
+
+    @property
+    def counts_requests(self) -> bool:
+        """Whether a request that came and went between two samples would be seen."""
+        return self.newest.finished_requests is not None or self.newest.generation_tokens is not None
 
     @property
     def newest(self) -> EngineSample:
@@ -57,13 +65,14 @@ def is_sound(sample: EngineSample) -> bool:
 def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
     """The history with one more sample; the same object when the sample is the one already known."""
     if history is None:
-        return PodHistory((sample,), ((sample.taken_at, sample.kv_fraction),), sample.taken_at)
+        return PodHistory((sample,), ((sample.taken_at, sample.kv_fraction),), sample.taken_at, sample.taken_at)
     if sample.taken_at <= history.newest.taken_at:
         return history
     return PodHistory(
         marks=_marks(history, sample),
         kv=_kv(history, sample),
         stepped_at=sample.taken_at if _made_progress(history.newest, sample) else history.stepped_at,
+        active_at=sample.taken_at if _was_asked(history.newest, sample) else history.active_at,
     )
 
 
@@ -111,3 +120,12 @@ def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
     )
     known = [(old, new) for old, new in counters if old is not None and new is not None]
     return not known or any(old != new for old, new in known)
+
+
+def _was_asked(earlier: EngineSample, later: EngineSample) -> bool:
+    """Requests that came and went between the two samples show in the counters; so does a process that began anew."""
+    return later.in_flight > 0 or _request_counters(earlier) != _request_counters(later)
+
+
+def _request_counters(sample: EngineSample) -> tuple[float | None, ...]:
+    return (sample.finished_requests, sample.rejected_requests, sample.prompt_tokens, sample.generation_tokens)

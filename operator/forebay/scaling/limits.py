@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
+from forebay.api.duration import Duration
 from forebay.api.inference_service import InferenceServiceSpec
 
 
@@ -28,6 +29,13 @@ class Limits:
     """Requests that one engine works on at a time; the rest wait."""
     scale_up_cooldown_seconds: float = 90.0
     scale_down_cooldown_seconds: float = 300.0
+    scale_to_zero_after_seconds: float | None = None
+    """How long nothing may be asked before the last replica goes; None when it never does."""
+
+    @property
+    def to_zero_after_seconds(self) -> float | None:
+        """scaleToZeroAfter where it acts: a service with a minimum keeps it."""
+        return None if self.min_replicas + self.warm_replicas > 0 else self.scale_to_zero_after_seconds
 
     @classmethod
     def of(cls, spec: InferenceServiceSpec) -> Self:
@@ -44,4 +52,9 @@ class Limits:
             max_num_seqs=spec.engine.max_num_seqs,
             scale_up_cooldown_seconds=spec.scaling.scale_up_cooldown.seconds,
             scale_down_cooldown_seconds=spec.scaling.scale_down_cooldown.seconds,
+            scale_to_zero_after_seconds=_seconds(spec.scaling.scale_to_zero_after),
         )
+
+
+def _seconds(duration: Duration | None) -> float | None:
+    return None if duration is None else duration.seconds

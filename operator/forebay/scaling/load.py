@@ -76,6 +76,12 @@ class Load:
     rejected_requests: float | None = None
     missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(pod, series that its engine version should export and that its answer lacks)."""
+    deferred_requests: float = 0.0
+    """Waiting for an adapter or for remote KV: no reason to scale up, but not idleness either."""
+    active_at: float | None = None
+    """When a request was last seen on a replica that serves; None when one of them would not show every request."""
+    ready_since: float = -inf
+    """When the last of the replicas became ready."""
 
     @property
     def freshness(self) -> Freshness:
@@ -122,6 +128,9 @@ def load_of(
         preempted_requests=_gained(spans, lambda sample: sample.preemptions),
         rejected_requests=_gained(spans, lambda sample: sample.rejected_requests),
         kv_total=fsum(history.newest.kv_fraction for history in (*known, *leaving)),
+        deferred_requests=fsum(history.newest.deferred_requests for history in known),
+        active_at=_active_at(known),
+        ready_since=max((reading.ready_since for reading in serving), default=-inf),
         missing=tuple(
             (reading.pod, reading.history.newest.missing)
             for reading, _ in states
@@ -158,6 +167,12 @@ def _served(spans: Spans) -> Served | None:
     if not rates:
         return None
     return Served(len(rates), fsum(prompt for prompt, _ in rates), fsum(output for _, output in rates))
+
+
+def _active_at(known: Sequence[PodHistory]) -> float | None:
+    if not known or not all(history.counts_requests for history in known):
+        return None
+    return max(history.active_at for history in known)
 
 
 def _freshness(reading: Reading, now: float, ages: Ages) -> Freshness:

@@ -1,4 +1,4 @@
-"""The stabilizer: the only way down.
+"""The stabilizer: the only way down, as far as to the last replica, which the idle clock alone may end.
 
 Up is answered at once, down only when the load of a whole window would have been carried by fewer replicas, and then
 by one at a time, or by a tenth of a large fleet. Every check returns the sentence that holds the count, or nothing; the
@@ -56,9 +56,9 @@ class Standing:
         return min(self.wanted, self.serving)
 
 
-def last_replica(standing: Standing) -> str | None:
-    """From one to none is not a matter of load: even an idle service is there to be called."""
-    return "the last replica is kept: load guards never go down to zero" if standing.wanted < 1 else None
+def nobody_left(standing: Standing) -> str | None:
+    """What no replica would carry cannot be asked of the load."""
+    return "no replica would be left to serve" if standing.left < 1 else None
 
 
 def metrics_unknown(standing: Standing) -> str | None:
@@ -121,8 +121,8 @@ def load_was_too_much(standing: Standing) -> str | None:
 
 Check = Callable[[Standing], str | None]
 CHECKS: Final[tuple[Check, ...]] = (
-    last_replica,
     metrics_unknown,
+    nobody_left,
     recently_raised,
     not_watched_in_full,
     work_would_not_fit,
@@ -144,7 +144,7 @@ def stabilize(standing: Standing) -> Proposal:
     for check in CHECKS:
         if held := check(standing):
             return Proposal(standing.desired, check.__name__, held)
-    most = min(largest_batch(standing.desired), standing.desired - standing.floor)
+    most = min(largest_batch(standing.desired), standing.desired - max(1, standing.floor))
     steps = (replace(standing, step=step) for step in range(most, 1, -1))
     return scale_down(next((s for s in steps if not any(check(s) for check in CHECKS)), standing))
 

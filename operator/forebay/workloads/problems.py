@@ -181,6 +181,17 @@ def schedule_unreadable(submission: Submission) -> Problem | None:
     return None
 
 
+def scale_to_zero_inactive(submission: Submission) -> Problem | None:
+    scaling = submission.spec.scaling
+    if scaling.scale_to_zero_after is None or scaling.min_replicas == 0:
+        return None
+    return Problem(
+        "ScaleToZeroInactive",
+        f'spec.scaling.scaleToZeroAfter: "{scaling.scale_to_zero_after}" does not act while minReplicas is '
+        f"{scaling.min_replicas}; set minReplicas to 0, or remove scaleToZeroAfter.",
+    )
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     engine_version_unsupported,
     flag_abbreviated,
@@ -191,7 +202,12 @@ CHECKS: Final[tuple[Check, ...]] = (
     annotation_reserved,
     template_missing,
 )
-WARNINGS: Final[tuple[Check, ...]] = (engine_version_unknown, routes_need_own_name, schedule_unreadable)
+WARNINGS: Final[tuple[Check, ...]] = (
+    engine_version_unknown,
+    routes_need_own_name,
+    schedule_unreadable,
+    scale_to_zero_inactive,
+)
 
 
 def _extra_flags(submission: Submission) -> list[str]:

@@ -1,0 +1,23 @@
+"""Times as people and the API read them."""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+LONGEST_TEXT: Final = 64
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+
+def rfc3339(at: float) -> str:
+    """Unix seconds as Kubernetes writes a Time, to the second."""
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def unix_seconds(text: str) -> float | None:
+    """Of a time in RFC 3339 with its zone; None for any other text."""
+    if len(text) > LONGEST_TEXT or not _RFC3339.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(text.upper()).timestamp()
+    except (ValueError, OverflowError):
+        return None
