@@ -414,7 +414,8 @@ class Cluster:
                         waiting=waiting,
                         kv=min(1.0, demand.kv_at_full * running / demand.per_replica),
                         steps=engine.steps,
-                        generation_tokens=engine.steps,
+                        # One token of each counted request would be a length; without any, what is declared counts.
+                        generation_tokens=engine.steps if demand.arrivals is None else None,
                         finished=None if demand.arrivals is None else engine.finished,
                     )
                 )

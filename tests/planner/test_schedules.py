@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from forebay.api.inference_service import ScalingMode, ScheduleState, ScheduleStatus, TrafficSpec
+from forebay.api.instants import rfc3339
 from forebay.api.status import CapacityStatus
-from forebay.planner.instants import rfc3339
 from forebay.planner.plan import Plan
 from forebay.planner.planner import plan
 from forebay.planner.settings import Settings

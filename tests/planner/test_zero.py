@@ -15,6 +15,7 @@ from forebay.planner.state import State
 from forebay.planner.wake_call import NO_CALL, wake_call
 from forebay.scaling.limits import Limits
 from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.loads import a_carrier
 from tests.builders.plans import condition, creates, desired, message, only, rule
 from tests.builders.world import NOW, a_pod, a_revision, a_service, a_spec, a_world
 
@@ -96,6 +97,24 @@ def test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock():
 
     cluster.run(2 * 3600, watch=watch)
     assert seen == [4, 3, 2, 1, 0]
+
+
+def test_work_that_is_counted_brings_it_down_and_its_absence_to_zero_and_a_call_back():
+    """With what a replica carries known, no arrivals ask for no replica; the least of them keeps the last one."""
+    cluster = a_sleepy_cluster(carrier=a_carrier())
+    cluster.demand["chat"] = Demand(requests=20, arrivals=100)
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
+    cluster.demand["chat"] = Demand(arrivals=0.01)
+    cluster.run(3600)
+    assert serves(cluster)()
+    cluster.demand["chat"] = Demand(arrivals=0)
+    quiet_at = cluster.now
+    cluster.run_until(lambda: cluster.status("chat").replicas.desired == 0)
+    assert AFTER <= cluster.now - quiet_at <= AFTER + 15
+    cluster.run_until(at_zero(cluster))
+    wakes(cluster)
+    cluster.run_until(serves(cluster))
+    cluster.run_until(at_zero(cluster))
 
 
 def test_silence_never_leads_to_zero():

@@ -16,7 +16,7 @@ from forebay.scaling.idleness import Idleness
 from forebay.scaling.last_replica import LastReplica, keep_or_release
 from forebay.scaling.load import Load, Silent
 from forebay.scaling.outlook import Outlook
-from tests.builders.loads import a_load, some_limits
+from tests.builders.loads import a_carrier, a_load, some_limits
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=0, max_replicas=6, scale_to_zero_after_seconds=900.0)
@@ -103,6 +103,21 @@ def test_a_request_that_still_reaches_a_replica_that_was_to_go_keeps_it():
     """The operator's own limits may have kept its drain from starting."""
     decision, _ = decided(a_load(1, running=1, active_at=NOW), Fleet(serving=1), replace(REMEMBERED, desired=0))
     assert (decision.desired, decision.rule) == (1, "asked_lately")
+
+
+def test_what_a_gateway_holds_wakes_it_and_asks_for_as_much_as_the_backlog_takes():
+    """One at once; more when it is known how much arrives: 2.13 replicas for 100 a second, and half of it on top."""
+    memory, seen = replace(REMEMBERED, desired=0), []
+    for passed in range(0, 65, 5):
+        outlook = Outlook(60.0, demand=Demand(100.0 * passed, held_requests=10_000.0))
+        fleet = Fleet(loading=memory.desired or 0)
+        decision, memory = decide(
+            LIMITS, a_load(0), fleet, ScalingMode.AUTO, memory, NOW + passed, outlook, a_carrier()
+        )
+        (asked,) = (proposal for proposal in decision.proposals if proposal.rule == "backlog")
+        seen.append((asked.replicas, decision.desired))
+    assert (seen[0], seen[-1], decision.rule) == ((1, 1), (4, 4), "backlog")
+    assert seen == sorted(seen), "up only"
 
 
 def test_in_mode_recommend_zero_is_advice():

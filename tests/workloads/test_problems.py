@@ -201,3 +201,23 @@ def test_a_schedule_that_cannot_be_read_stops_nothing():
         'spec.schedules[leap].start: "0 8 30 2 *" names no time that ever comes; correct its ranges and days. The '
         "service runs without this schedule.",
     )
+
+
+@pytest.mark.parametrize(
+    ("least", "reasons"),
+    [
+        pytest.param(0, [], id="it acts"),
+        pytest.param(1, ["ScaleToZeroInactive"], id="a minimum keeps the last replica"),
+    ],
+)
+def test_a_time_to_zero_beside_a_minimum_is_said_not_to_act(least, reasons):
+    found = warnings(a_spec(scaling={"minReplicas": least, "scaleToZeroAfter": "15m"}))
+    assert [warning.reason for warning in found] == reasons
+
+
+def test_the_warning_of_a_time_to_zero_says_what_to_change():
+    (warning,) = warnings(a_spec(scaling={"minReplicas": 2, "maxReplicas": 4, "scaleToZeroAfter": "15m"}))
+    assert warning.message == (
+        'spec.scaling.scaleToZeroAfter: "15m" does not act while minReplicas is 2; set minReplicas to 0, or remove '
+        "scaleToZeroAfter."
+    )

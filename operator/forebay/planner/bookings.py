@@ -6,7 +6,7 @@ from datetime import datetime
 from math import inf
 
 from forebay.api.inference_service import InferenceServiceSpec, ScheduleStatus
-from forebay.planner.instants import rfc3339
+from forebay.api.instants import rfc3339
 from forebay.planner.replicas import Reason, Replica, ReplicaState
 from forebay.planner.settings import Settings
 from forebay.planner.state import ServiceMemory

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Final
 from zlib import crc32
 
+from forebay.api.instants import rfc3339
 from forebay.api.learned import (
     LEARNED_VERSION,
     MOST_REQUESTS,
@@ -22,7 +23,6 @@ from forebay.api.learned import (
     LengthsStatus,
     StartTimes,
 )
-from forebay.planner.instants import rfc3339
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.world import NodeView
 from forebay.scaling.arrivals import Lengths

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.api.inference_service import ScalingMode, ScheduleState, ScheduleStatus
+from forebay.api.instants import rfc3339
 from forebay.planner.conditions import Outcome
-from forebay.planner.instants import rfc3339
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.room import Room
 from forebay.planner.scene import Scene

@@ -1,0 +1,106 @@
+"""To zero and back on KWOK's nodes: the idle clock on metrics of simulated engines, and `forebay wake`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.fleet_process import FleetProcess
+from e2e.harness import eventually
+from e2e.harness.kubectl import Object
+from e2e.manifests import EngineProfile, ServiceManifest, an_inference_service
+from e2e.operator_process import OperatorProcess
+from e2e.operator_suite import USER, Suite, condition, requests_of
+
+AFTER_SECONDS = 30.0
+"""The shortest scaleToZeroAfter."""
+
+
+@pytest.fixture
+def began() -> float:
+    """Unix seconds."""
+    return time.time()
+
+
+@pytest.fixture
+def fleet(suite: Suite, tmp_path) -> Iterator[FleetProcess]:
+    with FleetProcess(suite.plane.kubeconfig, tmp_path / "fleet.log") as process:
+        yield process
+
+
+@pytest.fixture
+def operator(suite: Suite, fleet: FleetProcess, tmp_path) -> Iterator[OperatorProcess]:
+    with suite.operator(
+        tmp_path / "operator", metrics_url=fleet.metrics_url, stale_after_seconds=12, drain_grace_seconds=1
+    ) as process:
+        yield process
+
+
+def a_sleepy_service(namespace: str) -> ServiceManifest:
+    manifest = an_inference_service("chat", namespace).replicas(0, 2).cooldowns("2s", "6s").lenient_slo()
+    manifest.object["spec"]["scaling"]["scaleToZeroAfter"] = f"{AFTER_SECONDS:.0f}s"
+    return manifest.profile(EngineProfile()).drain_timeout("30s")
+
+
+def goes_to_zero(suite: Suite, namespace: str) -> Object:
+    """Wait until no pod is left, and return the service."""
+    eventually(lambda: suite.owned(namespace, "pods"), lambda pods: pods == [], within=180, what="no pod is left")
+    return eventually(
+        lambda: suite.stored(namespace, "chat"),
+        lambda found: not any(found["status"]["replicas"].values()),
+        within=60,
+        what="the status says so",
+    )
+
+
+def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(suite, namespace, fleet, operator, cli, began):
+    suite.apply(manifest := a_sleepy_service(namespace))
+    suite.serves(manifest, ready=1)
+    ready_at = time.time()
+    service = goes_to_zero(suite, namespace)
+    assert time.time() - ready_at >= AFTER_SECONDS - 1, "the clock counts from Ready, which has whole seconds"
+    assert {one["status"] for one in service["status"]["conditions"]} == {"True"}
+    assert condition(service, "Ready")["reason"] == "ScaledToZero"
+    zero = service["status"]["scaledToZero"]
+    operator.ticks_on(6, within=60)
+    assert suite.owned(namespace, "pods") == [], "it sleeps"
+    assert suite.stored(namespace, "chat")["status"]["scaledToZero"] == zero
+    assert "At zero since" in cli("explain", "chat", "-n", namespace)
+
+    assert "is asked for a replica" in cli("wake", "chat", "-n", namespace)
+    service = suite.serves(manifest, ready=1)
+    assert "scaledToZero" not in service["status"]
+    fleet.traffic(namespace, "chat", requestsPerSecond=1, promptTokens=20, outputTokens=5)
+    (pod,) = suite.owned(namespace, "pods")
+    eventually(
+        lambda: fleet.summary()[f"{namespace}/chat"]["completed"],
+        lambda completed: completed > 2 * AFTER_SECONDS,
+        within=6 * AFTER_SECONDS,
+        what="at one a second, twice the time has passed",
+    )
+    assert [one["metadata"]["uid"] for one in suite.owned(namespace, "pods")] == [pod["metadata"]["uid"]], "it is asked"
+
+    fleet.traffic(namespace, "chat", requestsPerSecond=0)
+    service = goes_to_zero(suite, namespace)
+    called = service["metadata"]["annotations"]["forebay.dev/wake-requested-at"]
+    assert service["status"]["scaledToZero"]["answeredWake"] == called
+    operator.ticks_on(6, within=60)
+    assert suite.owned(namespace, "pods") == [], "a call that was answered wakes nothing again"
+    made = list(requests_of(suite.plane, USER))
+    assert {one.right for one in made if one.code == 403 and one.at > began} == set(), "no right was missing"
+
+
+def test_an_operator_that_starts_at_zero_wakes_nobody(suite, namespace, fleet, operator, cli):
+    suite.apply(manifest := a_sleepy_service(namespace))
+    suite.serves(manifest, ready=1)
+    before = goes_to_zero(suite, namespace)
+    operator.stop()
+    operator.restart()
+    operator.ticks_on(6, within=120)
+    service = suite.stored(namespace, "chat")
+    assert suite.owned(namespace, "pods") == []
+    assert service["status"]["scaledToZero"] == before["status"]["scaledToZero"]
+    cli("wake", "chat", "-n", namespace)
+    suite.serves(manifest, ready=1)
