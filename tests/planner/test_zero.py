@@ -17,6 +17,7 @@ from forebay.scaling.limits import Limits
 from tests.builders.cluster import Cluster, Demand, a_cluster
 from tests.builders.loads import a_carrier
 from tests.builders.plans import condition, creates, desired, message, only, rule
+from tests.builders.schedules import a_schedule
 from tests.builders.world import NOW, a_pod, a_revision, a_service, a_spec, a_world
 
 AFTER = 900.0
@@ -170,6 +171,19 @@ def test_a_call_wakes_it_and_it_stays_from_ready_for_as_long_as_it_may_idle():
     assert at_zero(cluster)(), "the same call again wakes nothing"
     wakes(cluster)
     cluster.run_until(serves(cluster))
+
+
+def test_a_schedule_wakes_it_before_its_start_and_it_sleeps_again_afterwards():
+    cluster = a_sleeping_cluster(schedules=(a_schedule("0 16 * * *", "UTC", duration="30m", replicas=2),))
+    four = unix_seconds("2025-06-15T16:00:00Z")
+    assert four is not None
+    assert cluster.now < four - 600
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 2)
+    assert cluster.now < four
+    cluster.run(four + 1800 - cluster.now - 10)
+    assert len(cluster.serving("chat")) == 2, "asked or not"
+    cluster.run_until(at_zero(cluster))
+    assert cluster.condition("chat", "Ready") == ("True", "ScaledToZero")
 
 
 def test_a_call_in_the_middle_of_the_last_drain_takes_it_back():
