@@ -12,7 +12,7 @@ FAULTS = (
     Fault(
         "learned.lead-time-ignored",
         "what is ordered for waiting work depends on how long this service's replicas take to start",
-        (Edit(OUTLOOK, "lead_seconds=prospect.lead_seconds_for(1), ", ""),),
+        (Edit(OUTLOOK, "lead_seconds=prospect.lead_seconds_for(1),", ""),),
         (f"{STORIES}::test_waiting_work_is_weighed_by_the_lead_time_that_was_learned",),
     ),
     Fault(
