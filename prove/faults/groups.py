@@ -37,8 +37,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/planner/endings.py",
-                "due = groups.may_give_back if groups.holds_half(replica) else is_retry_due",
-                "due = is_retry_due",
+                "if not groups.may_give_back(scene, replica) if groups.holds_half(replica) else scene.now < due_at:",
+                "if scene.now < due_at:",
             ),
         ),
         (f"{TESTS}::test_with_room_for_one_rank_the_half_is_given_back_again_and_again_and_never_counts",),

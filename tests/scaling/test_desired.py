@@ -274,4 +274,3 @@ def test_the_record_names_every_rule_and_the_numbers_it_saw():
         "rule.min_replicas": "1 replica",
         "rule.not_watched_in_full": "2 replicas",
     }
-    assert decision.to_status().rule == decision.rule

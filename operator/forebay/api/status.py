@@ -14,11 +14,16 @@ _LARGEST_GENERATION = 2**53 - 1
 """The largest whole number that every JSON reader keeps."""
 
 MOST_ASSUMPTIONS = 16
+MOST_PROPOSALS = 32
+MOST_LINES = 16
+MOST_PAST_DECISIONS = 20
 
 Amount = Annotated[Count, Field(ge=0, le=_LARGEST_GENERATION)]
 Replicas = Annotated[Count, Field(ge=0, le=1_000_000)]
 Generation = Annotated[Count, Field(ge=0, le=_LARGEST_GENERATION)]
 Word = Annotated[str, clipped(128), Field(max_length=128)]
+Line = Annotated[str, clipped(400), Field(max_length=400)]
+Instant = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
 Sentence = Annotated[str, clipped(2048), Field(max_length=2048)]
 
 
@@ -127,8 +132,45 @@ class CapacityStatus(Model):
     `measured`: either one, corrected by what the service's own replicas have shown."""
 
 
+class ProposalStatus(Model):
+    """What one rule asked for."""
+
+    rule: Word
+    """Name of the function."""
+    replicas: Replicas
+    """The number that it proposes. The largest of those that count binds."""
+    because: Line = ""
+    """Why, in a sentence with its numbers."""
+    waits_for: Line = ""
+    """What it waits for before it counts, such as a cooldown; empty when it counts."""
+
+
+class SignalsStatus(Model):
+    """How much is known of the load: replicas that serve, and how many of them give metrics."""
+
+    state: Word
+    """Fresh; Stale or Lost while a replica is silent, which holds the number; NothingServes while none serves."""
+    answering: Replicas = 0
+    """Replicas whose metrics are fresh; the numbers of the decision are over these."""
+    serving: Replicas = 0
+    """Replicas that serve."""
+    fresh_seconds: Amount = 0
+    """Up to this age metrics are fresh."""
+    silent_since: Instant | None = None
+    """When the replica that has been silent for longest was last heard of; absent while all answer."""
+
+
+class UpcomingStatus(Model):
+    """Something that comes by itself."""
+
+    at: Instant | None = None
+    """When; absent when only the order is known."""
+    what: Line
+    """What happens then."""
+
+
 class DecisionStatus(Model):
-    """Why the number of replicas is what it is."""
+    """Why the number of replicas is what it is. Events and the command line say what stands here and nothing else."""
 
     rule: Word
     """Name of the function that bound the decision."""
@@ -138,9 +180,35 @@ class DecisionStatus(Model):
     """The number that it led to."""
     inputs: Annotated[dict[str, Word], Field(max_length=64)] = Field(default_factory=dict)
     """What it was decided from."""
+    signals: SignalsStatus | None = None
+    """How much of the load is known."""
+    proposals: Annotated[tuple[ProposalStatus, ...], Field(max_length=MOST_PROPOSALS)] = ()
+    """What every rule asked for that had something to ask."""
+    would_raise: Annotated[tuple[Line, ...], Field(max_length=MOST_LINES)] = ()
+    """What would have to change for more replicas."""
+    would_lower: Annotated[tuple[Line, ...], Field(max_length=MOST_LINES)] = ()
+    """What would have to change for one replica less."""
+    upcoming: Annotated[tuple[UpcomingStatus, ...], Field(max_length=MOST_LINES)] = ()
+    """What comes next, the soonest first."""
 
 
-Instant = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+class PastDecision(Model):
+    """A decision that changed the number of replicas, or the rule that gives it."""
+
+    at: Instant
+    """When it was made."""
+    rule: Word
+    """Name of the function that bound it."""
+    because: Line
+    """Why, in a sentence with its numbers."""
+    desired: Replicas
+    """What the rules came to."""
+    replicas: Replicas
+    """What was worked towards; differs where scaling only advises."""
+    before: Replicas
+    """The same until then."""
+    ready: Replicas = 0
+    """Replicas that served then."""
 
 
 class ScheduleStatus(Model):
@@ -191,6 +259,9 @@ class InferenceServiceStatus(Model):
     absent while neither is known."""
     decision: DecisionStatus | None = None
     """Why the number of replicas is what it is."""
+    decisions: Annotated[tuple[PastDecision, ...], Field(max_length=MOST_PAST_DECISIONS)] = ()
+    """The last decisions that changed the number or the rule, oldest first; of older ones only those that changed the
+    number."""
     learned: Learned = None
     """What was learned of the service, for an operator that starts; absent while nothing was."""
     schedules: Annotated[tuple[ScheduleStatus, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()

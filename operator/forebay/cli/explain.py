@@ -1,30 +1,32 @@
 """`forebay explain SERVICE`: the decision, its numbers and the conditions, in words, from the service's own status."""
 
 import asyncio
-import textwrap
 import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from forebay.api.inference_service import Condition, InferenceServiceStatus
+from forebay.api.inference_service import Condition, InferenceServiceStatus, ScheduleStatus
 from forebay.api.instants import unix_seconds
 from forebay.api.learned import LEARNED_VERSION, LearnedStatus, StartTimes
 from forebay.api.status import ScaledToZeroStatus
+from forebay.cli.explain_decision import age, decision_lines, moment, past_lines, wrapped
 from forebay.cli.reading import cluster_reader
 from forebay.cli.services import Reading, read_service
 
-WIDTH = 100
 
-
-def explain(service: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> int:
-    """Print the explanation; the exit code."""
+def explain(
+    service: str, namespace: str | None, kubeconfig: Path | None, context: str | None, at: str | None = None
+) -> int:
+    """Print the explanation, of now or of an earlier moment; the exit code. Raises NotAMomentError."""
+    then = None if at is None else moment(at, time.time())
 
     async def read() -> Reading:
         async with cluster_reader(kubeconfig, context) as reader:
             return await read_service(reader.api, namespace or await reader.namespace(), service)
 
-    print("\n".join(explanation(asyncio.run(read()), time.time())))
+    reading, now = asyncio.run(read()), time.time()
+    print("\n".join(explanation(reading, now) if then is None else explanation_at(reading, then, now)))
     return 0
 
 
@@ -47,7 +49,8 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
     else:
         yield _load(status)
     yield ""
-    yield from _decision(status)
+    mode = reading.spec.scaling.mode.value if reading.spec else "Auto"
+    yield from decision_lines(status, mode, now)
     if status.learned is not None and status.learned.version == LEARNED_VERSION:
         yield ""
         yield "Learned"
@@ -56,19 +59,18 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
         yield ""
         yield "Schedules"
     for schedule in status.schedules:
-        yield f"  {schedule.name:<14} {schedule.state.value}"
-        yield from textwrap.wrap(schedule.message, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
-        if schedule.floor_released_at and schedule.drains_until:
-            released = (
-                f"The last window ended at {schedule.floor_released_at}; what only it held is drained by "
-                f"{schedule.drains_until} at the latest, if the load lets it go."
-            )
-            yield from textwrap.wrap(released, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        yield from _schedule(schedule)
     if status.conditions:
         yield ""
         yield "Conditions"
     for condition in status.conditions:
         yield from _condition(condition, now)
+
+
+def explanation_at(reading: Reading, at: float, now: float) -> Iterator[str]:
+    """What held at an earlier moment, from the decisions that status keeps."""
+    yield f"{reading.namespace}/{reading.name}"
+    yield from past_lines(reading.status.decisions if reading.status else (), at, now)
 
 
 def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
@@ -88,13 +90,15 @@ def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
 
 def _at_zero(reading: Reading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:
     since = unix_seconds(zero.since)
-    ago = "" if since is None else f" ({_age(now - since)} ago)"
+    ago = "" if since is None else f" ({age(now - since)} ago)"
     yield f"At zero since {zero.since}{ago}: nothing had been asked of it for scaleToZeroAfter."
     yield f"`forebay wake {reading.name} -n {reading.namespace}` starts a replica; a raised minReplicas does too."
 
 
 def _load(status: InferenceServiceStatus) -> str:
     load = status.load
+    if load.queue is None and load.kv_percent is None and status.replicas.ready == 0:
+        return "No replica serves, so there is no load to see."
     if load.queue is None and load.kv_percent is None:
         return "Load unknown: no engine has answered lately. Missing is not zero, so nothing is scaled down."
     queue = "queue unknown" if load.queue is None else f"{_count(load.queue, 'request')} waiting"
@@ -102,16 +106,15 @@ def _load(status: InferenceServiceStatus) -> str:
     return f"{queue}, {kv_cache}."
 
 
-def _decision(status: InferenceServiceStatus) -> Iterator[str]:
-    decision = status.decision
-    if decision is None:
-        yield "Nothing has been decided yet; the conditions say what is in the way."
-        return
-    yield f"Why {decision.desired}: {decision.rule}"
-    yield from textwrap.wrap(decision.because, WIDTH, initial_indent="  ", subsequent_indent="  ")
-    width = max((len(name) for name in decision.inputs), default=0)
-    for name, value in sorted(decision.inputs.items()):
-        yield f"    {name:<{width}}  {value}"
+def _schedule(schedule: ScheduleStatus) -> Iterator[str]:
+    yield f"  {schedule.name:<14} {schedule.state.value}"
+    yield from wrapped(schedule.message, " " * 4)
+    if schedule.floor_released_at and schedule.drains_until:
+        released = (
+            f"The last window ended at {schedule.floor_released_at}; what only it held is drained by "
+            f"{schedule.drains_until} at the latest, if the load lets it go."
+        )
+        yield from wrapped(released, " " * 4)
 
 
 def _learned(learned: LearnedStatus) -> Iterator[str]:
@@ -144,18 +147,10 @@ def _starts(where: str, starts: StartTimes) -> str:
 
 
 def _condition(condition: Condition, now: float) -> Iterator[str]:
-    since = _age(now - datetime.fromisoformat(condition.last_transition_time).timestamp())
+    since = age(now - datetime.fromisoformat(condition.last_transition_time).timestamp())
     yield f"  {condition.type:<14} {condition.status:<8} {condition.reason} (for {since})"
-    yield from textwrap.wrap(condition.message, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+    yield from wrapped(condition.message, " " * 4)
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _age(seconds: float) -> str:
-    """As kubectl writes ages, one unit."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"

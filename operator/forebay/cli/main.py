@@ -51,14 +51,28 @@ app.command("simulate")(simulate)
 @app.command("explain")
 def explain(
     service: Annotated[str, typer.Argument(help="Name of an InferenceService.")],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="What was decided then: a time such as 2026-03-01T12:00:00Z, or an age such as 10m.",
+            show_default=False,
+        ),
+    ] = None,
     namespace: kube.Namespace = None,
     kubeconfig: kube.Kubeconfig = None,
     context: kube.Context = None,
 ) -> None:
-    """Say why a service has the replicas it has."""
+    """Say why a service has the replicas it has, what would change that, and what comes next."""
     from forebay.cli.explain import explain as show
+    from forebay.cli.explain_decision import NotAMomentError
 
-    raise typer.Exit(show(service, namespace, kubeconfig, context))
+    try:
+        code = show(service, namespace, kubeconfig, context, at)
+    except NotAMomentError as error:
+        raise typer.BadParameter(str(error), param_hint="--at") from error
+    raise typer.Exit(code)
 
 
 @app.command("wake")

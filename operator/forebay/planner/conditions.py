@@ -102,7 +102,7 @@ def metrics_fresh(outcome: Outcome) -> Answer:
         return Answer(
             "False",
             f"Metrics{load.freshness}",
-            f"{worst.pod}{others} gives no metrics since {rfc3339(worst.since)}{why}. "
+            f"{worst.pod}{others} {'give' if others else 'gives'} no metrics since {rfc3339(worst.since)}{why}. "
             "Until they are back nothing is scaled down.",
         )
     if load.missing:

@@ -70,12 +70,10 @@ def given_up(scene: Scene, replica: Replica) -> tuple[Step, ...]:
 
     The failing replica of a halted rollout is kept to be looked at: another one of the same would fail as well.
     """
-    if replica.state is not ReplicaState.BLOCKED or replica.reason == Reason.STALLED:
+    due_at = retry_due_at(scene, replica) if replica.state is ReplicaState.BLOCKED else None
+    if due_at is None:
         return ()
-    if scene.halt is not None and replica.revision == scene.halt.revision and is_faulty(replica):
-        return ()
-    due = groups.may_give_back if groups.holds_half(replica) else is_retry_due
-    if not due(scene, replica):
+    if not groups.may_give_back(scene, replica) if groups.holds_half(replica) else scene.now < due_at:
         return ()
     return drain.remove(replica, replica.reason, f"{replica.message.rstrip('.')}; it is tried once more")
 
@@ -102,7 +100,16 @@ def endings(scene: Scene) -> dict[str, Step]:
     return steps
 
 
-def is_retry_due(scene: Scene, replica: Replica) -> bool:
+def retry_due_at(scene: Scene, replica: Replica) -> float | None:
+    """When a stuck replica is given up; None when it is kept to be looked at, or when others decide over it."""
+    if replica.reason == Reason.STALLED:
+        return None
+    if scene.halt is not None and replica.revision == scene.halt.revision and is_faulty(replica):
+        return None
+    return _retry_at(scene, replica)
+
+
+def _retry_at(scene: Scene, replica: Replica) -> float:
     """The first try ends with pendingTimeout. The waits double from there, up to an hour.
 
     A replica that finds no node waits the hour at once: its waiting is what a cluster autoscaler needs to see.
@@ -111,7 +118,7 @@ def is_retry_due(scene: Scene, replica: Replica) -> bool:
     wait_seconds = min(LONGEST_RETRY_SECONDS, scene.settings.pending_timeout_seconds * 2.0 ** min(retries, 16))
     if retries and replica.reason in REASONS_OF_SHORTAGE:
         wait_seconds = LONGEST_RETRY_SECONDS
-    return scene.now - min(pod.waiting_since for pod in replica.pods) >= wait_seconds
+    return min(pod.waiting_since for pod in replica.pods) + wait_seconds
 
 
 def noted_block(replica: Replica) -> Step | None:

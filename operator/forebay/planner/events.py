@@ -7,13 +7,13 @@ status takes the place of the former, so nothing is told twice.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from forebay.api.inference_service import Condition, InferenceServiceStatus, ScheduleState
+from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, ScheduleState
 from forebay.planner.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
 from forebay.planner.learned import Learned
 from forebay.planner.plan import EventRecord
 from forebay.planner.state import MOST_NOTES, Note
-from forebay.planner.steps import Step, normal, warning
-from forebay.scaling.decision import Decision
+from forebay.planner.steps import Kind, Step, normal, warning
+from forebay.scaling.decision import Decision, count
 
 REPEAT_SECONDS: Final = 600.0
 """A step that failed and is tried again at every tick is told of again only after so long."""
@@ -47,6 +47,14 @@ def scaled(decision: Decision) -> tuple[EventRecord, ...]:
     reason = "ScaledUp" if decision.applied > decision.before else "ScaledDown"
     text = f"From {decision.before} to {decision.applied} replicas by {decision.rule}: {decision.because}."
     return (normal(reason, text),)
+
+
+def rule_changed(decision: Decision, before: DecisionStatus | None) -> tuple[Step, ...]:
+    """Another rule gives the same count: told once per rule and ten minutes, since rules may take turns."""
+    if before is None or before.rule == decision.rule or decision.applied != decision.before:
+        return ()
+    text = f"{decision.rule}, no longer {before.rule}, gives {count(decision.desired, 'replica')}: {decision.because}."
+    return (Step(Kind.OTHER, (), subject=decision.rule, event=normal("RuleChanged", text)),)
 
 
 def forgotten_learning(learned: Learned | None) -> tuple[EventRecord, ...]:

@@ -15,7 +15,7 @@ from forebay.planner.balance import Balance, balance
 from forebay.planner.blast_radius import Budget
 from forebay.planner.conditions import Outcome
 from forebay.planner.endings import endings, noted_block
-from forebay.planner.events import forgotten_learning, scaled, told, transitions
+from forebay.planner.events import forgotten_learning, rule_changed, scaled, told, transitions
 from forebay.planner.nodes import lost_nodes, nodes_down
 from forebay.planner.placeholders import Means, hold_of, share_of
 from forebay.planner.plan import Action, Plan, ServicePlan
@@ -149,7 +149,9 @@ def _planned(site: Site, scene: Scene, memory: ServiceMemory, budget: Budget) ->
     status = status_of(Outcome(scene, balanced, held), before, site.now)
     blocks = tuple(step for replica in scene.replicas if (step := noted_block(replica)))
     changes = (*scaled(scene.decision), *forgotten_learning(memory.learned), *transitions(before, status))
-    events, notes = told((*blocks, *steps), changes, memory.notes, site.now)
+    events, notes = told(
+        (*rule_changed(scene.decision, before.decision), *blocks, *steps), changes, memory.notes, site.now
+    )
     remembered = replace(
         memory,
         status=status,

@@ -270,8 +270,9 @@ def _to_place(case: Case) -> int:
 def _no_room(room: Room, needed: int, scene: Scene) -> str:
     shape = scene.target.shape
     each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
+    are = "is" if needed == 1 else "are"
     return (
-        f"{count(needed, 'replica')} of {each} are still to be placed, and the nodes that match ({room.nodes}) "
+        f"{count(needed, 'replica')} of {each} {are} still to be placed, and the nodes that match ({room.nodes}) "
         f"have {count(room.gpus, 'GPU')} free, enough for {room.replicas} (Forebay's own pods are counted, neither "
         "those of others nor nodes that an autoscaler may add)"
     )

@@ -14,6 +14,7 @@ from forebay.api.instants import rfc3339
 from forebay.api.status import CapacityStatus, ScaledToZeroStatus
 from forebay.capacity.profiles import Basis
 from forebay.planner.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
+from forebay.planner.record import decision_status, decisions
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.scene import Scene
 from forebay.planner.schedules import schedule_statuses
@@ -45,7 +46,8 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
         load=load_status(scene.load),
         plan=scene.service.plan,
         capacity=capacity_now(scene, len(outcome.replicas(ReplicaState.SERVING))),
-        decision=scene.decision.to_status(),
+        decision=decision_status(outcome),
+        decisions=decisions(before.decisions, outcome, now),
         learned=None if scene.memory.learned is None else scene.memory.learned.published,
         schedules=schedule_statuses(outcome, before.schedules),
     )

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
-from forebay.api.inference_service import DecisionStatus
-
 ROUNDING: Final = 1e-9
 """What floating point may add to a whole number before it counts as more."""
 
@@ -24,6 +22,16 @@ class Proposal:
     because: str
     waits_for: str = ""
     """Why the proposal does not count yet, such as a cooldown; empty when it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Something that comes by itself."""
+
+    at: float | None
+    """Unix seconds; None when only the order is known."""
+    what: str
+    """A sentence that says it without its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +54,12 @@ class Decision:
     """What was worked towards until now."""
     needed: int = 0
     """What arrives, waits or holds as a floor asks for, without warm replicas."""
-
-    def to_status(self) -> DecisionStatus:
-        return DecisionStatus(rule=self.rule, because=self.because, desired=self.desired, inputs=dict(self.inputs))
+    would_raise: tuple[str, ...] = ()
+    """What would have to change for more replicas, each a sentence with what it is now."""
+    would_lower: tuple[str, ...] = ()
+    """The same for one replica less."""
+    ahead: tuple[Due, ...] = ()
+    """The clocks of scaling that run."""
 
 
 def whole_replicas(replicas: float) -> int:

@@ -24,6 +24,7 @@ from forebay.scaling.load import Load
 from forebay.scaling.offered import Offered, lengths_of, offer
 from forebay.scaling.outlook import Outlook
 from forebay.scaling.stabilizer import Standing, stabilize
+from forebay.scaling.turning_points import Crossroads, ahead, would_lower, would_raise
 from forebay.scaling.watch import Watch, look
 
 
@@ -119,11 +120,15 @@ def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
         replace(
             proposal,
             replicas=proposal.replicas + stuck,
-            because=f"{proposal.because}; {count(stuck, 'stuck replica')} not counted" if stuck else proposal.because,
+            because=f"{proposal.because}; on top of {_stuck_text(stuck)}" if stuck else proposal.because,
             waits_for=waits_for,
         )
         for proposal in guards.propose(situation.load, situation.limits)
     )
+
+
+def _stuck_text(stuck: int) -> str:
+    return f"{count(stuck, 'stuck replica')}, which {'carries' if stuck == 1 else 'carry'} nothing"
 
 
 def arrival_rules(situation: Situation) -> tuple[Proposal, ...]:
@@ -193,6 +198,16 @@ def decide(
     largest = max(counted, key=lambda proposal: proposal.replicas)
     bound = floors.max_replicas(largest, limits)
     applied = bound.replicas if mode is ScalingMode.AUTO else _advised_only(situation)
+    here = Crossroads(
+        standing=_standing(situation),
+        proposals=proposals,
+        desired=bound.replicas,
+        unbounded=largest.replicas,
+        offered=offered,
+        outlook=outlook,
+        jumped_at=situation.jumped_at,
+        idle_since=situation.idleness.since,
+    )
     decision = Decision(
         desired=bound.replicas,
         rule=bound.rule,
@@ -203,6 +218,9 @@ def decide(
         unbounded=largest.replicas,
         before=situation.desired,
         needed=_needed(situation),
+        would_raise=would_raise(here),
+        would_lower=would_lower(here),
+        ahead=ahead(here),
     )
     remembered = _remember(situation, applied, largest.rule)
     return decision, replace(remembered, arrivals=arrivals, refinement=refinement, offered=offered)

@@ -71,7 +71,8 @@ def metrics_unknown(standing: Standing) -> str | None:
     worst = max(load.silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
     others = f" and {len(load.silent) - 1} more" if len(load.silent) > 1 else ""
     why = f": {worst.error}" if worst.error else ""
-    return f"the load is not known, nothing is scaled down on silence ({worst.pod}{others} gives no metrics{why})"
+    give = "give" if others else "gives"
+    return f"the load is not known, and silence is no reason to scale down: {worst.pod}{others} {give} no metrics{why}"
 
 
 def recently_raised(standing: Standing) -> str | None:

@@ -1,0 +1,140 @@
+"""The agenda: what comes next for a service without anybody doing anything, and when.
+
+From the same scene that the plan is made from, so it names the limits that the planner itself will act on.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from typing import Final
+
+from forebay.api.instants import rfc3339
+from forebay.planner.conditions import Outcome
+from forebay.planner.endings import retry_due_at
+from forebay.planner.groups import holds_half
+from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.rollout import turnover
+from forebay.planner.scene import Scene
+from forebay.planner.steps import Kind
+from forebay.scaling.decision import Due, count, seconds
+from forebay.scaling.lead_time import ENOUGH_STARTS, LeadTimes, WarmState
+
+MOST_NAMED: Final = 3
+"""Replicas of one state that are named one by one; the others are counted."""
+EXPECTED: Final = 0.95
+"""Share of starts within the time by which a replica is expected."""
+
+
+Teller = Callable[[Scene, Replica], Due | None]
+
+
+def agenda_of(outcome: Outcome) -> tuple[Due, ...]:
+    """The soonest first, and what has no time of its own after that."""
+    found = [
+        *outcome.scene.decision.ahead,
+        *_named(outcome.replicas(ReplicaState.LOADING), outcome.scene, _arrival, "loading"),
+        *_named(outcome.replicas(ReplicaState.BLOCKED), outcome.scene, _retry, "stuck"),
+        *_named(outcome.replicas(ReplicaState.DRAINING), outcome.scene, _end, "draining"),
+        *_schedules(outcome.scene),
+        *_now(outcome),
+        *_rollout(outcome),
+        *([Due(None, f"Not done yet: {outcome.held}.")] if outcome.held else []),
+    ]
+    return tuple(sorted(found, key=lambda due: (due.at is None, due.at or 0.0)))
+
+
+def _schedules(scene: Scene) -> Iterator[Due]:
+    """The next edge of each."""
+    for booked in scene.bookings:
+        name, window, replicas = booked.schedule.name, booked.window, count(booked.replicas, "replica")
+        if window is None or booked.fault:
+            continue
+        if booked.opened is not None:
+            yield Due(window.end, f"Schedule {name} ends: its floor of {replicas} no longer holds, the load decides.")
+        elif booked.counts(scene.now):
+            yield Due(window.start, f"Schedule {name} opens: {replicas} have to serve by then.")
+        else:
+            start = rfc3339(window.start)
+            yield Due(booked.warm_from, f"Schedule {name} begins to count: {replicas} have to serve by {start}.")
+
+
+def _now(outcome: Outcome) -> Iterator[Due]:
+    """What the plan of this very moment does."""
+    created = [step for step in outcome.balance.steps if step.kind is Kind.CREATE]
+    drained = [step for step in outcome.balance.steps if step.kind is Kind.DRAIN]
+    if created:
+        yield Due(None, f"{count(len(created), 'replica')} {'is' if len(created) == 1 else 'are'} being created.")
+    for step in drained[:MOST_NAMED]:
+        yield Due(None, f"{step.subject} begins to drain: it gets no new requests and finishes those it has.")
+
+
+def _named(replicas: Sequence[Replica], scene: Scene, tell: Teller, doing: str) -> Iterator[Due]:
+    told = sorted((due for replica in replicas if (due := tell(scene, replica))), key=lambda due: due.at or 0.0)
+    yield from told[:MOST_NAMED]
+    if len(told) > MOST_NAMED:
+        yield Due(told[-1].at, f"By then the same holds for {len(told) - MOST_NAMED} more that are {doing}.")
+
+
+def _arrival(scene: Scene, replica: Replica) -> Due | None:
+    """When a replica on its way is expected, or given up."""
+    since = min(pod.waiting_since for pod in replica.pods)
+    homeless = [pod for pod in replica.pods if pod.node is None]
+    if homeless:
+        patience = scene.settings.pending_timeout_seconds
+        why = f" ({homeless[0].blocked_message.rstrip('.')})" if homeless[0].blocked_message else ""
+        return Due(
+            since + patience,
+            f"{replica.name} counts as stuck if it has found no node by then{why}: the operator's --pending-timeout.",
+        )
+    lead_times = LeadTimes() if scene.memory.learned is None else scene.memory.learned.lead_times
+    lead = lead_times.quantile_seconds(WarmState.READY_NODE, EXPECTED)
+    seen = len(lead_times.of(WarmState.READY_NODE))
+    expected_at, limit = since + lead, scene.spec.engine.startup_timeout.seconds
+    if expected_at > scene.now and lead < limit:
+        basis = (
+            "95 of 100 starts took no longer" if seen >= ENOUGH_STARTS else f"assumed, with {count(seen, 'start')} seen"
+        )
+        return Due(expected_at, f"{replica.name} is expected to serve {seconds(lead)} after it got its node ({basis}).")
+    return Due(since + limit, f"{replica.name} is given up if it does not serve by then: engine.startupTimeout.")
+
+
+def _retry(scene: Scene, replica: Replica) -> Due | None:
+    if holds_half(replica):
+        return Due(None, f"{replica.name} has only some of its nodes; in its turn it gives them back and tries anew.")
+    due_at = retry_due_at(scene, replica)
+    if due_at is None:
+        return Due(None, f"{replica.message.rstrip('.')}; it is kept to be looked at.")
+    return Due(due_at, f"{replica.message.rstrip('.')}; another one is tried in its place.")
+
+
+def _end(scene: Scene, replica: Replica) -> Due | None:
+    started_at = replica.drain_started_at
+    if started_at is None:
+        return None
+    timeout = scene.spec.rollout.drain_timeout.seconds
+    left = "an unknown number of requests" if replica.in_flight is None else _requests(replica.in_flight)
+    return Due(
+        started_at + timeout,
+        f"{replica.name} is deleted at the latest: drainTimeout ({seconds(timeout)}). It goes before that once it has "
+        f"finished its {left}.",
+    )
+
+
+def _requests(in_flight: float) -> str:
+    return count(ceil(in_flight), "request")
+
+
+def _rollout(outcome: Outcome) -> Iterator[Due]:
+    scene = outcome.scene
+    if scene.halt is not None or outcome.balance.waits:
+        return
+    old = [replica for replica in turnover(scene, scene.live).leaving if replica.revision != scene.target.hash]
+    if old:
+        yield Due(
+            None,
+            f"{count(len(old), 'replica')} of an older revision {'is' if len(old) == 1 else 'are'} replaced by "
+            f"revision {scene.target.hash}: a new one serves first, then an old one drains.",
+        )
+
+
+def instant(due: Due) -> str | None:
+    return None if due.at is None else rfc3339(due.at)
