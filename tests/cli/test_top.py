@@ -24,11 +24,27 @@ def test_one_line_per_service_with_its_numbers_and_its_rule():
         "DRAINING",
         "QUEUE",
         "KV%",
+        "TPM",
+        "LEAD",
+        "SCHEDULE",
         "RULE",
         "BECAUSE",
     ]
-    assert line[:10] == ["team-a", "chat", "True", "4", "3", "1", "0", "95", "82", "queue_depth"]
-    assert " ".join(line[10:]) == "95 requests wait on 3 replicas, target 20 each"
+    assert line[:11] == ["team-a", "chat", "True", "4", "3", "1", "0", "95", "82", "?", "queue_depth"]
+    assert " ".join(line[11:]) == "95 requests wait on 3 replicas, target 20 each"
+
+
+def test_capacity_lead_time_and_the_schedule_that_needs_attention_are_shown():
+    starts = {"p50Seconds": 62, "p95Seconds": 70, "seconds": [60, 62, 70]}
+    times = {"placeholderNode": starts, "readyNode": starts, "newNode": starts}
+    _, line = shown(
+        a_reading(
+            capacity={"tokensPerMinute": 4_200_000, "perReplica": 1_400_000, "basis": "profile"},
+            learned={"version": 1, "leadTime": {**times, "countedUntil": "2026-03-01T11:00:00Z"}},
+            schedules=[{"name": "evening", "state": "Idle"}, {"name": "noon", "state": "AtRisk"}],
+        )
+    )
+    assert line[9:14] == ["4200000", "70s", "noon", "AtRisk", "queue_depth"]
 
 
 def test_what_is_not_known_is_a_question_mark():
@@ -46,7 +62,7 @@ def test_a_service_that_is_not_ready_shows_the_reason_in_its_place():
     }
     _, line = shown(a_reading(conditions=[broken], decision=None))
     assert line[2] == "ImagePull"
-    assert " ".join(line[9:]) == "The image cannot be pulled."
+    assert " ".join(line[10:]) == "The image cannot be pulled."
 
 
 def test_a_service_nobody_has_looked_at_is_listed_too():

@@ -1,7 +1,7 @@
 """`forebay top`: one line per service, read again every few seconds."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -9,11 +9,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from forebay.api.inference_service import ScheduleState, ScheduleStatus
+from forebay.api.learned import LearnedStatus
 from forebay.cli.reading import cluster_reader
 from forebay.cli.services import Reading, read_services
 from forebay.cluster.kube_api import ApiError
 
 READY = "Ready"
+_ATTENTION = (
+    ScheduleState.AT_RISK,
+    ScheduleState.MISSED,
+    ScheduleState.WARMING,
+    ScheduleState.MET,
+    ScheduleState.IDLE,
+)
 WIDTH_OF_A_PIPE = 240
 """Columns when nobody's terminal is there to set them: wide enough that one service stays one line."""
 
@@ -55,8 +64,9 @@ def table(services: Iterable[Reading], note: str = "") -> Table:
     shown = Table(box=None, pad_edge=False, caption=note or None, caption_justify="left")
     for title, justify in (("NAMESPACE", "left"), ("SERVICE", "left"), ("READY", "left")):
         shown.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for title in ("WANTED", "SERVING", "LOADING", "DRAINING", "QUEUE", "KV%"):
+    for title in ("WANTED", "SERVING", "LOADING", "DRAINING", "QUEUE", "KV%", "TPM", "LEAD"):
         shown.add_column(title, justify="right", no_wrap=True)
+    shown.add_column("SCHEDULE", no_wrap=True)
     shown.add_column("RULE", no_wrap=True)
     shown.add_column("BECAUSE", overflow="fold")
     for service in services:
@@ -67,7 +77,7 @@ def table(services: Iterable[Reading], note: str = "") -> Table:
 def _row(service: Reading) -> list[str | Text]:
     status = service.status
     if status is None:
-        return [service.namespace, service.name, "?", *["?"] * 6, "", "no operator has written a status yet"]
+        return [service.namespace, service.name, "?", *["?"] * 7, "", "", "", "no operator has written a status yet"]
     ready = next((condition for condition in status.conditions if condition.type == READY), None)
     state = "?" if ready is None else ready.status if ready.status == "True" else ready.reason
     replicas, load, decision = status.replicas, status.load, status.decision
@@ -81,9 +91,26 @@ def _row(service: Reading) -> list[str | Text]:
         str(replicas.draining),
         _known(load.queue),
         _known(load.kv_percent),
+        _known(None if status.capacity is None else status.capacity.tokens_per_minute),
+        _lead(status.learned),
+        _schedule(status.schedules),
         decision.rule if decision else "",
         decision.because if decision else (ready.message if ready else ""),
     ]
+
+
+def _lead(learned: LearnedStatus | None) -> str:
+    """How long a replica takes that starts on a ready node, in 95 of 100 cases; what nobody has seen is not shown."""
+    starts = None if learned is None or learned.lead_time is None else learned.lead_time.ready_node
+    return f"{starts.p95_seconds}s" if starts is not None and starts.seconds else ""
+
+
+def _schedule(schedules: Sequence[ScheduleStatus]) -> str:
+    """The one that needs attention most, with its state: one at risk before one that is met, an idle one last."""
+    if not schedules:
+        return ""
+    first = min(schedules, key=lambda schedule: (_ATTENTION.index(schedule.state), schedule.name))
+    return f"{first.name} {first.state.value}"
 
 
 def _known(number: int | None) -> str:
