@@ -290,3 +290,18 @@ def test_a_warning_stops_nothing_and_is_told_of_once():
     assert (condition(done, "Ready"), events(done).count("EngineVersionUnknown")) == (("True", "Serving"), 1)
     again, _ = plan(world, state, NOW + 5)
     assert events(again) == []
+
+
+def test_another_rule_at_the_same_number_is_told_of_once():
+    service = a_service(min_replicas=1, max_replicas=4)
+    pods = pods_of(service, 2)
+    state, said = WATCHED, []
+    for second in range(0, 800, 10):
+        busy = 200 <= second < 400
+        signals = signals_of(pods, at=NOW + second, kv=0.7, waiting=18 if busy else 0)
+        done, state = plan(a_world(service, pods=pods, signals=signals), state, NOW + second)
+        said += [event.message for event in only(done).events if event.reason == "RuleChanged"]
+    assert [text.partition(":")[0] for text in said] == [
+        "queue_would_grow, no longer not_watched_in_full, gives 2 replicas",
+        "kv_cache_would_fill, no longer queue_would_grow, gives 2 replicas",
+    ]
