@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import erf, exp, log, pi, sqrt
 from typing import Final
 
-from forebay.capacity.replica_model import Engine, Load, Mix, load
+from forebay.capacity.replica_model import Engine, Load, Mix, load, work_seconds
 
 _Z_P95: Final = 1.6449
 """How many standard deviations above the mean 95 % of a normal spread lie."""
@@ -50,7 +50,7 @@ def expected(engine: Engine, mix: Mix, requests_per_second: float, batched_token
     """At so many requests a second for one engine. Raises ValueError for more than fit into a second."""
     at = load(engine, mix, requests_per_second)
     computing = _prefill(engine, mix, at, requests_per_second, batched_tokens)
-    waiting = _batch_wait(engine, mix, at)
+    waiting = _batch_wait(engine, mix, at, requests_per_second)
     first = computing + waiting
     whole = first + _decoding(engine, mix, at, requests_per_second)
     p50, p95 = first.quantiles()
@@ -109,20 +109,26 @@ def _decoding(engine: Engine, mix: Mix, at: Load, rate: float) -> Spread:
     return Spread(mean, (mean * swing) ** 2 + lengths**2)
 
 
-def _batch_wait(engine: Engine, mix: Mix, at: Load) -> Spread:
+def _batch_wait(engine: Engine, mix: Mix, at: Load, rate: float) -> Spread:
     """For a place in the batch: a queue at as many servers as sequences fit (Halfin and Whitt).
 
-    Answers of one length leave as regularly as they came, which halves the wait.
+    A fuller batch makes every step longer, so places are free only as far as the rate is below the one that fills them
+    all, which is less than what is free on average. Answers of one length leave as regularly as they came, which halves
+    the wait.
     """
     places = min(engine.max_num_seqs, engine.kv_tokens / mix.held_tokens)
     sequences = min(at.sequences, _FULL * places)
     if sequences <= 0:
         return Spread(0.0, 0.0)
-    slack = (places - sequences) / sqrt(sequences)
+    work = work_seconds(engine, mix)
+    idle = mix.output_tokens / engine.tokens_per_step * engine.step_profile.step_seconds
+    most = places / (idle + work * places)
+    spare = places * max(1 - _FULL, 1 - rate / most)
+    slack = spare / sqrt(sequences)
     density = exp(-(slack**2) / 2) / sqrt(2 * pi)
     below = (1 + erf(slack / sqrt(2))) / 2
     chance = density / (density + slack * below) if slack < 30 else 0.0
-    tail = mix.output_tokens * at.token_seconds / (places - sequences) / 2
+    tail = mix.output_tokens * at.token_seconds / spare / 2
     return Spread(chance * tail, chance * (2 - chance) * tail**2)
 
 

@@ -23,6 +23,7 @@ from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
 from forebay.scaling.offered import Offered, lengths_of, offer
 from forebay.scaling.outlook import Outlook
+from forebay.scaling.relief import Relief, follow, waits_for
 from forebay.scaling.stabilizer import Standing, stabilize
 from forebay.scaling.turning_points import Crossroads, ahead, would_lower, would_raise
 from forebay.scaling.watch import Watch, look
@@ -58,6 +59,7 @@ class ScalingMemory:
     jumped_at: float | None = None
     """When a guard last made it rise."""
     watch: Watch = field(default_factory=Watch)
+    relief: Relief = field(default_factory=Relief)
     arrivals: Arrivals = field(default_factory=Arrivals)
     refinement: Refinement | None = None
     """What live replicas have shown of their profile."""
@@ -79,6 +81,7 @@ class Situation:
     jumped_at: float
     watch: Watch
     idleness: Idleness
+    relief: Relief
     outlook: Outlook
     now: float
     offered: Offered | None = None
@@ -178,6 +181,7 @@ def decide(
     offered = found if isinstance(found, Offered) else None
     if offered is not None:
         limits = replace(limits, idle_token_seconds=offered.carried.idle_token_seconds)
+    watch = look(memory.watch, load, limits, now, _replicas_for_work(offered, load, limits, outlook))
     situation = Situation(
         limits=limits,
         load=load,
@@ -186,8 +190,9 @@ def decide(
         desired=fleet.standing if memory.desired is None else memory.desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
         jumped_at=began if memory.jumped_at is None else memory.jumped_at,
-        watch=look(memory.watch, load, limits, now, _replicas_for_work(offered, load, limits, outlook)),
         idleness=look_idle(memory.idleness, load, outlook.demand, fleet.draining, now),
+        watch=watch,
+        relief=follow(memory.relief, fleet.serving, load, watch, outlook.lead_seconds, now),
         outlook=outlook,
         now=now,
         offered=offered,
@@ -271,6 +276,7 @@ def _remember(situation: Situation, applied: int, rule: str) -> ScalingMemory:
         jumped_at=situation.now if by_guard else situation.jumped_at,
         watch=situation.watch,
         idleness=situation.idleness,
+        relief=situation.relief,
     )
 
 
@@ -281,7 +287,7 @@ def _guards_wait_for(situation: Situation) -> str:
         return f"{count(min(fleet.loading, coming), 'replica')} still loading"
     if situation.now - situation.jumped_at < limits.scale_up_cooldown_seconds:
         return f"scaleUpCooldown of {seconds(limits.scale_up_cooldown_seconds)}"
-    return ""
+    return waits_for(situation.relief, limits, situation.now)
 
 
 def _standing(situation: Situation) -> Standing:
