@@ -2,7 +2,7 @@
 
 from prove.fault import Edit, Fault
 
-CALENDAR = "operator/forebay/scaling/calendar.py"
+CALENDAR = "operator/forebay/scaling/timetable.py"
 FLOORS = "operator/forebay/scaling/schedules.py"
 STANDING = "operator/forebay/planner/schedules.py"
 
@@ -36,7 +36,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/scaling/test_calendar.py::test_starts",
+            "tests/scaling/test_timetable.py::test_starts",
             "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
         ),
     ),
@@ -51,7 +51,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/scaling/test_calendar.py::test_starts",
+            "tests/scaling/test_timetable.py::test_starts",
             "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
         ),
     ),

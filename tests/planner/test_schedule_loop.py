@@ -15,7 +15,7 @@ from forebay.planner.plan import CreatePod, DeletePod, StartDrain
 from forebay.planner.planner import plan
 from forebay.planner.state import State
 from forebay.planner.world import PodView, ServiceView
-from forebay.scaling.calendar import next_start_after
+from forebay.scaling.timetable import next_start_after
 from tests.builders.plans import actions, desired, only
 from tests.builders.schedules import Line, a_schedule, lines, moments
 from tests.builders.world import a_node, a_pod, a_service, a_world, signals_of

@@ -16,7 +16,7 @@ from forebay.planner.world import NodeView, PodView, ServiceView, World
 from tests.builders.plans import creates, desired, events, only, rule
 from tests.builders.schedules import a_schedule
 from tests.builders.world import a_node, a_pod, a_service, a_world, pods_of, signals_of
-from tests.scaling.test_calendar import unix
+from tests.scaling.test_timetable import unix
 
 EIGHT = unix("2026-03-30T08:00", "Europe/Berlin")
 WARM = EIGHT - 330

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.scaling.calendar import timetable
 from forebay.scaling.limits import Limits
 from forebay.scaling.schedules import MARGIN_SECONDS, Pace, booking
+from forebay.scaling.timetable import timetable
 from tests.builders.schedules import (
     AROUND_MINUTES,
     MINUTE,

@@ -4,7 +4,6 @@ from math import inf
 
 import pytest
 
-from forebay.scaling.calendar import timetable
 from forebay.scaling.limits import Limits
 from forebay.scaling.schedules import (
     MARGIN_SECONDS,
@@ -16,8 +15,9 @@ from forebay.scaling.schedules import (
     replicas_for,
     schedule_floor,
 )
+from forebay.scaling.timetable import timetable
 from tests.builders.schedules import a_schedule
-from tests.scaling.test_calendar import unix
+from tests.scaling.test_timetable import unix
 
 EIGHT = unix("2026-03-30T08:00", "Europe/Berlin")
 LEAD = 300.0

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from forebay.simulation.closed_loop import ClosedLoop
-from forebay.simulation.cold_start import NodePool
+from forebay.simulation.cold_start import ColdStarts, NodePool
 from forebay.simulation.outcome import Outcome
 from forebay.simulation.planner_control import PlannerControl
 from forebay.simulation.traces import Rate, noisy, ramp, steady, steps
@@ -76,7 +76,18 @@ def test_a_threefold_step_is_answered_in_one_cold_start():
     story = play(steps((0, 3.3), (900, 10.0)), 2100, standing=3)
     need = story.need(1000, 2000)
     assert max(story.wanted(900, 975)) >= need, "ordered before the first minute of it is over"
-    assert story.in_time(900 + 120 + 180, 2100) > 0.9
+    assert max(story.wanted()) <= 1.5 * 1.2 * need
+    assert story.in_time(900 + 120 + 180, 2100) > 0.95
+
+
+def test_a_slow_cold_start_does_not_run_away():
+    """10 → 30: what is ordered while pods load and when they come never exceeds one and a half times the need."""
+    starts = ColdStarts(ready_seconds=300.0, spread=0.0)
+    story = play(steps((0, 16.0), (300, 48.0)), 1000, after=0, standing=12, starts=starts)
+    need = story.done.need(PROMISE)
+    assert story.need(500, 1000) == pytest.approx(30, rel=0.1)
+    assert max(story.wanted(300, 600)) >= story.need(500, 1000)
+    assert story.done.summary(PROMISE).most_replicas <= 1.5 * ceil(max(need))
 
 
 def test_a_ramp_is_followed_ahead_of_the_need():

@@ -11,11 +11,11 @@ from forebay.planner.replicas import Reason, Replica, ReplicaState
 from forebay.planner.settings import Settings
 from forebay.planner.state import ServiceMemory
 from forebay.planner.world import Revision, ServiceView
-from forebay.scaling.calendar import Timetable, timetable
 from forebay.scaling.decision import Proposal
 from forebay.scaling.lead_time import Prospect
 from forebay.scaling.limits import Limits
 from forebay.scaling.schedules import Booking, Pace, PlannedCapacity, booking, schedule_floor
+from forebay.scaling.timetable import Timetable, timetable
 
 
 @dataclass(frozen=True, slots=True)

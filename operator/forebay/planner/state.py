@@ -11,9 +11,9 @@ from typing import Final, Self
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.planner.learned import Learned
-from forebay.scaling.calendar import Timetable
 from forebay.scaling.desired import ScalingMemory
 from forebay.scaling.history import PodHistory
+from forebay.scaling.timetable import Timetable
 
 MOST_NOTES: Final = 64
 

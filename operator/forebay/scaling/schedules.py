@@ -12,9 +12,9 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from forebay.api.schedule_spec import ScheduleFloor, ScheduleSpec
-from forebay.scaling.calendar import Timetable
 from forebay.scaling.decision import Proposal, count, number, seconds, whole_replicas
 from forebay.scaling.limits import Limits
+from forebay.scaling.timetable import Timetable
 
 MARGIN_SECONDS: Final = 30.0
 """Between deciding on a replica and its creation: a tick, the call, and what either may be late."""

@@ -12,7 +12,7 @@ from forebay.api.engine_flags import OWNED_FLAGS
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.model import GROUP
 from forebay.planner.world import Problem
-from forebay.scaling.calendar import fault_of
+from forebay.scaling.timetable import fault_of
 from forebay.workloads import engines
 from forebay.workloads.arguments import flag_name
 from forebay.workloads.engines import Engine

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from forebay.api.inference_service import ScheduleSpec
-from forebay.scaling.calendar import fault_of, last_start_until, next_start_after, timetable
+from forebay.scaling.timetable import fault_of, last_start_until, next_start_after, timetable
 from tests.builders.schedules import a_schedule
 
 NAMED = "2026-11-27T18:00"
