@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-quick bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -53,6 +53,12 @@ test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in
 
 test-schedules: install ## 10,000 schedules around clock changes: floor by the minute, ready by start or AtRisk
 	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/scaling/test_schedule_minutes.py tests/planner/test_schedule_loop.py
+
+bench: install ## Forebay beside other systems' rules on whole recordings: make bench TRACES=DIR
+	$(BIN)/python -m bench.policies --traces $(TRACES)
+
+bench-quick: install ## the same on the excerpt in examples/, in minutes
+	$(BIN)/python -m bench.policies
 
 bench-capacity: install ## the capacity model against published rows, into docs/capacity.md
 	$(BIN)/python -m bench.capacity
