@@ -1,10 +1,9 @@
-"""Forebay beside the scaling rules of others, on the same recorded traffic: `python -m bench.policies`.
+"""Forebay beside the scaling rules of others, on the same traffic: `python -m bench.policies`.
 
-`make bench-quick` plays the excerpt that the repository holds; `make bench TRACES=DIR` the suites on whole traces. Each
-suite plays every policy with the same arrivals, lengths, starts and router, for several seeds, which draw how far the
-true engine is off from its profile. Peers come with their defaults and with the best setting of a grid, chosen on the
-first third of the recording; all are judged on the rest. Results go to `bench/results/`, and `docs/benchmarks.md` is
-made from them.
+`make bench-quick` plays the excerpt that the repository holds; `make bench TRACES=DIR` the suites on whole recordings.
+Each suite plays every policy with the same arrivals, lengths, starts and router, for several seeds, which draw how far
+the true engine is off from its profile. Peers come with their defaults and with the best setting of a grid, chosen on
+other traffic than they are judged by. Results go to `bench/results/`, and `docs/benchmarks.md` is made from them.
 """
 
 from __future__ import annotations
@@ -14,143 +13,111 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import Progress
 
 from bench.policies_page import page, picture
+from bench.suites import EPOCH, QUICK, ROOT, SUITES, Suite, ground, manifest
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import Case, Comparison, Result, true_model
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.report import document
 from forebay.simulation.served_model import view_of_manifest
-from forebay.simulation.traces import Trace, between, rate_factor, read_file, steps, synthetic
+from forebay.simulation.traces import Trace
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
-EXCERPT = ROOT / "examples" / "traces" / "azure-2023-conv-first-15-minutes.csv"
-WANTED = 0.99
+WANTED: Final = 0.99
 """A setting that keeps so many requests in time is tuned for GPU-hours; one that does not, for requests in time."""
-TUNING_SHARE = 1 / 3
-OFF_BY = 0.2
+OFF_BY: Final = 0.2
+FLOOR_QUANTILE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
-    """One recording, or a shape, and the service that meets it."""
+class Tuned:
+    """The setting of a rule that was best on the tuning traffic."""
 
-    name: str
-    says: str
-    source: str
-    """A file below the traces' folder; empty for a shape."""
-    rate: float = 1.0
-    model: str = "hf://meta-llama/Llama-3.1-70B-Instruct"
-    tensor_parallel: int = 4
-    most: int = 16
-    cold_start_seconds: float = 120.0
+    entry: Entry
+    inside_grid: bool
 
 
-SUITES = (
-    Suite(
-        "A",
-        "Azure 2023 conversation, to about 8 replicas of a 70B model",
-        "azure-2023/AzureLLMInferenceTrace_conv.csv",
-        5.0,
-    ),
-    Suite("C", "Mooncake conversation: long contexts", "mooncake-fast25/conversation_trace.jsonl", 1.0, most=40),
-    Suite("D", "a flash crowd: three times the requests within a minute", ""),
-    Suite("F", "Azure 2023 code: prefill in bursts", "azure-2023/AzureLLMInferenceTrace_code.csv", 4.0),
-)
-QUICK = Suite("quick", "the first 15 minutes of Azure 2023 conversation", "", 4.0)
+def comparison(suite: Suite, trace: Trace, seed: int, window_replicas: int = 0) -> Comparison:
+    view = view_of_manifest(manifest(suite, window_replicas))
+    windows = (suite.window,) if suite.window and window_replicas else ()
+    return Comparison(
+        Case(
+            true_model(view, seed, OFF_BY),
+            trace,
+            trace.seconds,
+            seed,
+            starts=ColdStarts(ready_seconds=suite.cold_start_seconds),
+            windows=windows,
+            window_replicas=max(1, window_replicas),
+            epoch=EPOCH,
+        )
+    )
 
 
-def manifest(suite: Suite) -> dict[str, Any]:
-    spec = {
-        "model": {"source": suite.model},
-        "engine": {"tensorParallelSize": suite.tensor_parallel},
-        "gpu": {"product": "NVIDIA-H100-80GB-HBM3"},
-        "scaling": {"minReplicas": 1, "maxReplicas": suite.most},
-    }
-    return {"metadata": {"name": suite.name.lower(), "namespace": "bench"}, "spec": spec}
+def floor_of_window(suite: Suite, tuning: Trace) -> int:
+    """What the scheduled peak needed a week before, for all but a twentieth of the time."""
+    if suite.window is None:
+        return 0
+    needs = comparison(suite, tuning, 0).needs
+    begin, end = (int(edge / needs.step_seconds) for edge in suite.window)
+    counts = sorted(needs.counts[begin:end])
+    return counts[ceil(FLOOR_QUANTILE * len(counts)) - 1]
 
 
-def trace_of(suite: Suite, traces: Path | None, seed: int) -> Trace:
-    """Scaled to the suite's rate; a shape is drawn anew for each seed."""
-    if suite.name == "D":
-        rate = steps((0, 8.0), (1200, 16.0), (1230, 24.0), (3000, 8.0))
-        return synthetic("flash crowd", rate, 4800, seed, lengths=(1155, 211), spread=0.8)
-    path = EXCERPT if traces is None else traces / suite.source
-    return rate_factor(read_file(path), suite.rate, seed)
+def tuned(tried: Sequence[tuple[Entry, Result]]) -> Iterator[Tuned]:
+    """The best setting of each rule, and whether it lies inside its grid."""
+    for rule in dict.fromkeys(entry.rule for entry, _ in tried):
+        mine = [(entry, result.summary) for entry, result in tried if entry.rule == rule]
+        good = [pair for pair in mine if pair[1].attainment >= WANTED]
+        if good:
+            chosen = min(good, key=lambda pair: pair[1].gpu_hours)[0]
+        else:
+            chosen = max(mine, key=lambda pair: pair[1].attainment)[0]
+        yield Tuned(chosen, chosen not in (mine[0][0], mine[-1][0]))
 
 
-def comparison(suite: Suite, trace: Trace, seed: int, off_by: float = OFF_BY) -> Comparison:
-    view = view_of_manifest(manifest(suite))
-    starts = ColdStarts(ready_seconds=suite.cold_start_seconds)
-    return Comparison(Case(true_model(view, seed, off_by), trace, trace.seconds, seed, starts=starts))
-
-
-def best(rule: str, results: Sequence[tuple[Entry, Result]]) -> tuple[Entry, bool] | None:
-    """The setting to judge a rule by, and whether it lies inside the grid."""
-    mine = [(entry, result.summary) for entry, result in results if entry.rule == rule]
-    if not mine:
-        return None
-    good = [pair for pair in mine if pair[1].attainment >= WANTED]
-    chosen = (
-        min(good, key=lambda pair: pair[1].gpu_hours) if good else max(mine, key=lambda pair: pair[1].attainment)
-    )[0]
-    return chosen, chosen not in (mine[0][0], mine[-1][0])
-
-
-def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Progress, *, tune: bool) -> dict[str, Any]:
+def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Progress) -> dict[str, Any]:
     """All runs of one suite."""
-    settings = list(grid()) if tune else []
+    settings = list(grid()) if traces else []
     lined_up = [*defaults(), static()]
-    rules = sorted({entry.rule for entry in settings})
-    task = progress.add_task(suite.name, total=len(settings) + len(seeds) * (len(lined_up) + len(rules) + 2))
-    whole = trace_of(suite, traces, 0)
-    first = between(whole, 0.0, whole.seconds * TUNING_SHARE)
-    tuned: list[Entry] = []
-    tunings: list[dict[str, Any]] = []
-    if settings:
-        ground = comparison(suite, first, 0)
-        tried = []
-        for entry in settings:
-            tried.append((entry, ground.peer(entry)))
-            progress.advance(task)
-        for rule in rules:
-            if (found := best(rule, tried)) is not None:
-                tuned.append(found[0])
-                tunings.append({"rule": rule, "target": found[0].target, "insideGrid": found[1]})
+    rules = len({entry.rule for entry in settings})
+    task = progress.add_task(suite.name, total=len(settings) + len(seeds) * (len(lined_up) + rules + 2))
+    tuning = ground(suite, traces, 0).tuning
+    floor = floor_of_window(suite, tuning)
+    on_tuning = comparison(suite, tuning, 0, floor)
+    tried: list[tuple[Entry, Result]] = []
+    for entry in settings:
+        tried.append((entry, on_tuning.peer(entry)))
+        progress.advance(task)
+    best = list(tuned(tried))
     runs = []
     for seed in seeds:
-        trace = trace_of(suite, traces, seed)
-        rest = between(trace, trace.seconds * TUNING_SHARE, trace.seconds + 1) if tune else trace
-        ground = comparison(suite, rest, seed)
-        results = [ground.forebay(), ground.oracle()]
+        ground_of_seed = comparison(suite, ground(suite, traces, seed).judged, seed, floor)
+        results = [ground_of_seed.forebay(), ground_of_seed.oracle()]
         progress.advance(task, 2)
-        for entry in (*lined_up, *tuned):
-            results.append(ground.peer(entry))
+        for entry in (*lined_up, *(each.entry for each in best)):
+            results.append(ground_of_seed.peer(entry))
             progress.advance(task)
-        runs.append(document(ground, results, {"offBy": OFF_BY}))
+        runs.append(document(ground_of_seed, results, {"offBy": OFF_BY, "windowReplicas": floor}))
+    tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
     return {"suite": suite.name, "says": suite.says, "seeds": list(seeds), "tunings": tunings, "runs": runs}
 
 
 def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per policy: the mean over the seeds, and the worst seed's attainment."""
-    names = [(policy["name"], policy["target"]) for policy in played["runs"][0]["policies"]]
-    for name, target in names:
-        rows = [
-            policy
-            for run in played["runs"]
-            for policy in run["policies"]
-            if (policy["name"], policy["target"]) == (name, target)
-        ]
+    """One row per policy: means over the seeds, and the worst seed's attainment."""
+    for index, first in enumerate(played["runs"][0]["policies"]):
+        rows = [run["policies"][index] for run in played["runs"]]
         yield {
-            "name": name,
-            "target": target,
+            "name": first["name"],
+            "target": first["target"],
             "attainment": fmean(row["attainment"] for row in rows),
             "worst": min(row["attainment"] for row in rows),
             "ofPossible": fmean(row["attainmentOfPossible"] or 0.0 for row in rows),
@@ -159,28 +126,28 @@ def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "firstTokenP99": fmean(row["timeToFirstToken"]["p99"] for row in rows),
             "shed": sum(row["shed"] for row in rows),
             "changesPerDay": fmean(row["replicaChangesPerDay"] for row in rows),
+            "windows": sum(row["schedules"]["total"] for row in rows),
+            "windowsMet": sum(row["schedules"]["metByStart"] for row in rows),
         }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Forebay beside other systems' scaling rules, on the same traffic.")
     parser.add_argument("--traces", type=Path, help="folder with the recordings; without it only the excerpt is played")
-    parser.add_argument("--suites", default="ACDF", help="letters of the suites to play")
+    parser.add_argument("--suites", default="ABCDF", help="letters of the suites to play")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    quick = options.traces is None
-    chosen = [QUICK] if quick else [suite for suite in SUITES if suite.name in options.suites]
-    seeds = [1] if quick else list(range(1, options.seeds + 1))
+    chosen = [suite for suite in SUITES if suite.name in options.suites] if options.traces else [QUICK]
+    seeds = range(1, options.seeds + 1) if options.traces else (1,)
     RESULTS.mkdir(exist_ok=True)
     with Progress(console=Console(stderr=True)) as progress:
         for suite in chosen:
-            played = play(suite, options.traces, seeds, progress, tune=not quick)
+            played = play(suite, options.traces, list(seeds), progress)
             rows = list(summary(played))
             for run in played["runs"]:
                 for policy in run["policies"]:
                     del policy["timeline"], policy["decisions"]
-            kept = {**played, "summary": rows}
-            (RESULTS / f"{suite.name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+            (RESULTS / f"{suite.name}.json").write_text(json.dumps(played | {"summary": rows}, indent=1) + "\n")
             picture(rows, suite.says, RESULTS / f"{suite.name}.png")
     page(RESULTS, ROOT / "docs" / "benchmarks.md")
     return 0

@@ -10,6 +10,7 @@ import pytest
 
 from forebay.simulation.servegen import digest_of, read_clients, servegen
 from forebay.simulation.trace_file import TraceError
+from forebay.simulation.traces import steady, synthetic, with_lengths_of
 
 
 def an_archive(path: Path, members: dict[str, str]) -> Path:
@@ -67,6 +68,15 @@ def test_thinning_keeps_a_share_and_the_span_begins_at_zero(clients):
     assert len(trace) == pytest.approx(9 * 300 * 0.5, rel=0.1)
     assert 0 <= trace.times[0] < 10
     assert trace.times[-1] < 300
+
+
+def test_arrivals_can_take_the_lengths_of_another_recording(clients):
+    trace = servegen(clients, "small", 0, 600, share=1.0, seed=3)
+    other = synthetic("other", steady(1.0), 100, 1, lengths=(700, 33))
+    changed = with_lengths_of(trace, other, seed=1)
+    assert np.array_equal(changed.times, trace.times)
+    assert set(zip(changed.prompt_tokens.tolist(), changed.output_tokens.tolist(), strict=True)) == {(700, 33)}
+    assert changed.method[-1] == "lengths of other"
 
 
 def test_the_same_seed_draws_the_same(clients):

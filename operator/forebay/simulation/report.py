@@ -27,7 +27,10 @@ def document(comparison: Comparison, results: Sequence[Result], inputs: dict[str
         "service": str(case.key),
         "inputs": _inputs(comparison) | inputs,
         "oracleGpuHours": oracle_hours,
-        "policies": [_policy(result, oracle_hours, hours.get("static peak")) for result in results],
+        "policies": [
+            _policy(result, oracle_hours, hours.get("static peak")) | {"schedules": schedules(comparison, result)}
+            for result in results
+        ],
     }
 
 
@@ -78,6 +81,15 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
             for decided in result.decisions[:MOST_DECISIONS]
         ],
     }
+
+
+def schedules(comparison: Comparison, result: Result) -> dict[str, int]:
+    """How many windows began, and in how many of them the floor served at the start."""
+    case = comparison.case
+    begun = [begin for begin, _ in case.windows if begin <= case.seconds]
+    ticks = result.outcome.ticks
+    serving = [next((tick.serving for tick in ticks if tick.at >= begin), 0) for begin in begun]
+    return {"total": len(begun), "metByStart": sum(count >= case.window_replicas for count in serving)}
 
 
 def timeline(result: Result) -> dict[str, list[float]]:

@@ -143,6 +143,18 @@ def rate_factor(trace: Trace, factor: float, seed: int) -> Trace:
     )
 
 
+def with_lengths_of(trace: Trace, other: Trace, seed: int) -> Trace:
+    """The same arrivals, each with the lengths of a request of another recording, drawn at random."""
+    drawn = np.random.default_rng([seed, 5]).integers(0, len(other), len(trace))
+    return replace(
+        trace,
+        prompt_tokens=other.prompt_tokens[drawn],
+        output_tokens=other.output_tokens[drawn],
+        cached_tokens=None,
+        method=(*trace.method, f"lengths of {other.name}"),
+    )
+
+
 def between(trace: Trace, start: float, end: float) -> Trace:
     """The requests of that span, which begins at 0."""
     cut = trace.where((trace.times >= start) & (trace.times < end), f"from {start:g} s to {end:g} s")

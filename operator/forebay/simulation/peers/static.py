@@ -9,7 +9,7 @@ from forebay.simulation.peers.sight import Sight
 class Static:
     count: int
     name: str = "static peak"
-    period_seconds: float = 3600.0
+    period_seconds: float = 15.0
 
     def replicas(self, sight: Sight) -> int:
         return self.count

@@ -1,0 +1,110 @@
+"""The suites of the policy benchmark: which traffic meets which service, and on what peers may be tuned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from forebay.simulation.servegen import digest_of, read_clients, servegen
+from forebay.simulation.traces import Trace, between, rate_factor, read_file, steps, synthetic, with_lengths_of
+
+ROOT = Path(__file__).resolve().parent.parent
+EXCERPT = ROOT / "examples" / "traces" / "azure-2023-conv-first-15-minutes.csv"
+CONVERSATION: Final = "azure-2023/AzureLLMInferenceTrace_conv.csv"
+TUNING_SHARE: Final = 1 / 3
+WEEK_SECONDS: Final = 7 * 86_400.0
+EVENING: Final = (8 * 86_400.0 + 18 * 3600.0, 8 * 86_400.0 + 22 * 3600.0)
+"""Of the second week: the hours around the daily peak."""
+EPOCH: Final = 1_750_010_400.0
+"""2025-06-15T18:00:00Z: what the beginning of the evening is to clocks and cron lines."""
+PEAK: Final = (3600.0, 4 * 3600.0)
+"""19 to 22 o'clock of that evening."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One recording, or a shape, and the service that meets it."""
+
+    name: str
+    says: str
+    source: str = ""
+    """A file below the traces' folder; empty for a shape."""
+    rate: float = 1.0
+    most: int = 16
+    cold_start_seconds: float = 120.0
+    window: tuple[float, float] | None = None
+    """A peak that is known beforehand to whoever has a calendar: begin and end."""
+
+
+SUITES: Final = (
+    Suite("A", "Azure 2023 conversation, to about 8 replicas", CONVERSATION, 5.0),
+    Suite(
+        "B",
+        "an evening of ServeGen m-small with conversation lengths, its peak scheduled",
+        rate=20 / 1709,
+        most=24,
+        window=PEAK,
+    ),
+    Suite("C", "Mooncake conversation: long contexts", "mooncake-fast25/conversation_trace.jsonl", 1.0, most=40),
+    Suite("D", "a flash crowd: three times the requests within a minute"),
+    Suite("F", "Azure 2023 code: prefill in bursts", "azure-2023/AzureLLMInferenceTrace_code.csv", 4.0),
+)
+QUICK: Final = Suite("quick", "the first 15 minutes of Azure 2023 conversation", rate=4.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Traffic that peers are tuned on, and other traffic that all are judged by."""
+
+    tuning: Trace
+    judged: Trace
+
+
+def manifest(suite: Suite, window_replicas: int = 0) -> dict[str, Any]:
+    """A 70B model on four H100 a replica: few requests a second fill one, so an hour has replicas to add and remove."""
+    spec: dict[str, Any] = {
+        "model": {"source": "hf://meta-llama/Llama-3.1-70B-Instruct"},
+        "engine": {"tensorParallelSize": 4},
+        "gpu": {"product": "NVIDIA-H100-80GB-HBM3"},
+        "scaling": {"minReplicas": 1, "maxReplicas": suite.most},
+    }
+    if suite.window and window_replicas:
+        hours = (suite.window[1] - suite.window[0]) / 3600
+        peak = {"name": "peak", "start": "0 19 * * *", "timeZone": "UTC", "duration": f"{hours:.0f}h"}
+        spec["schedules"] = [peak | {"floor": {"replicas": window_replicas}}]
+    return {"metadata": {"name": suite.name.lower(), "namespace": "bench"}, "spec": spec}
+
+
+def ground(suite: Suite, traces: Path | None, seed: int) -> Ground:
+    """A recording's first third is for tuning; the evening is tuned on the same one a week before."""
+    if traces is None:
+        whole = rate_factor(read_file(EXCERPT), suite.rate, seed)
+        return Ground(whole, whole)
+    if suite.name == "B":
+        return Ground(*(_evening(suite, traces, begin, seed) for begin in (EVENING[0] - WEEK_SECONDS, EVENING[0])))
+    if not suite.source:
+        shape = steps((0, 8.0), (1200, 16.0), (1230, 24.0), (3000, 8.0))
+        tuning, judged = (
+            synthetic("flash crowd", shape, 4800, number, lengths=(1155, 211), spread=0.8)
+            for number in (1000 + seed, seed)
+        )
+        return Ground(tuning, judged)
+    whole = rate_factor(read_file(traces / suite.source), suite.rate, seed)
+    cut = whole.seconds * TUNING_SHARE
+    return Ground(between(whole, 0.0, cut), between(whole, cut, whole.seconds + 1))
+
+
+def _evening(suite: Suite, traces: Path, begin: float, seed: int) -> Trace:
+    folder = traces / "servegen"
+    paces, lengths = folder / "servegen-m-small-trace.tar.gz", folder / "servegen-m-small-dataset.tar.gz"
+    trace = servegen(
+        read_clients(paces, lengths),
+        "ServeGen m-small",
+        begin,
+        begin + EVENING[1] - EVENING[0],
+        share=suite.rate,
+        seed=seed,
+        digest=digest_of(paces, lengths),
+    )
+    return with_lengths_of(trace, read_file(traces / CONVERSATION), seed)

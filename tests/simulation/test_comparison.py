@@ -1,0 +1,79 @@
+"""A comparison: everybody meets the same, and windows are judged by what serves when they begin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from forebay.simulation.cold_start import ColdStarts
+from forebay.simulation.comparison import AFTER_SECONDS, Case, Comparison, Result, true_model
+from forebay.simulation.peers.lineup import Entry, defaults, grid, static
+from forebay.simulation.peers.static import Static
+from forebay.simulation.report import document
+from forebay.simulation.traces import steady, synthetic
+from tests.simulation.loops import a_view
+
+SECONDS = 180.0
+
+
+def a_case(rate: float = 20.0, seed: int = 2, **fields) -> Case:
+    view = a_view(max_replicas=6)
+    trace = synthetic("test", steady(rate), SECONDS, seed, lengths=(500, 200))
+    return Case(true_model(view, seed, 0.2), trace, SECONDS, seed, **fields)
+
+
+def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
+    case = a_case()
+    believed = case.carrier.engine.step_profile
+    assert case.model.profile != believed
+    assert case.model.profile.step_seconds == pytest.approx(believed.step_seconds, rel=0.2)
+    assert Comparison(case).ground().believed.profile == believed
+
+
+def test_what_stands_at_the_beginning_is_what_the_first_minutes_need():
+    assert Comparison(a_case(5.0)).standing() == 1
+    assert Comparison(a_case(80.0)).standing() in (2, 3)
+    assert Comparison(a_case(1000.0)).standing() == 6, "bounds hold"
+
+
+def test_all_policies_meet_the_same_requests():
+    comparison = Comparison(a_case())
+    knative = next(entry for entry in defaults() if entry.rule == "Knative KPA")
+    results = [comparison.forebay(), comparison.oracle(), comparison.peer(knative), comparison.peer(static())]
+    assert len({result.summary.offered for result in results}) == 1
+    assert all(np.array_equal(r.outcome.trace.times, comparison.case.trace.times) for r in results)
+    for result in results:
+        assert result.summary.unfinished == 0, "what is under way at the last arrival may end"
+        assert result.summary.gpu_hours >= (SECONDS + AFTER_SECONDS) / 3600 * 0.99
+
+
+def two_replicas() -> Entry:
+    return replace(static(), build=lambda ground: Static(2))
+
+
+def test_a_window_is_met_by_those_who_serve_its_floor_when_it_begins():
+    """A start of 120 s that is ordered in the first seconds is not there at 60 s, and is at 175 s."""
+    case = a_case(windows=((60.0, 120.0),), window_replicas=2, starts=ColdStarts(ready_seconds=120.0, spread=0.0))
+    early, late = Comparison(case), Comparison(replace(case, windows=((175.0, 200.0),)))
+    assert met(early, early.peer(two_replicas())) == {"total": 1, "metByStart": 0}
+    assert met(late, late.peer(two_replicas())) == {"total": 1, "metByStart": 1}
+    assert met(late, late.oracle()) == {"total": 1, "metByStart": 0}
+
+
+def met(comparison: Comparison, result: Result) -> object:
+    return document(comparison, [result], {})["policies"][0]["schedules"]
+
+
+def test_every_tuned_rule_has_a_grid_around_its_setting():
+    settings = [entry.rule for entry in grid()]
+    assert {rule: settings.count(rule) for rule in settings} == {
+        "HPA waiting": 6,
+        "HPA KV": 6,
+        "HPA in flight": 8,
+        "KEDA + cron": 8,
+        "Knative KPA": 8,
+        "Ray Serve": 8,
+        "AIBrix APA": 6,
+    }
+    assert all(entry.tuned for entry in grid())
+    assert not any(entry.tuned for entry in defaults())
