@@ -60,14 +60,25 @@ def test_only_rank_0_is_in_the_service_and_every_rank_has_a_name(suite, namespac
     manifest = a_pair(namespace, "NAMES")
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
+    names = [pod["metadata"]["name"] for pod in suite.owned(namespace, "pods")]
+    found = eventually(
+        lambda: endpoints_of(suite, namespace),
+        lambda now: sorted(map(len, now.values())) == [1, 2],
+        within=30,
+        what="the endpoints are told of the pods",
+    )
+    assert found.pop("chat") == names[:1]
+    (headless,) = found.values()
+    assert sorted(headless) == names
+
+
+def endpoints_of(suite, namespace: str) -> dict[str, list[str]]:
+    """Names of pods by Service."""
     by_service: dict[str, list[str]] = {}
     for item in suite.plane.kubectl.list("endpointslices", namespace):
         service = item["metadata"]["labels"]["kubernetes.io/service-name"]
         by_service[service] = [one["targetRef"]["name"] for one in item.get("endpoints") or ()]
-    names = [pod["metadata"]["name"] for pod in suite.owned(namespace, "pods")]
-    assert by_service.pop("chat") == names[:1]
-    (headless,) = by_service.values()
-    assert sorted(headless) == names
+    return by_service
 
 
 def test_until_both_pods_exist_the_scheduler_gets_neither(suite, namespace, operator):
