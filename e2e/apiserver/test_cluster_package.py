@@ -205,8 +205,12 @@ async def test_a_cache_outlives_an_outage(tmp_path):
                 assert cache.age < 60.0
 
 
-async def test_bookmarks_keep_a_quiet_watch_alive(api):
-    """The longest test here: the server sends a bookmark about once a minute."""
+async def test_bookmarks_keep_a_quiet_watch_alive(plane, api):
+    """The longest test here: the server sends a bookmark about once a minute.
+
+    It sends none for a resource of which it has seen no event since it started, so there is one beforehand.
+    """
+    await asyncio.to_thread(plane.add_gpu_nodes, 1, product="QUIET", prefix="quiet")
     watch = api.watch(NODES, resource_version=json.loads((await api.list(NODES))[0])["metadata"]["resourceVersion"])
     begun = time.monotonic()
     async with asyncio.timeout(90.0):

@@ -77,7 +77,7 @@ def endpoints_of(suite, namespace: str) -> dict[str, list[str]]:
     by_service: dict[str, list[str]] = {}
     for item in suite.plane.kubectl.list("endpointslices", namespace):
         service = item["metadata"]["labels"]["kubernetes.io/service-name"]
-        by_service[service] = [one["targetRef"]["name"] for one in item.get("endpoints") or ()]
+        by_service.setdefault(service, []).extend(one["targetRef"]["name"] for one in item.get("endpoints") or ())
     return by_service
 
 
