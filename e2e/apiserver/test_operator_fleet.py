@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ from e2e.operator_suite import Suite, reason, suite_on
 SERVICES = 200
 REPLICAS = 8
 NODES = 200
-QUIET_TICKS = 60
-"""Shortened to half a second each."""
+QUIET_TICKS = int(os.environ.get("FOREBAY_QUIET_TICKS", "60"))
+"""Shortened to half a second each; an hour of the usual pace is 720."""
 SETTLED_SECONDS = 40.0
 """Wording of a status follows its conditions within 30 s."""
 NAMESPACE = "team-of-200"
@@ -79,7 +80,7 @@ def test_200_services_come_up_and_then_nothing_is_written(suite, operator):
         pause=5.0,
     )
     settled_at = time.time()
-    operator.ticks_on(QUIET_TICKS, within=600)
+    operator.ticks_on(QUIET_TICKS, within=10 * QUIET_TICKS)
     assert Counter((one.resource, one.verb) for one in suite.writes(since=settled_at)) == Counter()
     services = suite.plane.kubectl.list("infs", NAMESPACE)
     assert {reason(service, "Ready") for service in services} == {"Serving"}
