@@ -7,6 +7,7 @@ import re
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -124,7 +125,8 @@ def test_service_reaches_the_pods_of_both_nodes_from_the_host(web):
     answered: set[str] = set()
 
     def ask() -> set[str]:
-        with urllib.request.urlopen(f"http://{address}/hostname", timeout=5) as answer:
+        """The node's rules follow the pods' readiness a moment later; until then nobody answers."""
+        with suppress(OSError), urllib.request.urlopen(f"http://{address}/hostname", timeout=5) as answer:
             answered.add(answer.read().decode().strip())
         return answered
 
