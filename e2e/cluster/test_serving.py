@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from contextlib import suppress
+from typing import Any
 
 from e2e.engines import has_condition, pods_of, wait_for_serving
 from e2e.harness.waiting import eventually
@@ -20,8 +22,15 @@ def test_an_applied_manifest_serves_a_completion_through_its_service(forebay: In
     request = urllib.request.Request(
         f"{forebay.url('chat')}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        completion = json.load(answer)
+
+    def ask() -> dict[str, Any] | None:
+        """None while the node's rules do not know the pod yet: they follow its readiness a moment later."""
+        with suppress(OSError), urllib.request.urlopen(request, timeout=30) as answer:
+            return dict(json.load(answer))
+        return None
+
+    completion = eventually(ask, within=30, what="the Service answers")
+    assert completion is not None
     assert completion["usage"]["completion_tokens"] == 5
     assert completion["choices"][0]["finish_reason"] == "length"
 
