@@ -6,11 +6,14 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from e2e.harness.binaries import binary
 from e2e.harness.choice import Cluster
@@ -74,6 +77,19 @@ class Installation:
         found = self.kubectl.get("service", service, self.namespace)
         assert found is not None, f"there is no Service {self.namespace}/{service}"
         return f"http://{found['spec']['clusterIP']}:{found['spec']['ports'][0]['port']}"
+
+    def reached(self, service: str) -> str:
+        """The same, once a connection is taken: the rules of the node follow the pods' readiness a moment later."""
+        url = self.url(service)
+        address = urlsplit(url)
+
+        def connects() -> bool:
+            with suppress(OSError), socket.create_connection((address.hostname or "", address.port or 80), timeout=2):
+                return True
+            return False
+
+        eventually(connects, within=30, what=f"{url} takes connections")
+        return url
 
     def kill_an_operator(self, chance: random.Random) -> int:
         """SIGKILL one of the operator's processes; 1, or 0 when none runs just now.

@@ -20,7 +20,7 @@ def test_a_scale_down_under_load_cuts_no_stream(forebay: Installation) -> None:
     manifest = an_inference_service("shrinks", namespace).replicas(2, 2).profile(EngineProfile()).lenient_slo()
     kubectl.apply(manifest.drain_timeout("60s").object)
     wait_for_serving(kubectl, "shrinks", 2, within=120, namespace=namespace)
-    traffic = Traffic(forebay.url("shrinks"), f"{namespace}/shrinks")
+    traffic = Traffic(forebay.reached("shrinks"), f"{namespace}/shrinks")
     traffic.hold(HELD, prompt_tokens=16, output_tokens=OUTPUT_TOKENS)
     eventually(
         lambda: open_streams(kubectl, "shrinks", namespace),

@@ -107,7 +107,7 @@ def test_scale_downs_and_rollouts_cut_no_stream(forebay: Installation) -> None:
         forebay.kubectl.apply(manifest.drain_timeout("120s").object)
     for name in services:
         wait_for_serving(forebay.kubectl, name, 3, within=120, namespace=forebay.namespace)
-    traffic = {name: Traffic(forebay.url(name), f"{forebay.namespace}/{name}") for name in services}
+    traffic = {name: Traffic(forebay.reached(name), f"{forebay.namespace}/{name}") for name in services}
     killer = OperatorKiller(forebay, OPERATOR_KILLS)
     stop = threading.Event()
     with (

@@ -26,7 +26,7 @@ def test_a_drained_node_hands_its_replicas_over_without_a_cut_stream(forebay: In
     pods = wait_for_serving(forebay.kubectl, "moves", 4, within=120, namespace=forebay.namespace)
     node = max(forebay.nodes, key=lambda name: len(on_node(pods, name)))
     assert on_node(pods, node), f"no replica on {node}"
-    traffic = Traffic(forebay.url("moves"), "moves")
+    traffic = Traffic(forebay.reached("moves"), "moves")
     traffic.hold(HELD, prompt_tokens=16, output_tokens=105)
     eventually(lambda: traffic.open, lambda count: count >= HELD, within=60, what=f"{HELD} streams are open")
     command = forebay.kubectl.command(

@@ -49,7 +49,7 @@ def _delay_of_one_step(forebay: Installation) -> float:
     (pod,) = wait_for_serving(forebay.kubectl, SERVICE, 1, within=90, namespace=forebay.namespace)
     forebay.patch(SERVICE, {"spec": {"scaling": {"maxReplicas": 2}}})
     before = time.time()
-    traffic = Traffic(forebay.url(SERVICE), SERVICE)
+    traffic = Traffic(forebay.reached(SERVICE), SERVICE)
     traffic.hold(16, prompt_tokens=8, output_tokens=60, ramp_per_second=200)
     eventually(
         lambda: metric(pod, "vllm:num_requests_waiting") or 0.0,
