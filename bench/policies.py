@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.policies_page import page, picture
-from bench.suites import EPOCH, QUICK, ROOT, SUITES, Suite, ground, manifest
+from bench.suites import EPOCH, QUICK, ROOT, SUITES, Suite, judged_trace, manifest, tuning_trace
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import Case, Comparison, Result, true_model
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
@@ -90,7 +90,7 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
     lined_up = [*defaults(), static()]
     rules = len({entry.rule for entry in settings})
     task = progress.add_task(suite.name, total=len(settings) + len(seeds) * (len(lined_up) + rules + 2))
-    tuning = ground(suite, traces, 0).tuning
+    tuning = tuning_trace(suite, traces)
     floor = floor_of_window(suite, tuning)
     on_tuning = comparison(suite, tuning, 0, floor)
     tried: list[tuple[Entry, Result]] = []
@@ -100,13 +100,13 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
     best = list(tuned(tried))
     runs = []
     for seed in seeds:
-        ground_of_seed = comparison(suite, ground(suite, traces, seed).judged, seed, floor)
-        results = [ground_of_seed.forebay(), ground_of_seed.oracle()]
+        on_judged = comparison(suite, judged_trace(suite, traces, seed), seed, floor)
+        results = [on_judged.forebay(), on_judged.oracle()]
         progress.advance(task, 2)
         for entry in (*lined_up, *(each.entry for each in best)):
-            results.append(ground_of_seed.peer(entry))
+            results.append(on_judged.peer(entry))
             progress.advance(task)
-        runs.append(document(ground_of_seed, results, {"offBy": OFF_BY, "windowReplicas": floor}))
+        runs.append(document(on_judged, results, {"offBy": OFF_BY, "windowReplicas": floor}))
     tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
     return {"suite": suite.name, "says": suite.says, "seeds": list(seeds), "tunings": tunings, "runs": runs}
 

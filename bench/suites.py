@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from forebay.simulation.servegen import digest_of, read_clients, servegen
+from forebay.simulation.servegen import Client, digest_of, read_clients, servegen
 from forebay.simulation.traces import Trace, between, rate_factor, read_file, steps, synthetic, with_lengths_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,14 +54,6 @@ SUITES: Final = (
 QUICK: Final = Suite("quick", "the first 15 minutes of Azure 2023 conversation", rate=4.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """Traffic that peers are tuned on, and other traffic that all are judged by."""
-
-    tuning: Trace
-    judged: Trace
-
-
 def manifest(suite: Suite, window_replicas: int = 0) -> dict[str, Any]:
     """A 70B model on four H100 a replica: few requests a second fill one, so an hour has replicas to add and remove."""
     spec: dict[str, Any] = {
@@ -76,35 +69,48 @@ def manifest(suite: Suite, window_replicas: int = 0) -> dict[str, Any]:
     return {"metadata": {"name": suite.name.lower(), "namespace": "bench"}, "spec": spec}
 
 
-def ground(suite: Suite, traces: Path | None, seed: int) -> Ground:
-    """A recording's first third is for tuning; the evening is tuned on the same one a week before."""
+def tuning_trace(suite: Suite, traces: Path | None) -> Trace:
+    """What peers are tuned on: a recording's first third, or the same evening a week before."""
     if traces is None:
-        whole = rate_factor(read_file(EXCERPT), suite.rate, seed)
-        return Ground(whole, whole)
+        return _recording(suite, EXCERPT, 0)
     if suite.name == "B":
-        return Ground(*(_evening(suite, traces, begin, seed) for begin in (EVENING[0] - WEEK_SECONDS, EVENING[0])))
+        return _evening(suite, traces, EVENING[0] - WEEK_SECONDS, 0)
     if not suite.source:
-        shape = steps((0, 8.0), (1200, 16.0), (1230, 24.0), (3000, 8.0))
-        tuning, judged = (
-            synthetic("flash crowd", shape, 4800, number, lengths=(1155, 211), spread=0.8)
-            for number in (1000 + seed, seed)
-        )
-        return Ground(tuning, judged)
-    whole = rate_factor(read_file(traces / suite.source), suite.rate, seed)
-    cut = whole.seconds * TUNING_SHARE
-    return Ground(between(whole, 0.0, cut), between(whole, cut, whole.seconds + 1))
+        return _flash_crowd(1000)
+    whole = _recording(suite, traces / suite.source, 0)
+    return between(whole, 0.0, whole.seconds * TUNING_SHARE)
+
+
+def judged_trace(suite: Suite, traces: Path | None, seed: int) -> Trace:
+    """What all are judged by: the rest of the recording, the evening itself, or the whole excerpt."""
+    if traces is None:
+        return _recording(suite, EXCERPT, seed)
+    if suite.name == "B":
+        return _evening(suite, traces, EVENING[0], seed)
+    if not suite.source:
+        return _flash_crowd(seed)
+    whole = _recording(suite, traces / suite.source, seed)
+    return between(whole, whole.seconds * TUNING_SHARE, whole.seconds + 1)
+
+
+def _recording(suite: Suite, path: Path, seed: int) -> Trace:
+    return rate_factor(read_file(path), suite.rate, seed)
+
+
+def _flash_crowd(seed: int) -> Trace:
+    shape = steps((0, 8.0), (1200, 16.0), (1230, 24.0), (3000, 8.0))
+    return synthetic("flash crowd", shape, 4800, seed, lengths=(1155, 211), spread=0.8)
 
 
 def _evening(suite: Suite, traces: Path, begin: float, seed: int) -> Trace:
-    folder = traces / "servegen"
-    paces, lengths = folder / "servegen-m-small-trace.tar.gz", folder / "servegen-m-small-dataset.tar.gz"
-    trace = servegen(
-        read_clients(paces, lengths),
-        "ServeGen m-small",
-        begin,
-        begin + EVENING[1] - EVENING[0],
-        share=suite.rate,
-        seed=seed,
-        digest=digest_of(paces, lengths),
-    )
+    clients, digest = _clients(traces / "servegen")
+    span = EVENING[1] - EVENING[0]
+    trace = servegen(clients, "ServeGen m-small", begin, begin + span, share=suite.rate, seed=seed, digest=digest)
     return with_lengths_of(trace, read_file(traces / CONVERSATION), seed)
+
+
+@cache
+def _clients(folder: Path) -> tuple[tuple[Client, ...], str]:
+    """Reading them takes longer than drawing an evening from them."""
+    paces, lengths = folder / "servegen-m-small-trace.tar.gz", folder / "servegen-m-small-dataset.tar.gz"
+    return read_clients(paces, lengths), digest_of(paces, lengths)

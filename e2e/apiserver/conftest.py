@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.fleet_process import FleetProcess
 from e2e.harness import ControlPlane
 from e2e.operator_process import OperatorProcess
 from e2e.operator_suite import Suite, suite_on
@@ -50,6 +51,22 @@ def a_namespace(suite: Suite) -> Iterator[str]:
 @pytest.fixture
 def operator(suite: Suite, tmp_path: Path) -> Iterator[OperatorProcess]:
     with suite.operator(tmp_path / "operator") as process:
+        yield process
+
+
+@pytest.fixture
+def fleet(suite: Suite, tmp_path: Path) -> Iterator[FleetProcess]:
+    """Metrics and traffic for the pods."""
+    with FleetProcess(suite.plane.kubeconfig, tmp_path / "fleet.log") as process:
+        yield process
+
+
+@pytest.fixture
+def operator_on_fleet(suite: Suite, fleet: FleetProcess, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """An operator that sees what the fleet tells, and takes silence seriously soon."""
+    with suite.operator(
+        tmp_path / "operator", metrics_url=fleet.metrics_url, stale_after_seconds=12, drain_grace_seconds=1
+    ) as process:
         yield process
 
 

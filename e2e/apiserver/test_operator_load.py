@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from e2e.fleet_process import FleetProcess
 from e2e.harness import eventually
 from e2e.harness.kubectl import Object
 from e2e.manifests import EngineProfile, ServiceManifest, an_inference_service
-from e2e.operator_process import OperatorProcess
 from e2e.operator_suite import Suite, condition
 
 SLOW = EngineProfile(a=0.2, b=0.00001, c=0.0, d=0.0, kv_tokens=200_000)
 """A request of 50 tokens takes 10 s whatever else runs; with 8 sequences a replica serves 0.8 requests a second."""
 OVERLOAD = {"requestsPerSecond": 3, "promptTokens": 20, "outputTokens": 50}
-
-
-@pytest.fixture
-def fleet(suite: Suite, tmp_path) -> Iterator[FleetProcess]:
-    with FleetProcess(suite.plane.kubeconfig, tmp_path / "fleet.log") as process:
-        yield process
-
-
-@pytest.fixture
-def operator(suite: Suite, fleet: FleetProcess, tmp_path) -> Iterator[OperatorProcess]:
-    with suite.operator(
-        tmp_path / "operator", metrics_url=fleet.metrics_url, stale_after_seconds=12, drain_grace_seconds=1
-    ) as process:
-        yield process
 
 
 def a_slow_service(namespace: str, least: int, most: int) -> ServiceManifest:
@@ -51,7 +31,7 @@ def reaches(suite: Suite, namespace: str, ready: int, within: float) -> None:
     )
 
 
-def test_a_queue_makes_replicas_and_silence_on_the_line_takes_them_away(suite, namespace, fleet, operator):
+def test_a_queue_makes_replicas_and_silence_on_the_line_takes_them_away(suite, namespace, fleet, operator_on_fleet):
     manifest = a_slow_service(namespace, 1, 4)
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
@@ -59,13 +39,13 @@ def test_a_queue_makes_replicas_and_silence_on_the_line_takes_them_away(suite, n
     reaches(suite, namespace, ready=4, within=120)
     service = suite.stored(namespace, "chat")
     assert condition(service, "MetricsFresh")["status"] == "True"
-    rules = {line["rule"] for line in operator.log() if line.get("rule")}
+    rules = {line["rule"] for line in operator_on_fleet.log() if line.get("rule")}
     assert "queue_depth" in rules
     fleet.traffic(namespace, "chat", requestsPerSecond=0)
     suite.serves(manifest, ready=1, within=180)
 
 
-def test_an_outage_of_all_metrics_takes_no_replica_away(suite, namespace, fleet, operator):
+def test_an_outage_of_all_metrics_takes_no_replica_away(suite, namespace, fleet, operator_on_fleet):
     manifest = a_slow_service(namespace, 1, 3)
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
@@ -79,7 +59,7 @@ def test_an_outage_of_all_metrics_takes_no_replica_away(suite, namespace, fleet,
         within=60,
         what="the condition says that metrics are stale",
     )
-    operator.ticks_on(20, within=120)
+    operator_on_fleet.ticks_on(20, within=120)
     assert suite.identities(namespace)["pods"] == before
     fleet.start()
     suite.serves(manifest, ready=1, within=180)

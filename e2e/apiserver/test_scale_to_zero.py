@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from e2e.fleet_process import FleetProcess
 from e2e.harness import eventually
 from e2e.harness.kubectl import Object
 from e2e.manifests import EngineProfile, ServiceManifest, an_inference_service
-from e2e.operator_process import OperatorProcess
 from e2e.operator_suite import USER, Suite, condition, requests_of
 
 AFTER_SECONDS = 30.0
@@ -22,20 +19,6 @@ AFTER_SECONDS = 30.0
 def began() -> float:
     """Unix seconds."""
     return time.time()
-
-
-@pytest.fixture
-def fleet(suite: Suite, tmp_path) -> Iterator[FleetProcess]:
-    with FleetProcess(suite.plane.kubeconfig, tmp_path / "fleet.log") as process:
-        yield process
-
-
-@pytest.fixture
-def operator(suite: Suite, fleet: FleetProcess, tmp_path) -> Iterator[OperatorProcess]:
-    with suite.operator(
-        tmp_path / "operator", metrics_url=fleet.metrics_url, stale_after_seconds=12, drain_grace_seconds=1
-    ) as process:
-        yield process
 
 
 def a_sleepy_service(namespace: str) -> ServiceManifest:
@@ -55,7 +38,9 @@ def goes_to_zero(suite: Suite, namespace: str) -> Object:
     )
 
 
-def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(suite, namespace, fleet, operator, cli, began):
+def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(
+    suite, namespace, fleet, operator_on_fleet, cli, began
+):
     suite.apply(manifest := a_sleepy_service(namespace))
     suite.serves(manifest, ready=1)
     ready_at = time.time()
@@ -64,7 +49,7 @@ def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(suite, names
     assert {one["status"] for one in service["status"]["conditions"]} == {"True"}
     assert condition(service, "Ready")["reason"] == "ScaledToZero"
     zero = service["status"]["scaledToZero"]
-    operator.ticks_on(6, within=60)
+    operator_on_fleet.ticks_on(6, within=60)
     assert suite.owned(namespace, "pods") == [], "it sleeps"
     assert suite.stored(namespace, "chat")["status"]["scaledToZero"] == zero
     assert "At zero since" in cli("explain", "chat", "-n", namespace)
@@ -86,19 +71,19 @@ def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(suite, names
     service = goes_to_zero(suite, namespace)
     called = service["metadata"]["annotations"]["forebay.dev/wake-requested-at"]
     assert service["status"]["scaledToZero"]["answeredWake"] == called
-    operator.ticks_on(6, within=60)
+    operator_on_fleet.ticks_on(6, within=60)
     assert suite.owned(namespace, "pods") == [], "a call that was answered wakes nothing again"
     made = list(requests_of(suite.plane, USER))
     assert {one.right for one in made if one.code == 403 and one.at > began} == set(), "no right was missing"
 
 
-def test_an_operator_that_starts_at_zero_wakes_nobody(suite, namespace, fleet, operator, cli):
+def test_an_operator_that_starts_at_zero_wakes_nobody(suite, namespace, fleet, operator_on_fleet, cli):
     suite.apply(manifest := a_sleepy_service(namespace))
     suite.serves(manifest, ready=1)
     before = goes_to_zero(suite, namespace)
-    operator.stop()
-    operator.restart()
-    operator.ticks_on(6, within=120)
+    operator_on_fleet.stop()
+    operator_on_fleet.restart()
+    operator_on_fleet.ticks_on(6, within=120)
     service = suite.stored(namespace, "chat")
     assert suite.owned(namespace, "pods") == []
     assert service["status"]["scaledToZero"] == before["status"]["scaledToZero"]

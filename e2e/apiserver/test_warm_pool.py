@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -142,7 +142,11 @@ def test_another_shape_takes_other_places_and_deleting_leaves_nothing(suite, nam
     )
     assert placeholders(suite, namespace)[0]["metadata"]["uid"] != before["metadata"]["uid"]
     suite.plane.kubectl("delete", "infs", "chat", "-n", namespace)
-    identities: Callable[[], dict[str, set[str]]] = lambda: suite.identities(namespace)  # noqa: E731
+
+    def identities() -> dict[str, set[str]]:
+        found: dict[str, set[str]] = suite.identities(namespace)
+        return found
+
     eventually(identities, lambda now: now == nothing(), within=60, what="nothing is left of the service")
     assert placeholders(suite, namespace) == []
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
+from abc import abstractmethod
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,8 +40,8 @@ class Process(AbstractContextManager["Process"]):
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}"
 
-    def command(self) -> list[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def command(self) -> list[str]: ...
 
     def environment(self) -> dict[str, str]:
         return {}

@@ -27,7 +27,7 @@ def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
     believed = case.carrier.engine.step_profile
     assert case.model.profile != believed
     assert case.model.profile.step_seconds == pytest.approx(believed.step_seconds, rel=0.2)
-    assert Comparison(case).ground().believed.profile == believed
+    assert Comparison(case).ground.believed.profile == believed
 
 
 def test_what_stands_at_the_beginning_is_what_the_first_minutes_need():

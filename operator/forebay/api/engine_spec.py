@@ -64,6 +64,11 @@ ModelSource = Annotated[
         ),
     ),
 ]
+EngineVersion = Annotated[
+    str,
+    Field(max_length=16),
+    Obeys(text(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "is not a version of vLLM; write it as 0.32.0")),
+]
 ImageReference = Annotated[
     str,
     Field(max_length=512),
@@ -238,14 +243,7 @@ class EngineSpec(Model):
 
     image: ImageReference | None = None
     """Container image that answers to `vllm serve`. Absent: the image of the version."""
-    version: (
-        Annotated[
-            str,
-            Field(max_length=16),
-            Obeys(text(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "is not a version of vLLM; write it as 0.32.0")),
-        ]
-        | None
-    ) = None
+    version: EngineVersion | None = None
     """vLLM version, such as 0.32.0: decides flags and metric names. Absent: that of the image's tag, else the
     operator's default."""
     tensor_parallel_size: TensorParallelSize | None = None

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.bounded import Count, ListMap, ObjectName, Unique, text
-from forebay.api.engine_spec import MOST_GPUS_PER_POD, GpuSpec, ImageReference
+from forebay.api.bounded import Count, ListMap, ObjectName, Unique
+from forebay.api.engine_spec import MOST_GPUS_PER_POD, EngineVersion, GpuSpec, ImageReference
 from forebay.api.inference_service import LONGEST_NAME, ObjectMeta
 from forebay.api.model import Model
 from forebay.api.pod_spec import Resources, Toleration
-from forebay.api.rules import Obeys, Rule
+from forebay.api.rules import Rule
 from forebay.api.status import Condition, Generation, Replicas
 
 WARM_POOL_KIND = "WarmPool"
@@ -22,14 +22,7 @@ class PoolEngine(Model):
 
     image: ImageReference | None = None
     """Image to have there. Absent: the image of the version."""
-    version: (
-        Annotated[
-            str,
-            Field(max_length=16),
-            Obeys(text(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "is not a version of vLLM; write it as 0.32.0")),
-        ]
-        | None
-    ) = None
+    version: EngineVersion | None = None
     """vLLM version, such as 0.32.0. Absent: the operator's default."""
 
 

@@ -6,22 +6,14 @@ from typing import Annotated, Literal
 import typer
 
 from forebay.cli import kube_options as kube
+from forebay.cli.manifest_options import Files
 
 Formats = Literal["table", "json", "markdown"]
 Methods = Literal["profile", "napkin"]
 
 
 def plan(
-    files: Annotated[
-        list[str],
-        typer.Option(
-            "--file",
-            "-f",
-            metavar="FILE|DIR|-",
-            help="Manifests: a file, a folder with all below it, or - for standard input. Repeatable.",
-            show_default=False,
-        ),
-    ],
+    files: Files,
     output: Annotated[Formats, typer.Option("--output", "-o", help="How to write the plan.")] = "table",
     method: Annotated[
         Methods, typer.Option("--method", help="napkin: show the first guess beside the plan, and why they differ.")

@@ -48,15 +48,4 @@ def _share_in_time(
             player.submit(request)
     done += player.advance(arrival + 1e6)
     counted = [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
-    return sum(_in_time(completion, promise) for completion in counted) / len(counted)
-
-
-def _in_time(completion: Completion, promise: Promise) -> bool:
-    first, token = completion.first_token_seconds, completion.token_seconds
-    whole = completion.finished - completion.request.arrival
-    return (
-        first is not None
-        and first <= promise.time_to_first_token
-        and (token or 0.0) <= promise.inter_token_latency
-        and (promise.end_to_end is None or whole <= promise.end_to_end)
-    )
+    return sum(completion.in_time(promise) for completion in counted) / len(counted)

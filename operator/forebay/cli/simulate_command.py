@@ -5,20 +5,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from forebay.cli.manifest_options import Files
+
 Formats = Literal["table", "json"]
 
 
 def simulate(
-    files: Annotated[
-        list[str],
-        typer.Option(
-            "--file",
-            "-f",
-            metavar="FILE|DIR|-",
-            help="Manifests: a file, a folder with all below it, or - for standard input. Repeatable.",
-            show_default=False,
-        ),
-    ],
+    files: Files,
     trace: Annotated[
         list[str] | None,
         typer.Option(

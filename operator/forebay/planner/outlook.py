@@ -1,11 +1,8 @@
 """The outlook of one service, put together from everything that knows something of the time ahead."""
 
-from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
+from forebay.api.inference_service import InferenceServiceStatus
 from forebay.planner.learned import Learned
-from forebay.planner.replicas import Replica
-from forebay.planner.state import ServiceMemory
-from forebay.planner.wake_call import wake_call
-from forebay.planner.world import ServiceView
+from forebay.planner.wake_call import WakeCall
 from forebay.scaling.decision import Proposal
 from forebay.scaling.lead_time import Prospect
 from forebay.scaling.limits import Limits
@@ -13,18 +10,10 @@ from forebay.scaling.outlook import Outlook
 
 
 def outlook_of(
-    service: ServiceView,
-    spec: InferenceServiceSpec,
-    limits: Limits,
-    replicas: tuple[Replica, ...],
-    memory: ServiceMemory,
-    now: float,
-    prospect: Prospect,
-    learned: Learned,
+    limits: Limits, before: InferenceServiceStatus, call: WakeCall, prospect: Prospect, learned: Learned
 ) -> Outlook:
-    """`memory` is what was remembered before this tick; `prospect` and `learned` are of now."""
-    before = memory.status or service.status
-    floors = (first_start(limits, before), wake_call(service, before, limits, replicas, now).floor)
+    """`before` is the status of until now; all else is of now."""
+    floors = (first_start(limits, before), call.floor)
     return Outlook(
         lead_seconds=prospect.lead_seconds_for(1),
         growth=learned.growth.fraction,

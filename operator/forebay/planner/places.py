@@ -23,18 +23,32 @@ def free_places(
     shapes: Iterable[ReplicaShape], nodes: Iterable[NodeView], pods: Iterable[PodView]
 ) -> dict[ReplicaShape, int]:
     """How many more replicas of each shape the ready nodes have room for, counted by GPUs."""
+    held, usable = gpus_by_node(pods), tuple(nodes)
+    return {shape: replicas_within(shape, free_gpus(shape, usable, held)) for shape in dict.fromkeys(shapes)}
+
+
+def gpus_by_node(pods: Iterable[PodView]) -> dict[str, int]:
+    """What these pods hold, on the nodes that they have been placed on."""
     held: dict[str, int] = {}
     for pod in pods:
         if pod.node is not None:
             held[pod.node] = held.get(pod.node, 0) + pod.gpus
-    usable = [node for node in nodes if node.ready and not node.cordoned]
-    return {shape: _places(shape, usable, held) for shape in dict.fromkeys(shapes)}
+    return held
 
 
-def _places(shape: ReplicaShape, nodes: Iterable[NodeView], held: Mapping[str, int]) -> int:
-    pods = sum(
-        max(0, node.gpus.get(shape.resource_name, 0) - held.get(node.name, 0)) // max(1, shape.gpus_per_pod)
+def free_gpus(shape: ReplicaShape, nodes: Iterable[NodeView], held: Mapping[str, int]) -> tuple[int, ...]:
+    """On each node that may take a pod of the shape."""
+    selector = dict(shape.node_selector)
+    return tuple(
+        max(0, node.gpus[shape.resource_name] - held.get(node.name, 0))
         for node in nodes
-        if all(node.labels.get(name) == value for name, value in shape.node_selector)
+        if node.ready
+        and not node.cordoned
+        and selector.items() <= node.labels.items()
+        and node.gpus.get(shape.resource_name, 0) > 0
     )
-    return pods // max(1, shape.pods)
+
+
+def replicas_within(shape: ReplicaShape, free: Iterable[int]) -> int:
+    """How many replicas so many free GPUs, node by node, have room for."""
+    return sum(gpus // max(1, shape.gpus_per_pod) for gpus in free) // max(1, shape.pods)

@@ -12,7 +12,7 @@ def pool_plan(pool: WarmPoolView, site: Site, means: Means) -> PoolPlan:
     """Total: a fault in planning one pool holds that pool alone."""
     try:
         return _planned(pool, site, means)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - one pool's fault must not hold the others
         told = f"Planning failed, so nothing is done for this pool: {type(error).__name__}: {error}"
         found = conditions(
             [(WARM, Answer("False", "PlanningFailed", told))], pool.status.conditions, pool.generation, site.now

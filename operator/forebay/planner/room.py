@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.planner.places import free_gpus, gpus_by_node, replicas_within
 from forebay.planner.settings import Settings
 from forebay.planner.world import NodeView, PodView, ReplicaShape
 from forebay.scaling.schedules import Booking
@@ -35,27 +36,17 @@ def looks_ahead(booked: Booking, now: float) -> bool:
 
 def gpus_taken(pods: Iterable[PodView]) -> dict[str, int]:
     """By node. A pod that drains or is being deleted will have gone by then, and a placeholder gives its place up."""
-    taken: dict[str, int] = {}
-    for pod in pods:
-        leaves = pod.deleting or pod.drain_started_at is not None or pod.place is not None
-        if pod.node is not None and not leaves and pod.phase not in ("Failed", "Succeeded"):
-            taken[pod.node] = taken.get(pod.node, 0) + pod.gpus
-    return taken
+    return gpus_by_node(pod for pod in pods if not _leaves(pod) and pod.phase not in ("Failed", "Succeeded"))
+
+
+def _leaves(pod: PodView) -> bool:
+    return pod.deleting or pod.drain_started_at is not None or pod.place is not None
 
 
 def room_for(
     shape: ReplicaShape, nodes: Iterable[NodeView], taken: Mapping[str, int], used_gpus: int, settings: Settings
 ) -> Room:
     """`used_gpus` are those of all our pods, as the operator's ceiling counts them."""
-    selector = dict(shape.node_selector)
-    free = [
-        max(0, node.gpus.get(shape.resource_name, 0) - taken.get(node.name, 0))
-        for node in nodes
-        if node.ready
-        and not node.cordoned
-        and selector.items() <= node.labels.items()
-        and node.gpus.get(shape.resource_name, 0) > 0
-    ]
-    places = sum(gpus // shape.gpus_per_pod for gpus in free) if shape.gpus_per_pod else 0
+    free = free_gpus(shape, nodes, taken)
     ceiling = None if settings.max_gpus is None else max(0, settings.max_gpus - used_gpus) // max(1, shape.gpus)
-    return Room(places // max(1, shape.pods), sum(free), len(free), ceiling)
+    return Room(replicas_within(shape, free), sum(free), len(free), ceiling)

@@ -133,7 +133,9 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     known = memory.learned or recall(service.status.learned, service.uid, now)
     learned = _starts(site, spec, seen, known)
     prospect = prospect_of(learned.lead_times, site.places.get(seen.choice.target.shape, 0), seen.replicas)
-    outlook = outlook_of(service, spec, limits, seen.replicas, memory, now, prospect, learned)
+    before = memory.status or service.status
+    call = wake_call(service, before, limits, seen.replicas, now)
+    outlook = outlook_of(limits, before, call, prospect, learned)
     calendar = calendar_of(service, seen.choice.target, seen.replicas, memory, site.world.settings, prospect, now)
     outlook = replace(outlook, floors=(*outlook.floors, *calendar.floors))
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
@@ -154,7 +156,6 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         learned=learned,
         timetables=calendar.timetables,
     )
-    call = wake_call(service, memory.status or service.status, limits, seen.replicas, now)
     scene = Scene(
         service=service if call.problem is None else replace(service, warnings=(*service.warnings, call.problem)),
         spec=spec,

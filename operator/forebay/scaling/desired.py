@@ -203,16 +203,7 @@ def decide(
     largest = max(counted, key=lambda proposal: proposal.replicas)
     bound = floors.max_replicas(largest, limits)
     applied = bound.replicas if mode is ScalingMode.AUTO else _advised_only(situation)
-    here = Crossroads(
-        standing=_standing(situation),
-        proposals=proposals,
-        desired=bound.replicas,
-        unbounded=largest.replicas,
-        offered=offered,
-        outlook=outlook,
-        jumped_at=situation.jumped_at,
-        idle_since=situation.idleness.since,
-    )
+    here = _crossroads(situation, proposals, bound.replicas, largest.replicas)
     decision = Decision(
         desired=bound.replicas,
         rule=bound.rule,
@@ -229,6 +220,19 @@ def decide(
     )
     remembered = _remember(situation, applied, largest.rule)
     return decision, replace(remembered, arrivals=arrivals, refinement=refinement, offered=offered)
+
+
+def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: int, unbounded: int) -> Crossroads:
+    return Crossroads(
+        standing=_standing(situation),
+        proposals=proposals,
+        desired=desired,
+        unbounded=unbounded,
+        offered=situation.offered,
+        outlook=situation.outlook,
+        jumped_at=situation.jumped_at,
+        idle_since=situation.idleness.since,
+    )
 
 
 def _refined(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -121,34 +122,36 @@ class Result:
     decisions: tuple[Decided, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass
 class Comparison:
-    """Runs policies on a case; the oracle's need is found once."""
+    """Runs policies on a case; what all of them rest on is found once."""
 
     case: Case
-    _needs: Needs | None = None
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
-        if self._needs is None:
-            fewest, most = self.case.bounds
-            case = self.case
-            self._needs = needs(
-                case.trace, case.model, case.promise, seconds=case.played_seconds, fewest=fewest, most=most
-            )
-        return self._needs
+        case, (fewest, most) = self.case, self.case.bounds
+        return needs(case.trace, case.model, case.promise, seconds=case.played_seconds, fewest=fewest, most=most)
 
-    @property
+    @cached_property
     def fleet(self) -> Needs:
         """What the oracle runs."""
         return self.needs.fleet(self.case.starts.ready_seconds)
 
+    @cached_property
+    def mix(self) -> Mix:
+        return Mix.of(self.case.trace.lengths)
+
+    @cached_property
+    def requests_per_second(self) -> float:
+        """Of one replica, by the profile that is believed."""
+        return capacity(self.case.carrier.engine, self.mix, self.case.promise).requests_per_second
+
+    @cached_property
     def ground(self) -> Ground:
         """What peers are set up with: the profile that is believed, not the true one."""
         case, carrier = self.case, self.case.carrier
-        mix = Mix.of(case.trace.lengths)
-        at_most = capacity(carrier.engine, mix, case.promise)
-        busy = load_of(carrier.engine, mix, at_most.requests_per_second)
+        busy = load_of(carrier.engine, self.mix, self.requests_per_second)
         return Ground(
             believed=Believed(
                 carrier.engine.step_profile, case.model.limits.max_num_seqs, case.model.limits.max_num_batched_tokens
@@ -183,7 +186,7 @@ class Comparison:
         return self._run(PolicyControl({self.case.key: Oracle(self.fleet)}), "oracle", "", "the future")
 
     def peer(self, entry: Entry) -> Result:
-        control = PolicyControl({self.case.key: entry.policy(self.ground())})
+        control = PolicyControl({self.case.key: entry.policy(self.ground)})
         return self._run(control, entry.rule + (" (tuned)" if entry.tuned else ""), entry.version, entry.target)
 
     def _run(self, control: Control, name: str, version: str, target: str) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from forebay.capacity.replica_model import Promise
 from forebay.simulation.histogram import (
     FIRST_TOKEN_SECONDS,
     PREEMPTIONS,
@@ -59,6 +60,16 @@ class Completion:
         if self.first_token is None or self.tokens < 2:
             return None
         return (self.finished - self.first_token) / (self.tokens - 1)
+
+    def in_time(self, promise: Promise) -> bool:
+        """Whether this one request was served as promised."""
+        first = self.first_token_seconds
+        return (
+            first is not None
+            and first <= promise.time_to_first_token
+            and (self.token_seconds or 0.0) <= promise.inter_token_latency
+            and (promise.end_to_end is None or self.finished - self.request.arrival <= promise.end_to_end)
+        )
 
 
 class EngineStats:

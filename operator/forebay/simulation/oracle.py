@@ -117,16 +117,7 @@ def _share_in_time(trace: Trace, window: range, model: ServedModel, promise: Pro
         chosen.submit(Request(str(index), prompt, output, now, cached))
     for engine in engines:
         done += engine.advance(start + 1e6)
-    return sum(_in_time(completion, promise) for completion in done) / len(window)
-
-
-def _in_time(completion: Completion, promise: Promise) -> bool:
-    first = completion.first_token_seconds
-    if first is None or first > promise.time_to_first_token:
-        return False
-    if (completion.token_seconds or 0.0) > promise.inter_token_latency:
-        return False
-    return promise.end_to_end is None or completion.finished - completion.request.arrival <= promise.end_to_end
+    return sum(completion.in_time(promise) for completion in done) / len(window)
 
 
 class Oracle:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import floor
 from random import Random
 
@@ -103,7 +104,7 @@ class Scrapes:
         timeline = self.cluster.timeline
         for key, gateway in self.cluster.gateways.items():
             sample = gateway.sample(timeline.now)
-            timeline.after(self.settings.delay_seconds, lambda key=key, sample=sample: self._told(key, sample))  # type: ignore[misc]
+            timeline.after(self.settings.delay_seconds, partial(self._told, key, sample))
         timeline.after(self.settings.period_seconds, self._ask_gateways)
 
     def _told(self, key: ServiceKey, sample: GatewaySample) -> None:

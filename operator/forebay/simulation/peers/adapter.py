@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import fsum
 
+from forebay.scaling.latency import observed
 from forebay.scaling.signals import EngineSample, Histogram
 from forebay.simulation.peers.sight import Peer, ReplicaSight, Sight
 from forebay.simulation.policy import ReplicaReading, View
@@ -73,9 +74,8 @@ def _replica(name: str, earlier: EngineSample, later: EngineSample) -> ReplicaSi
 
 
 def _mean(earlier: Histogram | None, later: Histogram | None) -> float | None:
-    if earlier is None or later is None or later.count <= earlier.count:
-        return None
-    return (later.sum - earlier.sum) / (later.count - earlier.count)
+    seen = observed([(earlier, later)])
+    return None if seen is None else seen.mean_seconds
 
 
 def _arrivals_per_second(earlier: EngineSample, later: EngineSample) -> float:

@@ -37,7 +37,6 @@ class AdaptivePodAutoscaler:
             asked = min(ceil(wanted * ratio), ceil(2 * wanted))
         elif ratio < 1 - TOLERANCE:
             asked = max(ceil(wanted * ratio), floor(wanted / 2))
-        if self._recommended.empty:
-            self._recommended.add(sight.now, wanted)
+        self._recommended.begin(sight.now, wanted)
         self._recommended.add(sight.now, asked)
         return max(1, asked if asked >= wanted else min(wanted, int(self._recommended.highest)))

@@ -102,8 +102,7 @@ class HorizontalPodAutoscaler:
         if not proposals:
             return sight.wanted
         asked = max(1, *proposals)
-        if self._recommended.empty:
-            self._recommended.add(sight.now, sight.wanted)  # what it finds counts as recommended
+        self._recommended.begin(sight.now, sight.wanted)
         self._recommended.add(sight.now, asked)
         if asked >= sight.wanted:
             return min(asked, max(2 * sight.wanted, sight.wanted + 4))

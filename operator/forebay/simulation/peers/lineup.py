@@ -94,12 +94,16 @@ def static() -> Entry:
 
 
 def _hpa_waiting(target: float, *, tuned: bool) -> Entry:
-    build = lambda ground: HorizontalPodAutoscaler("HPA waiting", (Total(waiting, target),))  # noqa: E731
+    def build(ground: Ground) -> Peer:
+        return HorizontalPodAutoscaler("HPA waiting", (Total(waiting, target),))
+
     return Entry("HPA waiting", "autoscaling/v2", f"{target:g} waiting a pod", tuned, build)
 
 
 def _hpa_kv(target: float, *, tuned: bool) -> Entry:
-    build = lambda ground: HorizontalPodAutoscaler("HPA KV", (PerPod(kv_fraction, target),))  # noqa: E731
+    def build(ground: Ground) -> Peer:
+        return HorizontalPodAutoscaler("HPA KV", (PerPod(kv_fraction, target),))
+
     return Entry("HPA KV", "autoscaling/v2", f"KV {100 * target:g} %", tuned, build)
 
 

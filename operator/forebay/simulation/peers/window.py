@@ -15,9 +15,10 @@ class Window:
         while self._seen[0][0] <= now - self._seconds:
             self._seen.popleft()
 
-    @property
-    def empty(self) -> bool:
-        return not self._seen
+    def begin(self, now: float, value: float) -> None:
+        """What a rule finds at its first look counts as asked for; later looks have it in the window already."""
+        if not self._seen:
+            self.add(now, value)
 
     @property
     def mean(self) -> float:

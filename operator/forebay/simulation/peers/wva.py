@@ -39,8 +39,7 @@ class Applied:
         self._asked = Window(self.window_seconds)
 
     def replicas(self, sight: Sight) -> int:
-        if self._asked.empty:
-            self._asked.add(sight.now, sight.wanted)
+        self._asked.begin(sight.now, sight.wanted)
         if self._analyzed_at is None or sight.now - self._analyzed_at >= self.analyzed_every_seconds:
             self._analyzed_at, self._proposal = sight.now, max(1, self.analyzer.proposal(sight))
         self._asked.add(sight.now, self._proposal)
