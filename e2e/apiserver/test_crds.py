@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from e2e.apiserver.crd_cases import CASES, Case, a_manifest
 from e2e.harness import ControlPlane
 from e2e.harness.kubectl import Object
-from forebay.api.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE
+from forebay.api.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL
 from forebay.api.manifest import ManifestError, read_service
 from forebay.api.model import API_VERSION, GROUP, VERSION
 from tests.builders.manifests import changed_specs
@@ -284,3 +284,33 @@ def test_a_performance_profile_is_of_the_cluster(api: ControlPlane):
             create(profile | {"spec": spec | {"model": "hf://a/b@v1"}})
     refusal = json.loads(refused.value.body or "{}")["message"]
     assert '"hf://a/b@v1" names a revision; a profile is of a model' in refusal
+
+
+WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholders": 8}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "says"),
+    [
+        ([WINDOW | {"placeholders": 0}], [WINDOW], "spec.schedules[0].placeholders"),
+        ([WINDOW | {"start": "0 25 * * *"}], [WINDOW], '"0 25 * * *" is not a cron line'),
+        ([WINDOW | {"at": ["2026-11-27T18:00"]}], [WINDOW], "windows begin by start or by at; keep start for those"),
+        ([WINDOW | {"duration": "30s"}], [WINDOW | {"duration": "1m"}], "is not a duration from 1m to 744h"),
+        ([WINDOW, WINDOW], [WINDOW, WINDOW | {"name": "evening"}], "Duplicate value"),
+    ],
+)
+def test_schedules_of_a_warm_pool(api: ControlPlane, wrong: Object, right: Object, says: str):
+    def create(schedules: Object) -> Any:
+        manifest = {"apiVersion": API_VERSION, "kind": "WarmPool", "metadata": {"name": "pool"}}
+        text = json.dumps(manifest | {"spec": {"placeholders": 2, "schedules": schedules}})
+        return api.kubectl.attempt("create", "--dry-run=server", "-f", "-", stdin=text)
+
+    assert create(right).returncode == 0
+    refused = create(wrong)
+    assert refused.returncode == 1
+    assert says in refused.stderr
+
+
+def test_the_warm_pools_crd_stays_within_the_cost_budget_too(api):
+    crd = grown(yaml.safe_load((CRDS / WARM_POOL.file_name).read_text()), 1.4)
+    api.kubectl("replace", "--dry-run=server", "-f", "-", stdin=json.dumps(crd))

@@ -6,6 +6,8 @@ import itertools
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -164,7 +166,7 @@ def held(suite: Suite, name: str) -> list[Object]:
     return suite.plane.kubectl.list("pods", OPERATOR_NAMESPACE, f"forebay.dev/warm-pool={name}")
 
 
-def pool_says(suite: Suite, name: str, wanted: int, ready: int) -> Object:
+def pool_says(suite: Suite, name: str, wanted: int, ready: int, within: float = 60) -> Object:
     def status() -> Object:
         found = suite.plane.kubectl.get("warmpool", name)
         assert found is not None
@@ -174,7 +176,7 @@ def pool_says(suite: Suite, name: str, wanted: int, ready: int) -> Object:
     return eventually(
         status,
         lambda now: (now.get("wanted"), now.get("ready")) == (wanted, ready),
-        within=60,
+        within=within,
         what=f"{name} holds {ready} of {wanted} places",
     )
 
@@ -197,3 +199,22 @@ def test_a_pool_holds_places_for_any_service(suite, namespace, operator: Operato
     pool_says(suite, "shared", GPUS, GPUS)
     suite.plane.kubectl("delete", "warmpool", "shared")
     eventually(lambda: held(suite, "shared"), lambda left: left == [], within=60, what="nothing is left of the pool")
+
+
+def test_a_pool_holds_more_places_while_a_window_is_open(suite, namespace, operator: OperatorProcess, product):
+    """One that has begun already, and that ends a minute from now, by the wall clock of India."""
+    now = time.time()
+    began = datetime.fromtimestamp(now, ZoneInfo("Asia/Kolkata")).replace(second=0, microsecond=0)
+    left = int(now - began.timestamp()) + 60
+    window = {"name": "now", "at": [began.strftime("%Y-%m-%dT%H:%M")], "timeZone": "Asia/Kolkata"}
+    pool = a_pool("peak", product, 1)
+    pool["spec"]["schedules"] = [window | {"duration": f"{left}s", "placeholders": GPUS}]
+    suite.plane.kubectl.apply(pool)
+    (open_,) = pool_says(suite, "peak", GPUS, GPUS)["schedules"]
+    assert (open_["state"], open_["placeholders"]) == ("Met", GPUS)
+    assert "it was asked for after its start" in open_["message"]
+    (over,) = pool_says(suite, "peak", 1, 1, within=120)["schedules"]
+    assert (over["state"], over["message"]) == ("Idle", "No window is ahead.")
+    assert time.time() >= began.timestamp() + left, "not before its end"
+    suite.plane.kubectl("delete", "warmpool", "peak")
+    eventually(lambda: held(suite, "peak"), lambda left: left == [], within=60, what="nothing is left of the pool")

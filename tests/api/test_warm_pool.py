@@ -12,6 +12,17 @@ SPEC = {
     "gpu": {"product": "NVIDIA-H100-80GB-HBM3", "resourceName": "nvidia.com/gpu"},
     "gpusPerPod": 2,
     "placeholders": 4,
+    "schedules": [
+        {
+            "name": "morning",
+            "start": "0 8 * * MON-FRI",
+            "timeZone": "Europe/Berlin",
+            "duration": "4h",
+            "exceptDates": ["2026-12-25"],
+            "placeholders": 8,
+        },
+        {"name": "launch", "at": ["2026-11-27T18:00"], "duration": "2h", "placeholders": 12},
+    ],
     "engine": {"image": "registry.example/vllm:v0.32.0", "version": "0.32.0"},
     "resources": {"cpu": "8", "memory": "64Gi"},
     "tolerations": [{"key": "team", "operator": "Exists"}],
@@ -63,6 +74,39 @@ def test_refused_with_words_and_accepted_when_corrected(field, wrong, right, say
     assert judged(SPEC | {field: wrong}) != ()
     assert read_warm_pool(a_pool(SPEC | {field: right}))
     assert judged(SPEC | {field: right}) == ()
+
+
+WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholders": 8}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "says"),
+    [
+        ({"placeholders": 0}, {"placeholders": 1}, "placeholders: 0 is too small; use 1 or more"),
+        ({"placeholders": 1001}, {"placeholders": 1000}, "placeholders: 1001 is too large; use 1000 or less"),
+        ({"placeholders": None}, {}, "placeholders: is required"),
+        ({"start": "0 25 * * *"}, {"start": "0 23 * * *"}, '"0 25 * * *" is not a cron line'),
+        ({"at": ["2026-11-27T18:00"]}, {"at": []}, "windows begin by start or by at; keep start"),
+        ({"start": None}, {"start": None, "at": ["2026-11-27T18:00"]}, "windows begin by start or by at"),
+        ({"timeZone": "Europe Berlin"}, {"timeZone": "Europe/Berlin"}, "is not the name of a time zone"),
+        ({"duration": "30s"}, {"duration": "1m"}, '"30s" is not a duration from 1m to 744h'),
+        ({"exceptDates": ["2026-02-30"]}, {"exceptDates": ["2026-02-28"]}, '"2026-02-30" is not a date'),
+    ],
+)
+def test_schedules_refused_with_words_and_accepted_when_corrected(wrong, right, says):
+    bad, good = ([{k: v for k, v in (WINDOW | fields).items() if v is not None}] for fields in (wrong, right))
+    with pytest.raises(ManifestError) as refused:
+        read_warm_pool(a_pool(SPEC | {"schedules": bad}))
+    assert says in str(refused.value)
+    assert judged(SPEC | {"schedules": bad}) != ()
+    assert read_warm_pool(a_pool(SPEC | {"schedules": good}))
+    assert judged(SPEC | {"schedules": good}) == ()
+
+
+def test_schedules_are_told_apart_by_name():
+    with pytest.raises(ManifestError, match="morning"):
+        read_warm_pool(a_pool(SPEC | {"schedules": [WINDOW, WINDOW]}))
+    assert read_warm_pool(a_pool(SPEC | {"schedules": [WINDOW, WINDOW | {"name": "evening"}]}))
 
 
 def test_a_number_of_placeholders_is_needed():

@@ -2,30 +2,16 @@
 
 from dataclasses import replace
 
-from forebay.api.warm_pool import PoolStatus
 from forebay.planner.plan import CreatePlaceholder
 from forebay.planner.planner import plan
 from forebay.planner.settings import Settings
 from forebay.planner.state import State
-from forebay.planner.world import Place, ServiceKey, WarmPoolView
+from forebay.planner.world import WarmPoolView
 from tests.builders.plans import actions, creates, held
-from tests.builders.world import NOW, a_pod, a_service, a_world, signals_of, uid_of
+from tests.builders.pools import a_pool
+from tests.builders.world import NOW, a_pod, a_service, a_world, signals_of
 
 PATIENT = State.empty(NOW - 3600)
-
-
-def a_pool(name: str = "h100", *, wanted: int = 2, gpus: int = 1, **fields: object) -> WarmPoolView:
-    pool = WarmPoolView(
-        key=ServiceKey("forebay-system", name),
-        uid=uid_of(name),
-        generation=1,
-        resource_version="1",
-        deleting=False,
-        placeholders=wanted,
-        place=Place("same", gpus, "{}"),
-        status=PoolStatus(),
-    )
-    return replace(pool, **fields)  # type: ignore[arg-type]
 
 
 def planned(service, *pools: WarmPoolView, settings: Settings | None = None):

@@ -103,11 +103,11 @@ class ScheduleFloor(Model):
     """Tokens per minute, prompts and answers together, of the mix in spec.traffic."""
 
 
-class ScheduleSpec(Model):
-    """A floor for windows of time, warmed so that all of it is ready when a window opens."""
+class WindowSpec(Model):
+    """Windows of time by the wall clock of a zone: when they open, and for how long."""
 
     rules = (
-        Rule["ScheduleSpec"](
+        Rule["WindowSpec"](
             cel="has(self.start) != (has(self.at) && self.at.size() > 0)",
             message="windows begin by start or by at; keep start for those that repeat, or at for single ones",
             holds=lambda schedule: (schedule.start is not None) != bool(schedule.at),
@@ -115,7 +115,7 @@ class ScheduleSpec(Model):
     )
 
     name: VolumeName
-    """Tells the schedules of a service apart."""
+    """Tells the schedules of one object apart."""
     start: Cron | None = None
     """When windows open, as a cron line of five fields in local time: minute, hour, day of month, month, day of week.
     As in Debian's cron, a day matches both day fields when one of them begins with `*`, else either of them. `L`, `LW`
@@ -127,11 +127,16 @@ class ScheduleSpec(Model):
     the first minute after the gap; one that they repeat opens once, at its first occurrence."""
     duration: Annotated[Duration, between("1m", "744h")]
     """How long each window stays open, in elapsed time."""
+    except_dates: Annotated[tuple[LocalDate, ...], Field(max_length=MOST_DATES), Unique()] = ()
+    """Local dates on which no window opens. One that was opened the day before stays open."""
+
+
+class ScheduleSpec(WindowSpec):
+    """A floor for windows of time, warmed so that all of it is ready when a window opens."""
+
     floor: ScheduleFloor
     """The least that is there from the first minute of a window to its end. Open windows that overlap do not add up:
     the largest floor counts."""
-    except_dates: Annotated[tuple[LocalDate, ...], Field(max_length=MOST_DATES), Unique()] = ()
-    """Local dates on which no window opens. One that was opened the day before stays open."""
 
 
 class ScheduleState(StrEnum):

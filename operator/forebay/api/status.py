@@ -211,7 +211,7 @@ class PastDecision(Model):
     """Replicas that served then."""
 
 
-class ScheduleStatus(Model):
+class WindowStatus(Model):
     """One schedule: the window that is open, or else the next one, and how it stands with it."""
 
     name: Annotated[str, Field(max_length=63)]
@@ -226,10 +226,15 @@ class ScheduleStatus(Model):
     """When the window opens; absent when there is none ahead."""
     end: Instant | None = None
     """When it ends, and with it the floor."""
+    ready_at: Instant | None = None
+    """When as many as asked for were ready."""
+
+
+class ScheduleStatus(WindowStatus):
+    """One schedule of a service."""
+
     replicas: Replicas | None = None
     """What the floor comes to; absent while that cannot be told."""
-    ready_at: Instant | None = None
-    """When so many served."""
     floor_released_at: Instant | None = None
     """When the last window ended; from then on the number follows the load again."""
     drains_until: Instant | None = None

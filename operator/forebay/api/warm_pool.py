@@ -11,7 +11,8 @@ from forebay.api.inference_service import LONGEST_NAME, ObjectMeta
 from forebay.api.model import Model
 from forebay.api.pod_spec import Resources, Toleration
 from forebay.api.rules import Rule
-from forebay.api.status import Condition, Generation, Replicas
+from forebay.api.schedule_spec import MOST_SCHEDULES, WindowSpec
+from forebay.api.status import Condition, Generation, Replicas, WindowStatus
 
 WARM_POOL_KIND = "WarmPool"
 MOST_PLACEHOLDERS = 1000
@@ -26,6 +27,14 @@ class PoolEngine(Model):
     """vLLM version, such as 0.32.0. Absent: the operator's default."""
 
 
+class PoolSchedule(WindowSpec):
+    """Windows of time for which more places are held, warmed so that all of them are there when a window opens."""
+
+    placeholders: Annotated[Count, Field(ge=1, le=MOST_PLACEHOLDERS)]
+    """Places that are held from the first minute of a window to its end, all in all. They do not add up, neither with
+    spec.placeholders nor with those of windows that overlap: the largest number counts."""
+
+
 class PoolSpec(Model):
     """Places of one shape, and how many of them are held."""
 
@@ -34,7 +43,10 @@ class PoolSpec(Model):
     gpus_per_pod: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] = 1
     """GPUs of one place: as many as a replica of the services that should fit."""
     placeholders: Annotated[Count, Field(ge=0, le=MOST_PLACEHOLDERS)]
-    """Places that are held by pods of low priority, which serve nothing and give way to any serving pod."""
+    """Places that are held at all times, by pods of low priority that serve nothing and give way to any serving
+    pod."""
+    schedules: Annotated[tuple[PoolSchedule, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
+    """Windows of time with more places than that."""
     engine: PoolEngine = PoolEngine()
     """The engine whose image is pulled there."""
     resources: Resources | None = None
@@ -47,17 +59,26 @@ class PoolSpec(Model):
     """RuntimeClass of the placeholders."""
 
 
+class PoolScheduleStatus(WindowStatus):
+    """One schedule of a pool."""
+
+    placeholders: Replicas | None = None
+    """Places that are asked for; absent while no window can be told."""
+
+
 class PoolStatus(Model):
     """What Forebay reports of a pool."""
 
     observed_generation: Generation = 0
     """The generation of the spec that this status is about."""
     wanted: Replicas = 0
-    """Places to hold."""
+    """Places to hold, those of schedules included."""
     ready: Replicas = 0
     """Places that are held, with the image pulled."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16), ListMap("type")] = ()
     """Conditions by type: Warm."""
+    schedules: Annotated[tuple[PoolScheduleStatus, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
+    """How it stands with each schedule."""
 
 
 class WarmPool(Model):

@@ -15,9 +15,9 @@ from forebay.api.refusals import refusals
 from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus
 from forebay.cluster.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi, Resource
 from forebay.cluster.projections import KubernetesObject, Reader
-from forebay.planner.world import Place, ServiceKey, WarmPoolView
+from forebay.planner.world import ServiceKey, WarmPoolView
 from forebay.workloads.engines import Defaults
-from forebay.workloads.warm_pools import pool_place
+from forebay.workloads.warm_pools import pool_place, pool_shape
 
 WARM_POOLS: Final = Resource(INFERENCE_SERVICES.path, "warmpools", WARM_POOL_KIND, namespaced=False)
 NOT_INSTALLED_SECONDS: Final = 60.0
@@ -69,26 +69,28 @@ class WarmPools:
 
     def _view(self, stored: WarmPoolObject) -> WarmPoolView:
         metadata = stored.metadata
-        place, wanted, problem = self._place(stored)
+        spec, problem = _spec(stored)
         return WarmPoolView(
             key=ServiceKey(self.namespace, metadata.name),
             uid=metadata.uid,
             generation=metadata.generation,
             resource_version=metadata.resource_version,
             deleting=metadata.deletion_timestamp is not None,
-            placeholders=wanted,
-            place=place,
+            placeholders=0 if spec is None else spec.placeholders,
+            place=None if spec is None else pool_place(spec, self._defaults),
             status=_status(stored),
             problem=problem,
+            shape=None if spec is None else pool_shape(spec),
+            schedules=() if spec is None else spec.schedules,
         )
 
-    def _place(self, stored: WarmPoolObject) -> tuple[Place | None, int, str]:
-        """The API server has accepted it; what cannot be read was written under another version of the API."""
-        try:
-            spec = PoolSpec.model_validate(stored.spec or {})
-        except ValidationError as error:
-            return None, 0, " ".join(refusals(error, "spec"))
-        return pool_place(spec, self._defaults), spec.placeholders, ""
+
+def _spec(stored: WarmPoolObject) -> tuple[PoolSpec | None, str]:
+    """The API server has accepted it; what cannot be read was written under another version of the API."""
+    try:
+        return PoolSpec.model_validate(stored.spec or {}), ""
+    except ValidationError as error:
+        return None, " ".join(refusals(error, "spec"))
 
 
 def _status(stored: WarmPoolObject) -> PoolStatus:

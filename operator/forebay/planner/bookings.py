@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 
-from forebay.api.inference_service import InferenceServiceSpec, ScheduleStatus
+from forebay.api.inference_service import ScheduleSpec
 from forebay.api.instants import rfc3339
+from forebay.api.status import WindowStatus
 from forebay.planner.replicas import Reason, Replica, ReplicaState
 from forebay.planner.settings import Settings
 from forebay.planner.state import ServiceMemory
@@ -15,7 +16,7 @@ from forebay.scaling.decision import Proposal
 from forebay.scaling.lead_time import Prospect
 from forebay.scaling.limits import Limits
 from forebay.scaling.schedules import Booking, Pace, PlannedCapacity, booking, schedule_floor
-from forebay.scaling.timetable import Timetable, timetable
+from forebay.scaling.timetable import S, Timetable, timetable
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Calendar:
     floors: tuple[Proposal, ...]
     """Of windows that are open or near."""
     bookings: tuple[Booking, ...]
-    timetables: Mapping[str, Timetable]
+    timetables: Mapping[str, Timetable[ScheduleSpec]]
     """By name of the schedule."""
 
 
@@ -44,9 +45,9 @@ def calendar_of(
     lead_times = _undisturbed(prospect, replicas, limits).lead_seconds_for
     pace = Pace(lead_times, settings.max_creates_per_minute, target.shape.pods)
     before = {seen.name: seen for seen in (memory.status or service.status).schedules}
-    timetables = _timetables(service.spec, memory.timetables, before, now)
+    timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
     bookings = tuple(
-        booking(found, one, pace, limits, now, _warmed_from(found, before.get(name), now))
+        booking(found, one, pace, limits, now, warmed_from(found, before.get(name), now))
         for name, found in timetables.items()
     )
     return Calendar(_floors(bookings, now), bookings, timetables)
@@ -69,15 +70,15 @@ def _floors(bookings: Iterable[Booking], now: float) -> tuple[Proposal, ...]:
     return tuple(floor for booked in bookings if (floor := schedule_floor(booked, now)))
 
 
-def _timetables(
-    spec: InferenceServiceSpec, known: Mapping[str, Timetable], before: Mapping[str, ScheduleStatus], now: float
-) -> dict[str, Timetable]:
+def timetables_of(
+    schedules: Iterable[S], known: Mapping[str, Timetable[S]], before: Mapping[str, WindowStatus], now: float
+) -> dict[str, Timetable[S]]:
     """A schedule that the status already speaks of has been known for long; this operator has only just begun."""
     return {
         schedule.name: timetable(
             schedule, known.get(schedule.name), now, since=-inf if not known and schedule.name in before else now
         )
-        for schedule in spec.schedules
+        for schedule in schedules
     }
 
 
@@ -89,7 +90,7 @@ def _planned_capacity(service: ServiceView) -> PlannedCapacity | None:
     return PlannedCapacity(float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens))
 
 
-def _warmed_from(found: Timetable, before: ScheduleStatus | None, now: float) -> float:
+def warmed_from(found: Timetable[S], before: WindowStatus | None, now: float) -> float:
     """When warming for the next start began, by the status; it survives a restart there."""
     if before is None or before.warm_from is None or found.next_start is None:
         return inf

@@ -50,6 +50,8 @@ class Tally:
     wanted: int
     ready: int
     """Placed, with the engine's image pulled."""
+    holding: tuple[PodView, ...]
+    """Those that are."""
     waiting: tuple[PodView, ...]
     """There, and not ready."""
 
@@ -70,6 +72,10 @@ class Means:
         reserved = budget.settings.max_creates_per_minute // 2
         return cls(max(0, budget.creates - reserved), budget.gpus, budget.settings.max_gpus)
 
+    def places(self, place: Place) -> int | None:
+        """How many of such a place the ceiling leaves; None without a ceiling, or for a place without GPUs."""
+        return None if self.gpus is None or place.gpus == 0 else max(0, self.gpus) // place.gpus
+
 
 def hold_of(scene: Scene) -> Hold | None:
     """Of a service; None for a revision of which no placeholder can be made."""
@@ -83,8 +89,9 @@ def hold_of(scene: Scene) -> Hold | None:
 def tally(hold: Hold) -> Tally:
     """Of those that hold the place that is wanted."""
     there = [pod for pod in hold.pods if pod.place == hold.place.hash and not pod.deleting and pod.phase not in ENDED]
-    ready = sum(pod.ready for pod in there)
-    return Tally(hold.wanted, min(hold.wanted, ready), tuple(pod for pod in there if not pod.ready))
+    holding = tuple(pod for pod in there if pod.ready)
+    waiting = tuple(pod for pod in there if not pod.ready)
+    return Tally(hold.wanted, min(hold.wanted, len(holding)), holding, waiting)
 
 
 def share_of(hold: Hold, site: Site, means: Means) -> Share:
@@ -145,10 +152,8 @@ def _allowed(hold: Hold, site: Site, means: Means) -> tuple[int, str]:
     short = site.quota_short.get(hold.key.namespace)
     if hold.wanted and short is not None:
         return 0, f"they make room in the quota of {hold.key.namespace} for {short.pod_name}"
-    if means.gpus is None or hold.place.gpus == 0:
-        return hold.wanted, ""
-    fitting = max(0, means.gpus) // hold.place.gpus
-    if fitting >= hold.wanted:
+    fitting = means.places(hold.place)
+    if fitting is None or fitting >= hold.wanted:
         return hold.wanted, ""
     return fitting, f"the operator's ceiling of {means.settings_gpus} GPUs leaves room for {fitting}"
 

@@ -19,7 +19,7 @@ from forebay.planner.events import forgotten_learning, rule_changed, scaled, tol
 from forebay.planner.nodes import lost_nodes, nodes_down
 from forebay.planner.placeholders import Means, hold_of, share_of
 from forebay.planner.plan import Action, Plan, ServicePlan
-from forebay.planner.pools import pool_plan
+from forebay.planner.pools import pool_shares
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import forgotten
 from forebay.planner.scene import Scene
@@ -76,19 +76,22 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     means = Means.of(budget)
     for service in services:
         done[service.uid] = _with_placeholders(site, drafts[service.uid], done[service.uid], means)
-    pools = tuple(
-        pool_plan(pool, site, means) for pool in sorted(world.warm_pools, key=lambda pool: (pool.key, pool.uid))
-    )
+    pools = pool_shares(world.warm_pools, site, means, state.pools)
     budget.created += means.created
     return (
         Plan(
             services=tuple(done[service.uid][0] for service in services),
-            wake_in_seconds=wake_in_seconds((d.scene for d in drafts.values() if isinstance(d, Draft)), now),
-            warm_pools=pools,
+            wake_in_seconds=wake_in_seconds(
+                (draft.scene for draft in drafts.values() if isinstance(draft, Draft)),
+                (booked for pool in pools for booked in pool.calendar.bookings),
+                now,
+            ),
+            warm_pools=tuple(pool.plan for pool in pools),
         ),
         State(
             since=state.since,
             services={uid: done[uid][1] for uid in sorted(done)},
+            pools={pool.plan.uid: pool.memory for pool in pools},
             nodes_down=down,
             drains=blast_radius.recent(drains, budget.drained, blast_radius.DRAIN_WINDOW_SECONDS, now),
             creates=blast_radius.recent(creates, budget.created, blast_radius.CREATE_WINDOW_SECONDS, now),

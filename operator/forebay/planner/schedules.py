@@ -1,7 +1,7 @@
 """How it stands with each schedule: will its window find enough replicas, did it, and if not, why.
 
 Every hindrance is a small check that returns a sentence, or nothing. Before a start they tell that it is at risk, while
-there is time to act; after it they tell why it was missed. A start is judged once, by when its replicas became ready.
+there is time to act; after it they tell why it was missed.
 """
 
 from collections.abc import Callable
@@ -14,60 +14,24 @@ from forebay.planner.conditions import Outcome
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.room import Room
 from forebay.planner.scene import Scene
-from forebay.scaling.decision import count, seconds
-from forebay.scaling.schedules import MARGIN_SECONDS, Booking, Window, asked_for, local_time
+from forebay.planner.windows import Coming, WindowCase, judged, not_in_time, ready_at
+from forebay.scaling.decision import count
+from forebay.scaling.schedules import Booking
 
 NODE_SHARE: Final = 0.5
 """Of the lead time; a replica that has found no node by then will not be ready within the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One schedule with a window that is open or ahead, and the replicas there are for it."""
+class Case(WindowCase):
+    """One schedule of a service with a window that is open or ahead, and the replicas there are for it."""
 
-    booked: Booking
-    window: Window
     outcome: Outcome
-    before: ScheduleStatus | None
-    """What was said last of the same window."""
-    serving: tuple[Replica, ...]
     loading: tuple[Replica, ...]
 
     @property
     def scene(self) -> Scene:
         return self.outcome.scene
-
-    @property
-    def now(self) -> float:
-        return self.outcome.scene.now
-
-    @property
-    def missing(self) -> int:
-        return max(0, self.booked.replicas - len(self.serving))
-
-    @property
-    def counts(self) -> bool:
-        return self.booked.counts(self.now)
-
-    @property
-    def ready_times(self) -> list[float]:
-        return sorted(ready_since(replica) for replica in self.serving)
-
-    @property
-    def ready_at(self) -> float | None:
-        """When as many served as were asked for."""
-        return self.ready_times[self.booked.replicas - 1] if not self.missing else None
-
-    @property
-    def expected_at(self) -> float | None:
-        """When all will be ready if each takes its lead time; None when one is later than that already."""
-        if not self.missing:
-            return self.now
-        lead = self.booked.lead_seconds
-        due = sorted(replica.created_at + lead for replica in self.loading)[: self.missing]
-        if due and due[0] < self.now:
-            return None
-        return max(due) if len(due) == self.missing else self.now + lead
 
 
 Check = Callable[[Case], str | None]
@@ -124,26 +88,6 @@ def nodes_too_full(case: Case) -> str | None:
     return _no_room(room, needed, case.scene)
 
 
-def not_in_time(case: Case) -> str | None:
-    """The lead time is longer than what is left of the time."""
-    if not case.counts or not case.missing:
-        return None
-    expected = case.expected_at
-    if expected is None:
-        late = [r for r in case.loading if r.created_at + case.booked.lead_seconds < case.now]
-        return (
-            f"{late[0].name} takes longer than the {seconds(case.booked.lead_seconds)} that were expected, and it "
-            "cannot be told when it will serve"
-        )
-    was_at_risk = case.before is not None and case.before.state is ScheduleState.AT_RISK
-    latest = case.window.start - (MARGIN_SECONDS if was_at_risk else 0.0)
-    if expected <= latest:
-        return None
-    late_by = expected - case.window.start
-    tail = f", {seconds(late_by)} after the start" if late_by > 0 else ""
-    return f"all will be ready at about {local_time(expected, case.booked.schedule.time_zone)}{tail}"
-
-
 HINDRANCES: Final[tuple[Check, ...]] = (
     above_max_replicas,
     mode_paused,
@@ -174,15 +118,20 @@ def _status(booked: Booking, outcome: Outcome, before: ScheduleStatus | None) ->
         return idle.model_copy(update={"replicas": booked.replicas, **_released(booked, outcome.scene)})
     start = rfc3339(window.start)
     same = before is not None and before.start == start and before.replicas == booked.replicas
+    loading = outcome.replicas(ReplicaState.LOADING)
     case = Case(
-        booked,
-        window,
-        outcome,
-        before if same else None,
-        outcome.replicas(ReplicaState.SERVING),
-        outcome.replicas(ReplicaState.LOADING),
+        booked=booked,
+        window=window,
+        now=outcome.scene.now,
+        before=before if same else None,
+        ready_times=tuple(sorted(ready_since(replica) for replica in outcome.replicas(ReplicaState.SERVING))),
+        coming=tuple(Coming(replica.name, replica.created_at) for replica in loading),
+        verb="serve",
+        given_away=False,
+        outcome=outcome,
+        loading=loading,
     )
-    state, message = _judged(case)
+    state, message = judged(case, next((said for check in HINDRANCES if (said := check(case))), ""))
     return ScheduleStatus(
         name=name,
         state=state,
@@ -191,57 +140,9 @@ def _status(booked: Booking, outcome: Outcome, before: ScheduleStatus | None) ->
         start=start,
         end=rfc3339(window.end),
         replicas=booked.replicas,
-        ready_at=_ready_at(case),
+        ready_at=ready_at(case),
         **_released(booked, outcome.scene),
     )
-
-
-def _judged(case: Case) -> tuple[ScheduleState, str]:
-    why = next((said for check in HINDRANCES if (said := check(case))), "")
-    if case.booked.opened is not None:
-        return _opened(case, why)
-    zone = case.booked.schedule.time_zone
-    asked = f"{asked_for(case.booked)} from {local_time(case.window.start, zone)}"
-    if not case.counts:
-        text = f"{asked}; they are ordered from {local_time(case.booked.warm_from, zone)} on"
-        return (ScheduleState.AT_RISK, f"{text}, but {why}") if why else (ScheduleState.IDLE, text)
-    text = f"{asked}; {len(case.serving)} serve"
-    if why:
-        return ScheduleState.AT_RISK, f"{text}; {why}"
-    expected = case.expected_at
-    if case.missing and expected is not None:
-        text += f", all by about {local_time(expected, zone)}"
-    return ScheduleState.WARMING, text
-
-
-def _opened(case: Case, why: str) -> tuple[ScheduleState, str]:
-    zone = case.booked.schedule.time_zone
-    text = f"{asked_for(case.booked)} until {local_time(case.window.end, zone)}; {len(case.serving)} serve"
-    rest = f"; {why}" if why and case.missing else ""
-    if case.booked.since > case.window.start:
-        text += "; it was asked for after its start"
-        return (ScheduleState.AT_RISK if case.missing else ScheduleState.MET), text + rest
-    state = _at_the_start(case)
-    if state is ScheduleState.MISSED and (ready_at := case.ready_at) is not None:
-        late = seconds(max(0.0, ready_at - case.window.start))
-        return state, f"{text}, all since {local_time(ready_at, zone)}, {late} after the start{rest}"
-    return state, text + rest
-
-
-def _at_the_start(case: Case) -> ScheduleState:
-    """Judged once; what happens later is another matter."""
-    if case.before is not None and case.before.state in (ScheduleState.MET, ScheduleState.MISSED):
-        return case.before.state
-    in_time = sum(at <= case.window.start for at in case.ready_times)
-    return ScheduleState.MET if in_time >= case.booked.replicas else ScheduleState.MISSED
-
-
-def _ready_at(case: Case) -> str | None:
-    """Kept once it is known: a replica that is replaced later does not change it."""
-    if case.before is not None and case.before.ready_at is not None:
-        return case.before.ready_at
-    ready_at = case.ready_at if case.counts else None
-    return None if ready_at is None else rfc3339(ready_at)
 
 
 def _released(booked: Booking, scene: Scene) -> dict[str, str]:
@@ -257,14 +158,14 @@ def _released(booked: Booking, scene: Scene) -> dict[str, str]:
 def _to_create(case: Case) -> int:
     """Replicas that are asked for and do not exist yet, as far as maxReplicas lets them."""
     wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
-    return max(0, wanted - len(case.serving) - len(case.loading))
+    return max(0, wanted - len(case.ready_times) - len(case.loading))
 
 
 def _to_place(case: Case) -> int:
     """The same with those that have not found a node."""
     placed = sum(all(pod.node is not None for pod in replica.pods) for replica in case.loading)
     wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
-    return max(0, wanted - len(case.serving) - placed)
+    return max(0, wanted - len(case.ready_times) - placed)
 
 
 def _no_room(room: Room, needed: int, scene: Scene) -> str:

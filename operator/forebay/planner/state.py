@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.inference_service import InferenceServiceStatus, ScheduleSpec
+from forebay.api.warm_pool import PoolSchedule, PoolStatus
 from forebay.planner.learned import Learned
 from forebay.scaling.desired import ScalingMemory
 from forebay.scaling.history import PodHistory
+from forebay.scaling.lead_time import LeadTimes
 from forebay.scaling.timetable import Timetable
 
 MOST_NOTES: Final = 64
@@ -68,7 +70,7 @@ class ServiceMemory:
     """How often in a row the API server would not create a pod."""
     refused_at: float = 0.0
     halt: Halt | None = None
-    timetables: Mapping[str, Timetable] = field(default_factory=dict)
+    timetables: Mapping[str, Timetable[ScheduleSpec]] = field(default_factory=dict)
     """By name of the schedule."""
     notes: tuple[Note, ...] = ()
     held_back: str = ""
@@ -77,6 +79,20 @@ class ServiceMemory:
     """Why placeholders that are wanted were not there to be created, as a clause."""
     learned: Learned | None = None
     """None until it has been read from the status that the operator before has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMemory:
+    """Of one WarmPool."""
+
+    timetables: Mapping[str, Timetable[PoolSchedule]] = field(default_factory=dict)
+    """By name of the schedule."""
+    lead_times: LeadTimes = field(default_factory=LeadTimes)
+    """From the creation of a placeholder until it holds its place."""
+    counted: frozenset[str] = frozenset()
+    """Uids of living placeholders that are in the lead times."""
+    status: PoolStatus | None = None
+    """As planned last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +111,8 @@ class State:
     """When this operator began to watch."""
     services: Mapping[str, ServiceMemory] = field(default_factory=dict)
     """By service uid."""
+    pools: Mapping[str, PoolMemory] = field(default_factory=dict)
+    """By uid of the WarmPool."""
     nodes_down: Mapping[str, float] = field(default_factory=dict)
     """Since when a node is not ready, or missing while pods name it."""
     drains: tuple[float, ...] = ()

@@ -5,12 +5,15 @@ from collections.abc import Iterable, Iterator
 from forebay.planner.replicas import ReplicaState
 from forebay.planner.room import LOOKAHEAD_SECONDS
 from forebay.planner.scene import Scene
+from forebay.scaling.schedules import Booking
 
 SOONEST_SECONDS = 0.5
 
 
-def wake_in_seconds(scenes: Iterable[Scene | None], now: float) -> float | None:
-    due = [at for scene in scenes if scene is not None for at in _due(scene) if at > now]
+def wake_in_seconds(scenes: Iterable[Scene | None], of_pools: Iterable[Booking], now: float) -> float | None:
+    """`of_pools` is what the schedules of all WarmPools ask for."""
+    of_services = (at for scene in scenes if scene is not None for at in _due(scene))
+    due = [at for at in (*of_services, *(at for booked in of_pools for at in _edges(booked))) if at > now]
     return max(SOONEST_SECONDS, min(due) - now) if due else None
 
 
@@ -42,12 +45,16 @@ def _due(scene: Scene) -> Iterator[float]:
 def _calendar(scene: Scene) -> Iterator[float]:
     """The edges of every window that is open or next, and the moments at which replicas for it are due."""
     for booked in scene.bookings:
-        yield booked.warm_from - LOOKAHEAD_SECONDS
-        yield booked.warm_from
-        for window in (booked.opened, booked.coming):
-            if window is not None:
-                yield window.start
-                yield window.end
+        yield from _edges(booked)
         if booked.counts(scene.now):
             for replica in scene.having(ReplicaState.LOADING):
                 yield replica.created_at + booked.lead_seconds + SOONEST_SECONDS
+
+
+def _edges(booked: Booking) -> Iterator[float]:
+    yield booked.warm_from - LOOKAHEAD_SECONDS
+    yield booked.warm_from
+    for window in (booked.opened, booked.coming):
+        if window is not None:
+            yield window.start
+            yield window.end

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import GROUP_GATE
 from forebay.api.status import CapacityStatus, PlanStatus
-from forebay.api.warm_pool import PoolStatus
+from forebay.api.warm_pool import PoolSchedule, PoolStatus
 from forebay.planner.settings import Settings
 from forebay.scaling.carrier import Carrier
 from forebay.scaling.signals import PodSignals
@@ -210,6 +210,9 @@ class WarmPoolView:
     """None when the stored spec does not parse; `problem` says why."""
     status: PoolStatus
     problem: str = ""
+    shape: ReplicaShape | None = None
+    """Of the pod that takes one place; None like `place`."""
+    schedules: tuple[PoolSchedule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from math import inf
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from forebay.api.schedule_spec import ScheduleFloor, ScheduleSpec
+from forebay.api.schedule_spec import ScheduleFloor, ScheduleSpec, WindowSpec
 from forebay.scaling.decision import Proposal, count, number, seconds, whole_replicas
 from forebay.scaling.limits import Limits
-from forebay.scaling.timetable import Timetable
+from forebay.scaling.timetable import S, Timetable
 
 MARGIN_SECONDS: Final = 30.0
 """Between deciding on a replica and its creation: a tick, the call, and what either may be late."""
@@ -60,15 +60,17 @@ class Pace:
 class Booking:
     """What one schedule asks for, as seen from one moment."""
 
-    schedule: ScheduleSpec
+    schedule: WindowSpec
     since: float
     """From when on the schedule has been known."""
+    asked: str = ""
+    """What is asked for, in words: `6 replicas`, or `6 replicas (50 requests per second)`."""
     fault: str = ""
     """Why it cannot be followed; empty when it can."""
     replicas: int = 0
-    """What the floor comes to; 0 with a fault."""
+    """What the floor comes to; 0 with a fault. Places, where the schedule is that of a WarmPool."""
     lead_seconds: float = 0.0
-    """How long all replicas take that may have to be created for it."""
+    """How long all of those take that may have to be created for it."""
     opened: Window | None = None
     coming: Window | None = None
     warm_from: float = inf
@@ -86,28 +88,40 @@ class Booking:
 
 
 def booking(
-    timetable: Timetable,
+    timetable: Timetable[ScheduleSpec],
     one: PlannedCapacity | None,
     pace: Pace,
     limits: Limits,
     now: float,
     warmed_from: float = inf,
 ) -> Booking:
-    """`warmed_from` is when warming for the next start began, if it has: a lead time that is learned to be shorter
-    meanwhile does not undo it."""
+    """Of a service. `warmed_from` is when warming for the next start began, if it has: a lead time that is learned to
+    be shorter meanwhile does not undo it."""
     schedule = timetable.schedule
     replicas = replicas_for(schedule.floor, one)
     if timetable.fault or replicas is None:
-        return Booking(schedule, timetable.since, timetable.fault or _CAPACITY_UNKNOWN.format(_unit(schedule.floor)))
+        return Booking(
+            schedule, timetable.since, fault=timetable.fault or _CAPACITY_UNKNOWN.format(_unit(schedule.floor))
+        )
+    created = min(replicas, limits.max_replicas) - limits.min_replicas
+    return booked(timetable, replicas, asked_for(schedule.floor, replicas), created, pace, now, warmed_from)
+
+
+def booked(
+    timetable: Timetable[S], floor: int, asked: str, created: int, pace: Pace, now: float, warmed_from: float = inf
+) -> Booking:
+    """A floor that is known, and `created` of it that may have to be created first. There must be no fault."""
+    schedule = timetable.schedule
     last, coming = (_window(start, schedule) for start in (timetable.last_start, timetable.next_start))
-    created = max(1, min(replicas, limits.max_replicas) - limits.min_replicas)
-    warm_from = coming.start - pace.warming_seconds(created) if coming else inf
+    new = max(1, created)
+    warm_from = coming.start - pace.warming_seconds(new) if coming else inf
     is_open = last is not None and now < last.end
     return Booking(
         schedule=schedule,
         since=timetable.since,
-        replicas=replicas,
-        lead_seconds=pace.lead_times(created),
+        asked=asked,
+        replicas=floor,
+        lead_seconds=pace.lead_times(new),
         opened=last if is_open else None,
         coming=coming,
         warm_from=min(warm_from, warmed_from),
@@ -128,26 +142,26 @@ def replicas_for(floor: ScheduleFloor, one: PlannedCapacity | None) -> int | Non
     return max(1, whole_replicas(asked / one.tokens_per_minute))
 
 
-def schedule_floor(booked: Booking, now: float) -> Proposal | None:
+def schedule_floor(found: Booking, now: float) -> Proposal | None:
     """The floor of a window that is open, or that opens before its replicas could be ready if they were not ordered."""
-    window = booked.window
-    if window is None or not booked.counts(now):
+    window = found.window
+    if window is None or not found.counts(now):
         return None
-    name, zone = booked.schedule.name, booked.schedule.time_zone
-    asked = asked_for(booked)
-    if booked.opened is not None:
+    name, zone = found.schedule.name, found.schedule.time_zone
+    asked = found.asked
+    if found.opened is not None:
         because = f'schedule "{name}" keeps {asked} until {local_time(window.end, zone)}'
     else:
         because = (
             f'schedule "{name}" asks for {asked} by {local_time(window.start, zone)}, and new ones take up to '
-            f"{seconds(booked.lead_seconds)} to serve"
+            f"{seconds(found.lead_seconds)} to serve"
         )
-    return Proposal(booked.replicas, schedule_floor.__name__, because)
+    return Proposal(found.replicas, schedule_floor.__name__, because)
 
 
-def asked_for(booked: Booking) -> str:
+def asked_for(floor: ScheduleFloor, replicas: int) -> str:
     """`6 replicas`, or `6 replicas (50 requests per second)`."""
-    floor, text = booked.schedule.floor, count(booked.replicas, "replica")
+    text = count(replicas, "replica")
     if floor.requests_per_second is not None:
         return f"{text} ({number(floor.requests_per_second)} requests per second)"
     return f"{text} ({floor.tokens_per_minute:,} tokens per minute)" if floor.tokens_per_minute is not None else text
@@ -161,7 +175,7 @@ def local_time(at: float, zone: str) -> str:
     return f"{_WEEKDAYS[local.weekday()]} {clock} {zone} (UTC{offset[:3]}:{offset[3:5]})"
 
 
-def _window(start: float | None, schedule: ScheduleSpec) -> Window | None:
+def _window(start: float | None, schedule: WindowSpec) -> Window | None:
     return None if start is None else Window(start, start + schedule.duration.seconds)
 
 

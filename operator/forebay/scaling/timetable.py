@@ -12,22 +12,24 @@ The zones are those of the IANA database that the process has; no clock is asked
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Final, Generic, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from forebay.api.schedule_spec import ScheduleSpec
+from forebay.api.schedule_spec import WindowSpec
 
 _MINUTE: Final = timedelta(minutes=1)
 _SECOND: Final = timedelta(seconds=1)
 
+S = TypeVar("S", bound=WindowSpec)
+
 
 @dataclass(frozen=True, slots=True)
-class Timetable:
+class Timetable(Generic[S]):
     """The starts of one schedule on both sides of a moment. Searched anew only when that moment passes a start."""
 
-    schedule: ScheduleSpec
+    schedule: S
     since: float
     """From when on the schedule has been known as it is; what began before that could not be warmed."""
     last_start: float | None = None
@@ -35,7 +37,7 @@ class Timetable:
     fault: str = ""
     """Why there are no starts, in words; empty for a schedule that can be read."""
 
-    def covers(self, schedule: ScheduleSpec, now: float) -> bool:
+    def covers(self, schedule: S, now: float) -> bool:
         """Whether both starts still are the neighbours of `now`."""
         return (
             (self.schedule is schedule or self.schedule == schedule)
@@ -44,7 +46,7 @@ class Timetable:
         )
 
 
-def timetable(schedule: ScheduleSpec, before: Timetable | None, now: float, since: float) -> Timetable:
+def timetable(schedule: S, before: Timetable[S] | None, now: float, since: float) -> Timetable[S]:
     """The timetable around `now`; `since` counts when `before` is of another schedule, or there is none."""
     if before is not None and before.covers(schedule, now):
         return before
@@ -58,7 +60,7 @@ def timetable(schedule: ScheduleSpec, before: Timetable | None, now: float, sinc
     return Timetable(schedule, known, last_start_until(schedule, now), next_start_after(schedule, now))
 
 
-def fault_of(schedule: ScheduleSpec) -> str:
+def fault_of(schedule: WindowSpec) -> str:
     """What the schema could not refuse, as a sentence with the way out; empty when all is well."""
     try:
         ZoneInfo(schedule.time_zone)
@@ -76,7 +78,7 @@ def fault_of(schedule: ScheduleSpec) -> str:
     return ""
 
 
-def next_start_after(schedule: ScheduleSpec, at: float) -> float | None:
+def next_start_after(schedule: WindowSpec, at: float) -> float | None:
     """The first start later than `at`; None when there is none in the next 50 years."""
     zone = ZoneInfo(schedule.time_zone)
     local = datetime.fromtimestamp(at // 1, zone).replace(tzinfo=None)
@@ -84,7 +86,7 @@ def next_start_after(schedule: ScheduleSpec, at: float) -> float | None:
     return next((found for found in moments if found > at), None)
 
 
-def last_start_until(schedule: ScheduleSpec, at: float) -> float | None:
+def last_start_until(schedule: WindowSpec, at: float) -> float | None:
     """The last start at or before `at`; None when there was none."""
     zone = ZoneInfo(schedule.time_zone)
     local = datetime.fromtimestamp(at // 1, zone)
@@ -107,7 +109,7 @@ def _skipped(local: datetime) -> bool:
     return local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None) != local.replace(tzinfo=None)
 
 
-def _later(schedule: ScheduleSpec, wall: datetime) -> Iterator[datetime]:
+def _later(schedule: WindowSpec, wall: datetime) -> Iterator[datetime]:
     """Wall-clock times of starts after `wall`, in order."""
     excepted = _excepted(schedule)
     if schedule.start is None:
@@ -122,7 +124,7 @@ def _later(schedule: ScheduleSpec, wall: datetime) -> Iterator[datetime]:
             yield found
 
 
-def _earlier(schedule: ScheduleSpec, wall: datetime) -> Iterator[datetime]:
+def _earlier(schedule: WindowSpec, wall: datetime) -> Iterator[datetime]:
     """Wall-clock times of starts before `wall`, the latest first."""
     excepted = _excepted(schedule)
     if schedule.start is None:
@@ -137,9 +139,9 @@ def _earlier(schedule: ScheduleSpec, wall: datetime) -> Iterator[datetime]:
             yield found
 
 
-def _single(schedule: ScheduleSpec) -> list[datetime]:
+def _single(schedule: WindowSpec) -> list[datetime]:
     return sorted(datetime.fromisoformat(text) for text in schedule.at)
 
 
-def _excepted(schedule: ScheduleSpec) -> frozenset[date]:
+def _excepted(schedule: WindowSpec) -> frozenset[date]:
     return frozenset(date.fromisoformat(text) for text in schedule.except_dates)

@@ -1,7 +1,7 @@
 """The place that a WarmPool holds: as a pod of any service of its shape would take it."""
 
 from forebay.api.warm_pool import PoolSpec
-from forebay.planner.world import Place
+from forebay.planner.world import Place, ReplicaShape
 from forebay.workloads.canonical import present
 from forebay.workloads.engines import Defaults
 from forebay.workloads.placeholders import place_of
@@ -16,15 +16,12 @@ from forebay.workloads.pod_template import (
 
 
 def pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
-    selector = dict(spec.gpu.node_selector or {})
-    if spec.gpu.product is not None:
-        selector[PRODUCT_LABEL] = spec.gpu.product
     image = spec.engine.image or defaults.image.replace("{version}", spec.engine.version or defaults.engine_version)
     pod = present(
         {
             "imagePullSecrets": [{"name": name} for name in spec.image_pull_secrets],
             "runtimeClassName": spec.runtime_class_name,
-            "nodeSelector": selector,
+            "nodeSelector": _selector(spec),
             "tolerations": tolerations_of(spec.tolerations, spec.gpu),
             "securityContext": dict(POD_SECURITY),
             "containers": [
@@ -39,3 +36,15 @@ def pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
         }
     )
     return place_of({"spec": pod}, spec.gpus_per_pod)
+
+
+def pool_shape(spec: PoolSpec) -> ReplicaShape:
+    """What the nodes are counted by: a replica of one pod of this size."""
+    return ReplicaShape(1, spec.gpus_per_pod, spec.gpu.resource_name, tuple(sorted(_selector(spec).items())))
+
+
+def _selector(spec: PoolSpec) -> dict[str, str]:
+    selector = dict(spec.gpu.node_selector or {})
+    if spec.gpu.product is not None:
+        selector[PRODUCT_LABEL] = spec.gpu.product
+    return selector
