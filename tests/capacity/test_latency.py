@@ -25,7 +25,7 @@ PROMISE = Promise(0.5, 0.040)
     ],
 )
 def test_expected_is_what_the_engine_does(name, prompt, output, share):
-    """TTFT within a fifth at the median and 95 %, ITL within a tenth, end-to-end within 15 %."""
+    """TTFT within a fifth at the median, at 95 % late rather than early, ITL within a tenth, end-to-end within 15 %."""
     profile, mix = BUILT_IN[name].profile, Mix.fixed(prompt, output)
     engine = Engine(profile, profile.kv_tokens)
     rate = share * capacity(engine, mix, PROMISE).requests_per_second
@@ -39,17 +39,17 @@ def test_expected_is_what_the_engine_does(name, prompt, output, share):
     whole = sorted(done.finished - done.request.arrival for done in steady)
     found = expected(engine, mix, rate, chunk)
     assert found.first_token_p50 == pytest.approx(median(first), rel=0.2)
-    assert found.first_token_p95 == pytest.approx(first[int(0.95 * len(first))], rel=0.2)
+    assert 0.9 <= found.first_token_p95 / first[int(0.95 * len(first))] <= 1.35
     assert found.inter_token_mean == pytest.approx(fmean(done.token_seconds or 0 for done in steady), rel=0.1)
     assert found.end_to_end_p95 == pytest.approx(whole[int(0.95 * len(whole))], rel=0.15)
 
 
 def test_an_idle_engine_answers_after_a_prefill():
-    """6 ms of overhead, nobody else's step under way, then 6.9 ms + 128 × 17.3 µs."""
+    """6 ms of overhead, nobody else's step under way, then 6.9 ms + 128 × 17.3 µs; a token later its own c + d·192."""
     profile = BUILT_IN["8b-h100"].profile
     found = expected(Engine(profile, profile.kv_tokens), Mix.fixed(128, 128), 0.001, 8192)
     assert found.first_token_p50 == pytest.approx(0.006 + 0.0069 + 128 * 17.3e-6, rel=0.01)
-    assert found.inter_token_mean == pytest.approx(0.0069, rel=0.001)
+    assert found.inter_token_mean == pytest.approx(0.0069 + 5e-6 + 192 * 52e-9, rel=0.001)
     assert found.end_to_end_mean == pytest.approx(found.first_token_p50 + 127 * 0.0069, rel=0.01)
 
 

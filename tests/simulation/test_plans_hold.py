@@ -13,14 +13,17 @@ from forebay.simulation.engine_stats import Completion, Request
 from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
 from tests.capacity.specs import LLAMA_8B, a_spec, traffic
 
-REQUESTS = 1500
+REQUESTS = 3000
 """The first fifth fills the engine and is not counted."""
-SAMPLE = 1.1
-"""What the 95 % quantile of 1,200 requests may be off from that of all there could be."""
+SAMPLE = 1.35
+"""What the 95 % quantile of so few may be off from that of all there could be: a busy spell lasts seconds, so what they
+see comes from some hundred spells."""
+MEAN_SAMPLE = 1.1
+"""The same for the mean between tokens."""
 
 
 def completions(plan: Plan, prompt: int, output: int) -> list[Completion]:
-    """What one replica does at its share of the peak, arrivals at random."""
+    """What one replica does at its share of the peak, so many random arrivals in the time that this share takes."""
     assert plan.throughput is not None
     assert plan.fleet is not None
     assert plan.subject.demand is not None
@@ -29,12 +32,11 @@ def completions(plan: Plan, prompt: int, output: int) -> list[Completion]:
     chunk = plan.throughput.batched_tokens
     player = ReplicaEngine(engine.profile, EngineLimits(engine.max_num_seqs, chunk))
     draw = random.Random(7)
-    arrival, done = 0.0, list[Completion]()
-    for index in range(REQUESTS):
-        arrival += draw.expovariate(rate)
+    done = list[Completion]()
+    for index, arrival in enumerate(sorted(draw.uniform(0, REQUESTS / rate) for _ in range(REQUESTS))):
         done += player.advance(arrival)
         player.submit(Request(str(index), prompt, output, arrival))
-    done += player.advance(arrival + 1e6)
+    done += player.advance(REQUESTS / rate + 1e6)
     return [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
 
 
@@ -73,4 +75,6 @@ def test_the_planned_load_meets_its_own_slo(prompt, output, rate, token_millisec
     first = sorted(c.first_token_seconds for c in seen if c.first_token_seconds is not None)
     assert len(first) == len(seen)
     assert first[ceil(0.95 * len(first)) - 1] <= first_milliseconds / 1000 * SAMPLE
-    assert fmean(c.token_seconds for c in seen if c.token_seconds is not None) <= token_milliseconds / 1000
+    assert (
+        fmean(c.token_seconds for c in seen if c.token_seconds is not None) <= token_milliseconds / 1000 * MEAN_SAMPLE
+    )

@@ -144,7 +144,7 @@ class TestStatus:
             "tokensPerMinute": 477_778,
             "tokensPerMinuteWithHeadroom": 716_667,
             "bound": "ITL",
-            "timeToFirstTokenMilliseconds": 41,
+            "timeToFirstTokenMilliseconds": 43,
             "interTokenMilliseconds": 9,
         }
         assert "profile 8b-h100, ±20 %" in wire["assumptions"]
