@@ -4,7 +4,8 @@ from prove.fault import Edit, Fault
 
 CALENDAR = "operator/forebay/scaling/timetable.py"
 FLOORS = "operator/forebay/scaling/schedules.py"
-STANDING = "operator/forebay/planner/schedules.py"
+STANDING = "operator/forebay/planner/windows.py"
+TOLD = "operator/forebay/planner/schedules.py"
 
 FAULTS = (
     Fault(
@@ -13,7 +14,7 @@ FAULTS = (
         (
             Edit(
                 FLOORS,
-                "    warm_from = coming.start - pace.warming_seconds(created) if coming else inf\n",
+                "    warm_from = coming.start - pace.warming_seconds(new) if coming else inf\n",
                 "    warm_from = coming.start if coming else inf\n",
             ),
         ),
@@ -58,7 +59,7 @@ FAULTS = (
     Fault(
         "schedules.nodes-not-asked",
         "a schedule that lacks GPUs says so an hour before it is warmed",
-        (Edit(STANDING, "    ceiling_too_low,\n    nodes_too_full,\n", ""),),
+        (Edit(TOLD, "    ceiling_too_low,\n    nodes_too_full,\n", ""),),
         ("tests/planner/test_schedules.py::test_at_risk_before_the_peak",),
     ),
     Fault(
@@ -72,7 +73,7 @@ FAULTS = (
             ),
             Edit(
                 STANDING,
-                "case.before.state in (ScheduleState.MET, ScheduleState.MISSED):",
+                "case.before.state in JUDGED:",
                 "case.before.state is ScheduleState.MET:",
             ),
         ),
