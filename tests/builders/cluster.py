@@ -112,6 +112,9 @@ class Cluster:
     def cordon(self, node: str) -> None:
         self.nodes[node] = replace(self.nodes[node], cordoned=True)
 
+    def add_node(self, node: NodeView) -> None:
+        self.nodes[node.name] = node
+
     def kill_node(self, node: str) -> None:
         """Its kubelet stops: pods are no longer ready, and none of them ever ends by itself."""
         self.nodes[node] = replace(self.nodes[node], ready=False, unready_since=self.now)
@@ -349,6 +352,7 @@ class Cluster:
             free = sum(node.gpus.values()) - sum(other.gpus for other in there)
             yielding = [] if pod.place is not None else sorted((o for o in there if o.place is not None), key=_by_name)
             fits = free + sum(other.gpus for other in yielding) >= pod.gpus and node.name not in apart
+            fits = fits and self._selector(pod).items() <= node.labels.items()
             if fits and node.ready and not node.cordoned and node.name not in self._avoid.get(pod.name, ()):
                 while free < pod.gpus:
                     victim = yielding.pop()
@@ -360,6 +364,10 @@ class Cluster:
                 return
         if pod.blocked is None:
             self._store(key, replace(pod, blocked="Unschedulable", blocked_message="Insufficient nvidia.com/gpu"))
+
+    def _selector(self, pod: PodView) -> dict[str, str]:
+        found = (r for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision)
+        return {name: value for revision in found for name, value in revision.shape.node_selector}
 
     def _load(self, key: tuple[str, str], pod: PodView) -> None:
         began = self.engines[pod.uid].scheduled_at or pod.created_at

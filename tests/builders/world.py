@@ -34,6 +34,7 @@ from forebay.planner.world import (
     Revision,
     ServiceKey,
     ServiceView,
+    VariantView,
     World,
 )
 from forebay.scaling.carrier import Carrier
@@ -42,6 +43,7 @@ from forebay.scaling.signals import EngineSample, Histogram, PodSignals
 NOW = 1_750_000_000.0
 """A moment for tests that need only one: 2025-06-15T15:06:40Z."""
 GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
 
 
 def uid_of(name: str) -> str:
@@ -91,8 +93,9 @@ def a_spec(
     )
 
 
-def a_shape(*, gpus: int = 1, pods: int = 1, resource_name: str = GPU) -> ReplicaShape:
-    return ReplicaShape(pods=pods, gpus_per_pod=gpus, resource_name=resource_name)
+def a_shape(*, gpus: int = 1, pods: int = 1, resource_name: str = GPU, product: str = "") -> ReplicaShape:
+    selector = ((PRODUCT, product),) if product else ()
+    return ReplicaShape(pods=pods, gpus_per_pod=gpus, resource_name=resource_name, node_selector=selector)
 
 
 def a_revision(
@@ -104,17 +107,27 @@ def a_revision(
     number: int = 0,
     name: str | None = None,
     place: str = "same",
+    product: str = "",
+    variant: str = "",
 ) -> Revision:
-    """A revision; with a `number` it is a stored one. `place` is the hash of the place that its pods take."""
+    """A revision; with a `number` it is a stored one. `place` is the hash of the place that its pods take, `product`
+    the label of the nodes that they may be on."""
     return Revision(
         hash=hash,
         spec_hash=f"spec-{hash}" if spec_hash is None else spec_hash,
-        shape=a_shape(gpus=gpus, pods=pods),
+        shape=a_shape(gpus=gpus, pods=pods, product=product),
         data=f'{{"revision":"{hash}"}}',
         number=number,
         name=(f"revision-{hash}" if number else "") if name is None else name,
         place=Place(place, gpus, f'{{"place":"{place}"}}'),
+        variant=variant,
     )
+
+
+def a_variant(name: str, *, product: str = "", carrier: Carrier | None = None, **fields: Any) -> VariantView:
+    """A variant whose revision is called like it, unless told otherwise; `fields` are those of `a_revision`."""
+    hash_ = fields.pop("hash", name)
+    return VariantView(a_revision(hash_, product=product, variant=name, **fields), carrier)
 
 
 def a_service(
@@ -136,6 +149,7 @@ def a_service(
     replica_capacity: CapacityStatus | None = None,
     carrier: Carrier | None = None,
     wake_requested_at: str = "",
+    variants: tuple[VariantView, ...] = (),
     **spec_fields: Any,
 ) -> ServiceView:
     """`spec_fields` are the arguments of `a_spec`. With `problems` nothing is wanted."""
@@ -156,6 +170,7 @@ def a_service(
         replica_capacity=replica_capacity,
         carrier=carrier,
         wake_requested_at=wake_requested_at,
+        variants=variants,
     )
 
 
@@ -244,8 +259,10 @@ def a_node(
     cordoned: bool = False,
     unready_since: float | None = None,
     created_at: float = NOW - 86400,
+    product: str = "",
 ) -> NodeView:
-    return NodeView(name, ready, cordoned, {GPU: gpus}, unready_since=unready_since, created_at=created_at)
+    labels = {PRODUCT: product} if product else {}
+    return NodeView(name, ready, cordoned, {GPU: gpus}, labels, unready_since, created_at)
 
 
 def nodes(count: int, *, gpus: int = 8) -> tuple[NodeView, ...]:

@@ -11,7 +11,7 @@ from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus,
 from forebay.planner.plan import AdoptPod, CancelDrain, CreatePod, DeletePod, StartDrain
 from forebay.planner.planner import plan
 from forebay.planner.settings import Settings
-from forebay.planner.state import ServiceMemory, State
+from forebay.planner.state import ServiceMemory, Shortage, State
 from forebay.planner.world import PodView, Problem, Refusal, World
 from forebay.scaling.signals import PodSignals
 from tests.builders.cluster import Cluster, Demand, a_cluster
@@ -25,6 +25,7 @@ from tests.builders.world import (
     a_sample,
     a_service,
     a_spec,
+    a_variant,
     a_world,
     pods_of,
     signals_of,
@@ -34,6 +35,7 @@ quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthC
 slow = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 REVISIONS = (a_revision("aaaa", number=1), a_revision("bbbb", number=2), a_revision("cccc", pods=2, number=3))
+VARIANTS = (a_variant("dddd", gpus=2, number=1), a_variant("eeee", pods=2, number=1), a_variant("ffff"))
 moments = st.sampled_from([NOW - 7200, NOW - 900, NOW - 290, NOW - 30, NOW - 1, NOW + 5])
 maybe_moments = st.none() | moments
 numbers = st.sampled_from([0.0, 1.0, 5.0, 19.0, 60.0, 1e6, float("nan"), float("inf")])
@@ -64,6 +66,7 @@ def services(draw: st.DrawFn, name: str):
         problems=draw(mostly((), (Problem("Odd", "odd"),))),
         deleting=draw(mostly(False, True)),
         status=draw(st.sampled_from([InferenceServiceStatus(), status])),
+        variants=draw(st.sampled_from([(), (), VARIANTS[:1], VARIANTS])),
     )
 
 
@@ -73,7 +76,9 @@ def pods(draw: st.DrawFn, service, ordinal: int, rank: int, trouble: str | None)
         service,
         ordinal,
         rank=rank,
-        revision=draw(mostly(service.wanted.hash if service.wanted else "gone", "aaaa", "bbbb", "cccc", "gone")),
+        revision=draw(
+            mostly(service.wanted.hash if service.wanted else "gone", "aaaa", "bbbb", "cccc", "dddd", "eeee", "gone")
+        ),
         owner_uid=draw(mostly("", None, "foreign")),
         ready=draw(st.booleans()),
         serving=draw(mostly(True, False)),
@@ -120,6 +125,7 @@ def worlds(draw: st.DrawFn) -> World:
         if draw(st.booleans())
     }
     known = draw(st.integers(0, 3))
+    ran = draw(st.sampled_from([(), tuple(variant.wanted for variant in VARIANTS[:2])]))
     return a_world(
         *chosen,
         pods=there,
@@ -133,7 +139,7 @@ def worlds(draw: st.DrawFn) -> World:
             )
             for i in range(draw(mostly(4, 0, 1, 2)))
         ],
-        revisions={service.uid: REVISIONS[:known] for service in chosen},
+        revisions={service.uid: (*REVISIONS[:known], *ran) for service in chosen},
         settings=Settings(
             max_drains_per_10_minutes=draw(st.sampled_from([0, 1, 40])),
             max_creates_per_minute=draw(st.sampled_from([0, 1, 200])),
@@ -148,9 +154,19 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 PATIENT = State.empty(NOW - 3600)
+SHORT = replace(
+    PATIENT,
+    services={
+        a_service(name).uid: ServiceMemory(
+            shortages={"": Shortage(NOW - 60, 1, "no room"), "dddd": Shortage(0.0, 2, "")}
+        )
+        for name in ("chat", "code")
+    },
+)
+"""A shape that could not be had a minute ago, and one that may be tried again."""
 IMPATIENT = replace(PATIENT, services={a_service(name).uid: ServiceMemory(retries=3) for name in ("chat", "code")})
 """After stuck replicas were given up a few times: those that are stuck now are left where they are."""
-states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT])
+states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT, SHORT])
 
 
 Place = tuple[str, int]
@@ -274,12 +290,26 @@ def test_desired_is_always_within_bounds(world, state):
             assert share.status.replicas.desired <= scaling.max_replicas
 
 
+SLIM = a_variant("slim", product="L4", hash="slim")
+TWIN = a_variant("twin", product="L4", hash="twin", gpus=2)
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
     low = draw(st.integers(1, 3))
+    variants = draw(st.sampled_from([(), (SLIM,), (TWIN, SLIM)]))
+    sizes = [draw(st.integers(2, 6)), draw(st.integers(1, 6))]
+    nodes = [a_node(f"node-{number}", gpus=gpus, product="H100") for number, gpus in enumerate(sizes)]
     cluster = a_cluster(
-        a_service("chat", min_replicas=low, max_replicas=draw(st.integers(low, 5)), max_surge=draw(st.integers(0, 2))),
-        nodes=[a_node("node-0", gpus=draw(st.integers(2, 6))), a_node("node-1", gpus=draw(st.integers(1, 6)))],
+        a_service(
+            "chat",
+            min_replicas=low,
+            max_replicas=draw(st.integers(low, 5)),
+            max_surge=draw(st.integers(0, 2)),
+            variants=variants,
+            wanted=a_revision(product="H100"),
+        ),
+        nodes=[*nodes, *([a_node("node-2", gpus=draw(st.integers(1, 4)), product="L4")] if variants else [])],
         load_seconds=draw(st.sampled_from([5.0, 60.0])),
         termination_seconds=draw(st.sampled_from([5.0, 90.0])),
     )
@@ -313,7 +343,7 @@ def disturb(cluster: Cluster, what: str) -> None:
     elif what in ("rollout", "bad rollout"):
         hash_ = f"r{service.generation}"
         cluster.crashing |= {hash_} if what == "bad rollout" else set()
-        cluster.edit("chat", wanted=a_revision(hash_))
+        cluster.edit("chat", wanted=a_revision(hash_, product="H100"))
     elif what == "max 1":
         cluster.edit("chat", spec=a_spec(max_replicas=1, max_surge=service.spec.rollout.max_surge))
     elif what == "cordon":
@@ -350,7 +380,9 @@ def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster
     ticks, stuck = len(cluster.plans), [pod for pod in cluster.pods_of("chat") if not pod.ready]
     cluster.run(300, watch=watch)
     done = [action for _, found in cluster.plans[ticks:] for action in actions(found)]
-    assert len(done) <= 2 * len(stuck), "what finds no place is deleted and created anew once an hour"
+    assert len(done) <= 2 * len(stuck) + 2 * bool(cluster.services["chat"].variants), (
+        "what finds no place is deleted and created anew once an hour, as is one that tries to return from a variant"
+    )
 
 
 @slow

@@ -77,7 +77,7 @@ def test_a_new_replica_under_a_new_operator_is_built_from_the_stored_revision():
 
 def test_ten_unused_revisions_are_kept():
     stored = tuple(a_revision(f"r{number:03}", number=number) for number in range(1, 15))
-    gone = forgotten(stored, used={"r001"}, target=stored[-1])
+    gone = forgotten(stored, used={"r001", stored[-1].hash})
     assert [action.name for action in gone] == ["revision-r003", "revision-r002"]
 
 

@@ -169,7 +169,8 @@ class InferenceServiceSpec(Model):
     gpu: GpuSpec = GpuSpec()
     """Which GPUs. How many each pod gets follows from the parallel sizes."""
     variants: Annotated[tuple[VariantSpec, ...], Field(max_length=8), ListMap("name")] = ()
-    """Other GPUs, or other spreads, that the plan sizes and prices beside this one."""
+    """Other GPUs, or other spreads, in order of preference: replicas are of the first that can be had, this one before
+    all of them, and go back once a preferred one can be had again. Each is counted by its own capacity."""
     slo: SloSpec = SloSpec()
     """What users of the service are promised; guards act when it is broken."""
     traffic: TrafficSpec | None = None

@@ -1,12 +1,15 @@
-"""Other ways to run the same service, which the plan sizes and prices beside the first."""
+"""Other ways to run the same service, for when the first cannot be had; the plan sizes and prices each."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from forebay.api.bounded import Count, VolumeName
 from forebay.api.engine_spec import MOST_GPUS_PER_POD, GpuSpec, TensorParallelSize
 from forebay.api.model import Model
+
+BASE_VARIANT: Final = "base"
+"""How the service's own shape is called among its variants."""
 
 
 class VariantEngine(Model):
@@ -28,7 +31,7 @@ class VariantSpec(Model):
     """The same model on another GPU, or spread differently."""
 
     name: VolumeName
-    """Tells the variants apart."""
+    """Tells the variants apart. Pods of a variant carry it as the label `forebay.dev/variant`."""
     gpu: GpuSpec = GpuSpec()
     """Its GPU. Absent: that of the service."""
     engine: VariantEngine = VariantEngine()

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from forebay.api.inference_service import GpuSpec, InferenceServiceSpec, VariantSpec
+from forebay.api.inference_service import GpuSpec, InferenceServiceSpec
+from forebay.api.variant_spec import BASE_VARIANT
 from forebay.capacity.catalogue import gpu_of
 from forebay.capacity.cost import Cost, Prices, cost_of
 from forebay.capacity.demand import Demand, asked_for
@@ -14,9 +15,7 @@ from forebay.capacity.regions import Region, RegionPlan, plan_regions
 from forebay.capacity.sizing import Plan, size
 from forebay.capacity.subject import Known, read
 from forebay.capacity.traffic_shape import Base, bases, day
-
-BASE_VARIANT = "base"
-"""Name of the service's own GPU among its variants."""
+from forebay.capacity.variants import with_variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ def _variants(spec: InferenceServiceSpec, plan: Plan, questions: Questions) -> I
         return
     yield VariantPlan(BASE_VARIANT, plan, plan.problems, _cost(plan, questions.prices))
     for variant in spec.variants:
-        yield _variant(variant.name, _with_variant(spec, variant), questions)
+        yield _variant(variant.name, with_variant(spec, variant), questions)
     if spec.variants or questions.prices is None:
         return
     for product in questions.prices.per_gpu_hour:
@@ -180,15 +179,6 @@ def _variants(spec: InferenceServiceSpec, plan: Plan, questions: Questions) -> I
             engine = spec.engine.model_copy(update={"tensor_parallel_size": None, "pipeline_parallel_size": None})
             other = spec.model_copy(update={"gpu": GpuSpec(product=product), "engine": engine})
             yield _variant(product, other, questions)
-
-
-def _with_variant(spec: InferenceServiceSpec, variant: VariantSpec) -> InferenceServiceSpec:
-    names = variant.engine.model_fields_set
-    changes = {name: getattr(variant.engine, name) for name in names} | {
-        "tensor_parallel_size": variant.engine.tensor_parallel_size
-    }
-    gpu = variant.gpu if variant.gpu.product or variant.gpu.node_selector else spec.gpu
-    return spec.model_copy(update={"gpu": gpu, "engine": spec.engine.model_copy(update=changes)})
 
 
 def _variant(name: str, spec: InferenceServiceSpec, questions: Questions) -> VariantPlan:

@@ -85,6 +85,10 @@ PendingTimeout = Annotated[
     float,
     _flag("--pending-timeout", "Seconds until a pod that does not start counts as stuck.", _PACE, at_least=1.0),
 ]
+VariantHold = Annotated[
+    float,
+    _flag("--variant-hold", "Seconds until a variant that found no room is tried again.", _PACE, at_least=1.0),
+]
 
 NodeLostAfter = Annotated[
     float,

@@ -263,5 +263,6 @@ def _labelled(label: str) -> Callable[[PodObject], bool]:
 
 def _gpu_names(services: Iterable[ServiceView], revisions: Mapping[str, tuple[Revision, ...]]) -> frozenset[str]:
     wanted = [service.wanted for service in services if service.wanted is not None]
+    wanted += [variant.wanted for service in services for variant in service.variants]
     stored = [revision for each in revisions.values() for revision in each]
     return frozenset(revision.shape.resource_name for revision in (*wanted, *stored))

@@ -5,7 +5,7 @@ not been written to at all since the last tick is not even read again.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
@@ -15,12 +15,13 @@ from forebay.api.refusals import refusals
 from forebay.capacity.profiles import GivenProfile
 from forebay.cluster.pod_templates import NO_TEMPLATE, Template
 from forebay.cluster.projections import InferenceServiceObject, unix_seconds
-from forebay.planner.world import ChildView, Problem, Revision, ServiceKey, ServiceView
+from forebay.planner.world import ChildView, Problem, Revision, ServiceKey, ServiceView, VariantView
 from forebay.workloads.children import wanted_children
 from forebay.workloads.engines import Defaults
 from forebay.workloads.ownership import Owner
 from forebay.workloads.revisions import resolve, warnings
 from forebay.workloads.sizing import Sizing, sizing_of
+from forebay.workloads.variants import resolved_variants
 
 NO_STATUS = InferenceServiceStatus()
 UNSIZED = Sizing()
@@ -44,6 +45,7 @@ class _Resolved:
     children: tuple[ChildView, ...] = ()
     warnings: tuple[Problem, ...] = ()
     sizing: Sizing = UNSIZED
+    variants: tuple[VariantView, ...] = ()
 
 
 class ServiceViews:
@@ -100,6 +102,7 @@ class ServiceViews:
             plan=resolved.sizing.plan,
             replica_capacity=resolved.sizing.replica,
             carrier=resolved.sizing.carrier,
+            variants=resolved.variants,
             wake_requested_at=(metadata.annotations or {}).get(WAKE_REQUESTED_AT, ""),
         )
 
@@ -122,9 +125,13 @@ class ServiceViews:
         found = resolve(spec, owner, basis.restarted_at, self._defaults, basis.template.content, sizing)
         if not isinstance(found, Revision):
             return _Resolved(spec, None, found, sizing=sizing)
+        variants, doubts = resolved_variants(
+            spec, owner, basis.restarted_at, self._defaults, basis.template.content, basis.profiles
+        )
         view = ServiceView(owner.key, owner.uid, basis.generation, 0.0, False, spec, NO_STATUS, found)
-        told = (*warnings(spec, self._defaults), *sizing.warnings)
-        return _Resolved(spec, found, (), wanted_children(view), told, sizing)
+        children = wanted_children(replace(view, variants=variants))
+        told = (*warnings(spec, self._defaults), *sizing.warnings, *doubts)
+        return _Resolved(spec, found, (), children, told, sizing, variants)
 
 
 def template_name(stored: InferenceServiceObject) -> str | None:

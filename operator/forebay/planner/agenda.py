@@ -127,7 +127,7 @@ def _rollout(outcome: Outcome) -> Iterator[Due]:
     scene = outcome.scene
     if scene.halt is not None or outcome.balance.waits:
         return
-    old = [replica for replica in turnover(scene, scene.live).leaving if replica.revision != scene.target.hash]
+    old = [replica for replica in turnover(scene, scene.live).leaving if replica.revision not in scene.lineup.hashes]
     if old:
         yield Due(
             None,

@@ -7,13 +7,15 @@ needed goes only after what replaces it serves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forebay.planner import drain
+from forebay.planner import drain, returning
 from forebay.planner.names import free_ordinals, pod_names
 from forebay.planner.plan import AdoptPod, CreatePod
 from forebay.planner.replicas import INCOMPLETE, Replica, ReplicaState
+from forebay.planner.returning import RETURN, exchange_of
 from forebay.planner.rollout import Turnover, lacks_spare, may_replace_without_spare, turnover
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, normal
+from forebay.planner.variants import shown
 from forebay.planner.world import Revision
 from forebay.scaling.decision import count
 from forebay.scaling.stabilizer import largest_batch
@@ -22,6 +24,7 @@ ROLLOUT = "Rollout"
 NODE_DRAIN = "NodeDrain"
 SCALE_DOWN = "ScaleDown"
 NOT_NEEDED = "NotNeeded"
+NO_ROOM = "NoRoom"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def balance(scene: Scene, ending: Mapping[str, Step], grant: Grant, may_create: 
     adopted, steps = _adopt(scene, live, grant)
     rest = turnover(scene, (*live, *adopted))
     settled = {replica.name for replica in adopted}
-    for remove in (_superseded, _above_the_limit, _surplus, _replaced):
+    for remove in (_making_way, _superseded, _above_the_limit, _surplus, _replaced, _returned):
         chosen = [(r, step) for r, step in remove(scene, rest) if r.name not in settled and grant(step)]
         steps += [step for _, step in chosen]
         rest = _without(rest, [replica for replica, _ in chosen])
@@ -66,7 +69,13 @@ def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Re
     steps: list[Step] = []
     by_worth = sorted(
         (orphan for orphan in scene.orphans if orphan.state in _ADOPTABLE),
-        key=lambda r: (r.revision != scene.target.hash, r.state is not ReplicaState.SERVING, r.ordinal, r.name),
+        key=lambda r: (
+            r.revision not in scene.lineup.hashes,
+            scene.rank(r),
+            r.state is not ReplicaState.SERVING,
+            r.ordinal,
+            r.name,
+        ),
     )
     adopted: list[Replica] = []
     for orphan in scene.orphans:
@@ -95,6 +104,17 @@ def _same(one: Replica, other: Replica) -> bool:
 _ADOPTABLE = (ReplicaState.LOADING, ReplicaState.SERVING, ReplicaState.BLOCKED, ReplicaState.DRAINING)
 
 
+def _making_way(scene: Scene, rest: Turnover) -> Removals:
+    """Replicas that could not be had, where one of another shape may be."""
+    new = shown(scene.lineup.next_up.variant)
+    return [
+        pair
+        for replica in rest.live
+        if scene.lineup.makes_way(replica) and replica not in rest.failing
+        for pair in _removals([replica], NO_ROOM, f"{replica.message.rstrip('.')}; one of {new} is tried instead")
+    ]
+
+
 def _superseded(scene: Scene, rest: Turnover) -> Removals:
     """Replicas that have not started and that nobody waits for any more."""
     useless = [
@@ -115,23 +135,25 @@ def _above_the_limit(scene: Scene, rest: Turnover) -> Removals:
     above = len(rest.live) - limits.max_replicas - _surge(scene, rest)
     if above <= 0:
         return []
-    victims = _victims(rest)[:above]
+    victims = _victims(scene, rest)[:above]
     return _removals(victims, SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
 
 
 def _surplus(scene: Scene, rest: Turnover) -> Removals:
     """Above what is wanted: everything that has not started, else one replica at a time, or a tenth of many."""
-    surge = scene.spec.rollout.max_surge if rest.leaving else 0
+    exchange = exchange_of(scene, rest)
+    surge = scene.spec.rollout.max_surge if rest.leaving else returning.on_top(exchange)
     surplus = len(rest.staying) + len(rest.leaving) - scene.desired - surge
     if surplus <= 0:
         return []
-    serving = [replica for replica in _victims(rest) if replica.state is ReplicaState.SERVING]
-    unstarted = [r for r in _victims(rest) if r.state is not ReplicaState.SERVING and r not in rest.failing]
+    victims = _victims(scene, rest)
+    serving = [replica for replica in victims if replica.state is ReplicaState.SERVING]
+    unstarted = [r for r in victims if r.state is not ReplicaState.SERVING and r not in rest.failing]
     if len(serving) > scene.desired:
-        # A serving one is surplus too; a replica that a rollout is trying is not given up in its place.
+        # A serving one is surplus too; a replica that a rollout or a return is trying is not given up in its place.
         batch = min(len(serving) - scene.desired, largest_batch(len(serving)))
         chosen = [] if scene.having(ReplicaState.DRAINING) else serving[:batch]
-        chosen = chosen if rest.leaving or not unstarted else unstarted[:surplus]
+        chosen = chosen if rest.leaving or exchange or not unstarted else unstarted[:surplus]
     else:
         chosen = unstarted[:surplus]
     return _removals(chosen, SCALE_DOWN, f"{count(scene.desired, 'replica')} wanted ({scene.decision.because})")
@@ -142,9 +164,17 @@ def _replaced(scene: Scene, rest: Turnover) -> Removals:
     if not rest.leaving:
         return []
     serving = [replica for replica in rest.live if replica.state is ReplicaState.SERVING]
-    leaving = [replica for replica in _victims(rest) if replica in rest.leaving and replica in serving]
+    leaving = [replica for replica in _victims(scene, rest) if replica in rest.leaving and replica in serving]
     spared = leaving[: max(0, len(serving) - scene.desired)]
     return [pair for replica in spared for pair in _removals([replica], *_why_leaving(scene, [replica]))]
+
+
+def _returned(scene: Scene, rest: Turnover) -> Removals:
+    """A replica of a less preferred shape that is not needed any more, since one of a preferred shape serves."""
+    exchange = exchange_of(scene, rest)
+    if exchange is None or not returning.may_finish(scene, rest, exchange):
+        return []
+    return _removals([returning.last_of(_victims(scene, rest), exchange)], RETURN, exchange.why)
 
 
 def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
@@ -153,13 +183,13 @@ def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
     if not lack or any(replica.state is ReplicaState.LOADING for replica in rest.staying):
         return [], ""
     serving = [replica for replica in rest.live if replica.state is ReplicaState.SERVING]
-    leaving = [replica for replica in _victims(rest) if replica in rest.leaving and replica in serving]
+    leaving = [replica for replica in _victims(scene, rest) if replica in rest.leaving and replica in serving]
     if not leaving or len(serving) < scene.desired:
         return [], ""
     if may_replace_without_spare(scene):
         reason, why = _why_leaving(scene, leaving[:1])
         return _removals(leaving[:1], reason, f"{why}, in place because {lack}"), ""
-    shape = scene.target.shape
+    shape = scene.lineup.next_up.shape
     way_out = f"Free {shape.gpus} × {shape.resource_name}" if scene.spec.rollout.max_surge else "Raise rollout.maxSurge"
     return [], (
         f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} that serve are needed. "
@@ -171,20 +201,29 @@ def _why_leaving(scene: Scene, replicas: Sequence[Replica]) -> tuple[str, str]:
     nodes = sorted(node for replica in replicas for node in replica.nodes & scene.cordoned)
     if nodes:
         return NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
-    return ROLLOUT, f"revision {scene.target.hash} replaces it"
+    return ROLLOUT, f"revision {scene.lineup.next_up.hash} replaces it"
 
 
-def _victims(rest: Turnover) -> list[Replica]:
-    """In the order in which replicas go: what failed, what has to leave, what has not started, what is least busy."""
+def _victims(scene: Scene, rest: Turnover) -> list[Replica]:
+    """In the order in which replicas go: what failed, what has to leave, what has not started, what is of a variant
+    that is less preferred, what is least busy."""
     unstarted = {ReplicaState.BLOCKED: 0, ReplicaState.LOADING: 1, ReplicaState.SERVING: 2}
     return sorted(
         rest.live,
-        key=lambda r: (r not in rest.failing, r not in rest.leaving, unstarted[r.state], drain.order_of_leaving(r)),
+        key=lambda r: (
+            r not in rest.failing,
+            r not in rest.leaving,
+            unstarted[r.state],
+            -scene.rank(r),
+            drain.order_of_leaving(r),
+        ),
     )
 
 
 def _surge(scene: Scene, rest: Turnover) -> int:
-    return scene.spec.rollout.max_surge if rest.leaving or rest.failing else 0
+    if rest.leaving or rest.failing:
+        return scene.spec.rollout.max_surge
+    return returning.surge_of(exchange_of(scene, rest), scene)
 
 
 def _without(rest: Turnover, removed: Sequence[Replica]) -> Turnover:
@@ -212,7 +251,7 @@ def _grow(scene: Scene, rest: Turnover, ending: Mapping[str, Step], grant: Grant
     cancellable = [replica for replica in _cancellable(scene) if replica.name not in ending]
     ordinals: dict[str, Iterator[int]] = {}
     for revision in missing[: max(0, room)]:
-        again = next((replica for replica in cancellable if replica.revision == revision.hash), None)
+        again = next((replica for replica in cancellable if _as_good(scene, replica, revision)), None)
         if again is not None:
             cancellable.remove(again)
             steps.append(drain.cancel(again, f"{count(scene.desired, 'replica')} wanted again"))
@@ -239,22 +278,35 @@ def _missing(scene: Scene, rest: Turnover) -> list[Revision]:
         return [rest.growth] * missing
     new = min(missing, max(0, scene.desired - len(rest.staying)))
     if rest.proven:
-        return [scene.target] * new
+        return [scene.lineup.next_up] * (new or _to_return(scene, rest))
     new = min(new, max(0, max(1, scene.spec.rollout.max_surge) - len(rest.staying)))
     old = min(missing - new, max(0, scene.desired - counted - new))
-    return [scene.target] * new + [rest.growth] * old
+    return [scene.lineup.next_up] * new + [rest.growth] * old
+
+
+def _to_return(scene: Scene, rest: Turnover) -> int:
+    """1 when a replica of a preferred shape is to be tried on top."""
+    exchange = exchange_of(scene, rest)
+    return int(exchange is not None and returning.may_begin(scene, rest, exchange))
+
+
+def _as_good(scene: Scene, replica: Replica, revision: Revision) -> bool:
+    """Whether a draining replica may serve again instead of a new one of the revision: of whichever shape, if it is
+    what replicas should be now."""
+    hashes = scene.lineup.hashes
+    return replica.revision == revision.hash or (revision.hash in hashes and replica.revision in hashes)
 
 
 def _cancellable(scene: Scene) -> list[Replica]:
-    """Draining replicas that could serve again, the newest drain first."""
+    """Draining replicas that could serve again: of the preferred shape first, then the newest drain."""
     able = [
         replica
         for replica in scene.having(ReplicaState.DRAINING)
-        if replica.drain_reason in (SCALE_DOWN, NOT_NEEDED, ROLLOUT, NODE_DRAIN)
+        if replica.drain_reason in (SCALE_DOWN, NOT_NEEDED, ROLLOUT, NODE_DRAIN, RETURN)
         and all(pod.ready for pod in replica.pods)
         and not scene.must_leave(replica)
     ]
-    return sorted(able, key=lambda replica: (-(replica.drain_started_at or 0.0), replica.name))
+    return sorted(able, key=lambda replica: (scene.rank(replica), -(replica.drain_started_at or 0.0), replica.name))
 
 
 def _ordinals(scene: Scene, revision: Revision) -> Iterator[int]:
@@ -266,7 +318,11 @@ def _ordinals(scene: Scene, revision: Revision) -> Iterator[int]:
 def _create(scene: Scene, revision: Revision, ordinal: int) -> Step:
     names = pod_names(scene.service.key, scene.service.uid, revision, ordinal)
     actions = tuple(CreatePod(revision, ordinal, rank, name, scene.avoid_nodes) for rank, name in enumerate(names))
-    return Step(Kind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0])
+    event = None
+    if revision.variant and revision.hash in scene.lineup.hashes:
+        missed = scene.lineup.missed(revision) or "it is what replicas are of now"
+        event = normal("VariantUsed", f"{names[0]} is of the variant {revision.variant}; {missed}.")
+    return Step(Kind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
 
 
 def _complete(scene: Scene, rest: Turnover) -> Iterator[Step]:

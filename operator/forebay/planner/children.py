@@ -12,8 +12,14 @@ def min_available(spec: InferenceServiceSpec, shape: ReplicaShape) -> int:
     return (spec.scaling.max_replicas + spec.rollout.max_surge) * shape.pods
 
 
+def widest(service: ServiceView, own: ReplicaShape) -> ReplicaShape:
+    """Of the shapes of a service the one of the most pods; `own` is the service's own."""
+    shapes = (own, *(variant.wanted.shape for variant in service.variants))
+    return max(shapes, key=lambda shape: shape.pods)
+
+
 def repair(service: ServiceView, live: Iterable[ChildView], shape: ReplicaShape) -> tuple[ApplyChildren, ...]:
-    """Writes again what is missing or was changed by hand."""
+    """Writes again what is missing or was changed by hand. `shape` is the service's own."""
     if service.spec is None:
         return ()
     found = {(child.kind, child.namespace, child.name): child for child in live}
@@ -25,6 +31,7 @@ def repair(service: ServiceView, live: Iterable[ChildView], shape: ReplicaShape)
     ]
     if not kinds:
         return ()
+    shape = widest(service, shape)
     return (ApplyChildren(min_available(service.spec, shape), tuple(sorted(set(kinds))), groups=shape.pods > 1),)
 
 

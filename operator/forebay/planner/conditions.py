@@ -169,13 +169,13 @@ def _spare(outcome: Outcome) -> Answer:
 def up_to_date(outcome: Outcome) -> Answer:
     """Whether every replica is what, and where, it should be."""
     scene = outcome.scene
-    target, halt = scene.target, scene.halt
-    others = [r for r in scene.live if r.revision != target.hash]
+    target, halt, hashes = scene.target, scene.halt, scene.lineup.hashes
+    others = [r for r in scene.live if r.revision not in hashes]
     if halt is not None:
         return Answer(
             "False",
             "RolloutFailed",
-            f"The rollout of revision {target.hash} is halted: {halt.why} {count(len(others), 'replica')} of the old "
+            f"The rollout of revision {halt.revision} is halted: {halt.why} {count(len(others), 'replica')} of the old "
             "revision serve on. Correct the spec, or set the annotation forebay.dev/restarted-at to try again.",
         )
     leaving = turnover(scene, scene.live).leaving
@@ -183,11 +183,11 @@ def up_to_date(outcome: Outcome) -> Answer:
         return Answer("False", "WaitingForSpare", outcome.balance.waits)
     if others:
         done = len(scene.live) - len(others)
-        return Answer("False", "RollingOut", f"{done} of {scene.desired} replicas are of revision {target.hash}.")
+        return Answer("False", "RollingOut", f"{done} of {scene.desired} replicas are of revision {_names(scene)}.")
     if leaving:
         nodes = sorted({node for replica in leaving for node in replica.nodes & scene.cordoned})
         return Answer("False", "LeavingNodes", f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}.")
-    if scene.choice.update_available:
+    if any(choice.update_available for choice in scene.lineup.choices[:1]):
         return Answer(
             "False",
             "UpdateAvailable",
@@ -196,7 +196,14 @@ def up_to_date(outcome: Outcome) -> Answer:
         )
     if not scene.live:
         return Answer("True", "UpToDate", f"No replica runs; the next one will be of revision {target.hash}.")
-    return Answer("True", "UpToDate", f"All replicas are of revision {target.hash}.")
+    return Answer("True", "UpToDate", f"All replicas are of revision {_names(scene)}.")
+
+
+def _names(scene: Scene) -> str:
+    """The targets that there are replicas of, or the first."""
+    used = {replica.revision for replica in scene.live}
+    there = [target for target in scene.lineup.targets if target.hash in used] or [scene.target]
+    return " or ".join(f"{target.hash} ({target.variant})" if target.variant else target.hash for target in there)
 
 
 ANSWERS: Final[tuple[tuple[str, Callable[[Outcome], Answer]], ...]] = (

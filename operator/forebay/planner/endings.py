@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.planner import drain, groups
-from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState
-from forebay.planner.rollout import is_faulty
+from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState, is_faulty
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, warning
 
@@ -70,6 +69,8 @@ def given_up(scene: Scene, replica: Replica) -> tuple[Step, ...]:
 
     The failing replica of a halted rollout is kept to be looked at: another one of the same would fail as well.
     """
+    if scene.lineup.makes_way(replica):
+        return ()
     due_at = retry_due_at(scene, replica) if replica.state is ReplicaState.BLOCKED else None
     if due_at is None:
         return ()
@@ -112,11 +113,12 @@ def retry_due_at(scene: Scene, replica: Replica) -> float | None:
 def _retry_at(scene: Scene, replica: Replica) -> float:
     """The first try ends with pendingTimeout. The waits double from there, up to an hour.
 
-    A replica that finds no node waits the hour at once: its waiting is what a cluster autoscaler needs to see.
+    A replica that finds no node waits the hour at once: its waiting is what a cluster autoscaler needs to see. Where
+    there are variants the second try was one of those.
     """
     retries = scene.memory.retries
     wait_seconds = min(LONGEST_RETRY_SECONDS, scene.settings.pending_timeout_seconds * 2.0 ** min(retries, 16))
-    if retries and replica.reason in REASONS_OF_SHORTAGE:
+    if (retries or scene.lineup.several) and replica.reason in REASONS_OF_SHORTAGE:
         wait_seconds = LONGEST_RETRY_SECONDS
     return min(pod.waiting_since for pod in replica.pods) + wait_seconds
 

@@ -5,7 +5,7 @@ planning one service holds that service alone.
 """
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +18,7 @@ from forebay.planner.endings import endings, noted_block
 from forebay.planner.events import forgotten_learning, rule_changed, scaled, told, transitions
 from forebay.planner.nodes import lost_nodes, nodes_down
 from forebay.planner.placeholders import Means, hold_of, share_of
-from forebay.planner.plan import Action, Plan, ServicePlan
+from forebay.planner.plan import Action, CreatePod, Plan, ServicePlan, StoreRevision
 from forebay.planner.pools import pool_shares
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import forgotten
@@ -205,13 +205,22 @@ def _actions(site: Site, scene: Scene, steps: tuple[Step, ...]) -> tuple[Action,
         return ()
     used = {pod.revision for pod in site.pods.get(scene.service.uid, ())}
     stored = site.world.revisions.get(scene.service.uid, ())
+    doing = [action for step in steps for action in step.actions]
+    made_of = {action.revision.hash for action in doing if isinstance(action, CreatePod)}
     actions: list[Action] = [
-        *([scene.choice.store] if scene.choice.store else []),
+        *_stores(scene, used | made_of),
         *children.repair(scene.service, site.world.children, scene.target.shape),
-        *(action for step in steps for action in step.actions),
-        *forgotten(stored, used, scene.target),
+        *doing,
+        *forgotten(stored, used | scene.lineup.hashes),
     ]
     return _in_order(actions)
+
+
+def _stores(scene: Scene, used: Collection[str]) -> tuple[StoreRevision, ...]:
+    """Of the service's own shape in any case, of a variant once a replica of it is to be."""
+    own, *others = scene.lineup.choices
+    choices = (own, *(choice for choice in others if choice.target.hash in used))
+    return tuple(choice.store for choice in choices if choice.store is not None)
 
 
 def _in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
@@ -219,8 +228,8 @@ def _in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
 
 
 def _retried(scene: Scene, steps: tuple[Step, ...]) -> int:
-    """1 when stuck replicas are given up in this tick."""
-    stuck = {replica.name for replica in scene.having(ReplicaState.BLOCKED)}
+    """1 when stuck replicas are given up in this tick; those that make way for another shape are no second try."""
+    stuck = {r.name for r in scene.having(ReplicaState.BLOCKED) if not scene.lineup.makes_way(r)}
     return int(any(step.subject in stuck and step.kind is not Kind.CREATE for step in steps))
 
 

@@ -48,6 +48,9 @@ WAYS_TO_BE_STUCK: Final[Mapping[str, str]] = {
     Reason.IMAGE_PULL: "cannot pull its image",
 }
 REASONS_OF_SHORTAGE: Final = (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED)
+FAULTS_OF_A_REVISION: Final = (Reason.CRASH_LOOP, Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.MODEL_LOAD)
+LIVE: Final = (ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
+"""They hold a place under maxReplicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,11 @@ class Replica:
         return frozenset(pod.uid for pod in self.pods)
 
 
+def is_faulty(replica: Replica) -> bool:
+    """Stuck for a reason that the revision may have brought; lack of a GPU is not one."""
+    return replica.state is ReplicaState.BLOCKED and replica.reason in FAULTS_OF_A_REVISION
+
+
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What it takes to tell the state of a service's replicas."""
@@ -120,6 +128,8 @@ class Sight:
     """When this operator began to watch; right after that, a pod that is not ready may still have been so before."""
     impatient: bool = False
     """Replicas have been stuck and tried anew: another one that cannot start is stuck at once."""
+    several_shapes: bool = False
+    """Each of a service's shapes gets its whole time to find room, since node autoscalers need some of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +300,8 @@ def _stuck(pod: PodView, all_placed_since: float | None, sight: Sight) -> Findin
     if pod.blocked == Reason.CRASH_LOOP and pod.restarts >= CRASHES_UNTIL_STUCK:
         return _finding(pod, Reason.CRASH_LOOP, f"has crashed {pod.restarts} times")
     hindered = pod.blocked is not None and not pod.held
+    if sight.several_shapes and pod.blocked in REASONS_OF_SHORTAGE:
+        hindered = False
     patience_seconds = 0.0 if sight.impatient and hindered else sight.settings.pending_timeout_seconds
     placed = pod.node is not None
     if waited_seconds >= patience_seconds and (not placed or pod.blocked not in (None, Reason.CRASH_LOOP)):

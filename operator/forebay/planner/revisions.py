@@ -25,14 +25,15 @@ class Choice:
 
 
 def choose(wanted: Revision, stored: Sequence[Revision]) -> Choice:
-    """The revision to roll to.
+    """The revision to roll to; each variant has revisions of its own.
 
     - The newest stored one when it is what the user asks for, whatever it resolves to today.
     - An older stored one when the user has gone back to it: it is taken up again as it was, and becomes the newest.
     - One that resolves alike though it was written differently: no pod would change, so it only learns the new text.
     - Otherwise what the spec resolves to today.
     """
-    by_age = sorted(stored, key=lambda revision: (revision.number, revision.hash))
+    ours = (revision for revision in stored if revision.variant == wanted.variant)
+    by_age = sorted(ours, key=lambda revision: (revision.number, revision.hash))
     if not by_age:
         return _stored_anew(replace(wanted, number=1), wanted)
     newest = by_age[-1]
@@ -49,9 +50,9 @@ def choose(wanted: Revision, stored: Sequence[Revision]) -> Choice:
     return _stored_anew(replace(wanted, number=number), wanted)
 
 
-def forgotten(stored: Sequence[Revision], used: Collection[str], target: Revision) -> tuple[DeleteRevision, ...]:
-    """Revisions without pods, beyond the newest ten of them. `used` are hashes."""
-    unused = [revision for revision in stored if revision.hash not in used and revision.hash != target.hash]
+def forgotten(stored: Sequence[Revision], used: Collection[str]) -> tuple[DeleteRevision, ...]:
+    """Revisions that are neither targets nor have pods, beyond the newest ten of them. `used` are hashes of those."""
+    unused = [revision for revision in stored if revision.hash not in used]
     newest_first = sorted(unused, key=lambda revision: (-revision.number, revision.hash))
     return tuple(DeleteRevision(revision.name) for revision in newest_first[KEPT_UNUSED:])
 

@@ -4,16 +4,15 @@ Both are the same turnover: create what stays, wait until it serves, then drain 
 new revision halts the rollout; the old revision then serves, and grows, as if nothing had been asked for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from forebay.api.inference_service import WhenNoSpare
-from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState
+from forebay.planner.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
 from forebay.planner.scene import Scene
 from forebay.planner.state import Halt
 from forebay.planner.world import Revision
 
-FAULTS_OF_A_REVISION = (Reason.CRASH_LOOP, Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.MODEL_LOAD)
 REFUSED_FOR_LACK = ("QuotaExceeded",)
 
 
@@ -23,13 +22,13 @@ class Turnover:
 
     staying: tuple[Replica, ...]
     leaving: tuple[Replica, ...]
-    """Of another revision than the target, or on a node that is to be left."""
+    """Of another revision than the targets, or on a node that is to be left."""
     failing: tuple[Replica, ...]
     """Of the revision whose rollout is halted; kept to be looked at, as long as their place is not needed."""
     growth: Revision
     """What new replicas are made of when the target has not proved itself."""
     proven: bool
-    """A replica of the target serves, or there is nothing else to fall back on."""
+    """A replica of a target serves, or there is nothing else to fall back on."""
 
     @property
     def live(self) -> tuple[Replica, ...]:
@@ -37,17 +36,17 @@ class Turnover:
 
 
 def turnover(scene: Scene, live: Sequence[Replica]) -> Turnover:
-    target = scene.target.hash
-    old = [replica for replica in live if replica.revision != target]
-    growth = _fallback(scene, old) if old else scene.target
-    proven = not old or any(r.state is ReplicaState.SERVING for r in live if r.revision == target)
-    failing = tuple(r for r in live if scene.halt is not None and r.revision == target and is_faulty(r))
+    targets = scene.lineup.hashes
+    old = [replica for replica in live if replica.revision not in targets]
+    growth = _fallback(scene, old) if old else scene.lineup.next_up
+    proven = not old or any(r.state is ReplicaState.SERVING for r in live if r.revision in targets)
+    failing = tuple(r for r in live if scene.halt is not None and r.revision in targets and is_faulty(r))
     staying: list[Replica] = []
     leaving: list[Replica] = []
     for replica in live:
         if replica in failing:
             continue
-        rolled = replica.revision == target or scene.halt is not None
+        rolled = replica.revision in targets or scene.halt is not None
         (staying if rolled and not scene.must_leave(replica) else leaving).append(replica)
     return Turnover(tuple(staying), tuple(leaving), failing, growth, proven)
 
@@ -64,24 +63,19 @@ def _fallback(scene: Scene, old: Sequence[Replica]) -> Revision:
     return scene.revisions.get(best.revision, scene.target)
 
 
-def is_faulty(replica: Replica) -> bool:
-    """Stuck for a reason that the revision may have brought; lack of a GPU is not one."""
-    return replica.state is ReplicaState.BLOCKED and replica.reason in FAULTS_OF_A_REVISION
-
-
-def halt_of(target: Revision, live: Iterable[Replica], before: Halt | None) -> Halt | None:
-    """Whether the rollout of `target` stands still, and why.
+def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | None) -> Halt | None:
+    """Whether the rollout of `targets` (hashes: one, or one per variant) stands still, and why.
 
     It stays halted when the failing replica is gone, until something else is asked for or that very replica serves.
     """
     replicas = tuple(live)
-    if all(replica.revision == target.hash for replica in replicas):
+    if all(replica.revision in targets for replica in replicas):
         return None
-    faulty = [replica for replica in replicas if replica.revision == target.hash and is_faulty(replica)]
+    faulty = [replica for replica in replicas if replica.revision in targets and is_faulty(replica)]
     if faulty:
         uids = sorted(uid for replica in faulty for uid in replica.uids)
-        return Halt(target.hash, tuple(uids), faulty[0].message)
-    if before is None or before.revision != target.hash:
+        return Halt(faulty[0].revision, tuple(uids), faulty[0].message)
+    if before is None or before.revision not in targets:
         return None
     recovered = any(r.state is ReplicaState.SERVING and r.uids & set(before.pods) for r in replicas)
     return None if recovered else before

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forebay.api.inference_service import InferenceServiceSpec
-from forebay.planner.replicas import Replica, ReplicaState
-from forebay.planner.revisions import Choice
+from forebay.planner.replicas import LIVE, Replica, ReplicaState
 from forebay.planner.room import Room
 from forebay.planner.settings import Settings
 from forebay.planner.state import Halt, ServiceMemory
+from forebay.planner.variants import Lineup
 from forebay.planner.world import PodView, Refusal, Revision, ServiceView
 from forebay.scaling.decision import Decision
 from forebay.scaling.limits import Limits
@@ -22,9 +22,10 @@ class Scene:
     spec: InferenceServiceSpec
     settings: Settings
     now: float
-    choice: Choice
+    lineup: Lineup
+    """What replicas should be of."""
     revisions: Mapping[str, Revision]
-    """Known ones by hash: stored, and the target."""
+    """Known ones by hash: stored, and the targets."""
     replicas: tuple[Replica, ...]
     """Ours, in every state."""
     orphans: tuple[Replica, ...]
@@ -54,7 +55,8 @@ class Scene:
 
     @property
     def target(self) -> Revision:
-        return self.choice.target
+        """Of the service's own shape."""
+        return self.lineup.targets[0]
 
     @property
     def desired(self) -> int:
@@ -63,7 +65,12 @@ class Scene:
     @property
     def live(self) -> tuple[Replica, ...]:
         """Those that hold a place under maxReplicas: on their way, stuck or serving."""
-        return self.having(ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
+        return self.having(*LIVE)
+
+    def rank(self, replica: Replica) -> int:
+        """How far down the order of preference its shape is."""
+        known = self.revisions.get(replica.revision)
+        return self.lineup.rank("" if known is None else known.variant)
 
     def must_leave(self, replica: Replica) -> bool:
         """Whether it is on a node that is to be left."""

@@ -13,6 +13,8 @@ class Settings:
     """Ceiling over all services, pods that are ending included; None leaves it to what the nodes have."""
     pending_timeout_seconds: float = 300.0
     """A pod that stays unscheduled or cannot pull its image for longer is marked and no longer counted as capacity."""
+    variant_hold_seconds: float = 600.0
+    """A variant that could not be had is not tried again for so long; twice as long after each further time."""
     stale_after_seconds: float = 30.0
     lost_after_seconds: float = 300.0
     stall_after_seconds: float = 120.0

@@ -1,6 +1,6 @@
 """Staging: from the world to the scene of one service, with what has to be remembered for the next one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from forebay.api.inference_service import InferenceServiceSpec
@@ -9,12 +9,21 @@ from forebay.planner.learned import Learned, publish, recall, seen_load, seen_st
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
 from forebay.planner.places import free_places, prospect_of
-from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState, Sight, replicas_of
-from forebay.planner.revisions import Choice, choose
-from forebay.planner.rollout import halt_of, is_faulty
+from forebay.planner.replicas import (
+    LIVE,
+    REASONS_OF_SHORTAGE,
+    Reason,
+    Replica,
+    ReplicaState,
+    Sight,
+    is_faulty,
+    replicas_of,
+)
+from forebay.planner.rollout import halt_of
 from forebay.planner.room import Room, gpus_taken, looks_ahead, room_for
 from forebay.planner.scene import Scene
 from forebay.planner.state import Failure, ServiceMemory
+from forebay.planner.variants import Lineup, choices_of, lineup_of
 from forebay.planner.wake_call import wake_call
 from forebay.planner.world import NodeView, PodView, Refusal, ReplicaShape, Revision, ServiceView, World
 from forebay.scaling.decision import seconds
@@ -86,9 +95,16 @@ def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now
         refused_placeholders=_by_time(refusal for refusal in world.refusals if refusal.placeholder),
         quota_short=_quota_short(world),
         nodes={node.name: node for node in world.nodes},
-        places=free_places((s.wanted.shape for s in world.services if s.wanted is not None), world.nodes, world.pods),
+        places=free_places(_shapes(world.services), world.nodes, world.pods),
         gpus_taken=gpus_taken(world.pods),
     )
+
+
+def _shapes(services: Iterable[ServiceView]) -> Iterator[ReplicaShape]:
+    for service in services:
+        if service.wanted is not None:
+            yield service.wanted.shape
+            yield from (variant.wanted.shape for variant in service.variants)
 
 
 def _quota_short(world: World) -> dict[str, Refusal]:
@@ -113,7 +129,7 @@ def _by_time(refusals: Iterable[Refusal]) -> dict[str, tuple[Refusal, ...]]:
 class Seen:
     """What there is of one service, before anything is decided."""
 
-    choice: Choice
+    lineup: Lineup
     revisions: Mapping[str, Revision]
     """By hash."""
     histories: Mapping[str, PodHistory]
@@ -132,11 +148,12 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     load = _load(seen, site, grown_at)
     known = memory.learned or recall(service.status.learned, service.uid, now)
     learned = _starts(site, spec, seen, known)
-    prospect = prospect_of(learned.lead_times, site.places.get(seen.choice.target.shape, 0), seen.replicas)
+    next_up = seen.lineup.next_up
+    prospect = prospect_of(learned.lead_times, site.places.get(next_up.shape, 0), seen.replicas)
     before = memory.status or service.status
     call = wake_call(service, before, limits, seen.replicas, now)
     outlook = outlook_of(limits, before, call, prospect, learned)
-    calendar = calendar_of(service, seen.choice.target, seen.replicas, memory, site.world.settings, prospect, now)
+    calendar = calendar_of(service, next_up, seen.replicas, memory, site.world.settings, prospect, now)
     outlook = replace(outlook, floors=(*outlook.floors, *calendar.floors))
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
     learned = seen_load(learned, scaling, load.complete, outlook.lead_seconds, now)
@@ -149,7 +166,8 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         serving=fleet.serving,
         grown_at=grown_at,
         failures=_failures(memory.failures, seen.replicas, now),
-        halt=halt_of(seen.choice.target, (r for r in seen.replicas if r.state in _LIVE), memory.halt),
+        halt=halt_of(seen.lineup.hashes, (r for r in seen.replicas if r.state in LIVE), memory.halt),
+        shortages=seen.lineup.shortages,
         retries=0 if _settled(seen.replicas) else memory.retries,
         refusals=refusals,
         refused_at=refused_at,
@@ -161,7 +179,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         spec=spec,
         settings=site.world.settings,
         now=now,
-        choice=seen.choice,
+        lineup=seen.lineup,
         revisions=seen.revisions,
         replicas=seen.replicas,
         orphans=seen.orphans,
@@ -180,7 +198,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         and load.complete
         and carried_by(fleet.serving - 1, scaling.watch, limits, now),
         bookings=calendar.bookings,
-        room=_room(site, seen.choice.target, calendar.bookings),
+        room=_room(site, next_up, calendar.bookings),
     )
     return scene, remembered
 
@@ -198,8 +216,8 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     assert service.spec is not None
     world = site.world
     stored = world.revisions.get(service.uid, ())
-    choice = choose(wanted, stored)
-    revisions = {revision.hash: revision for revision in (*stored, choice.target)}
+    choices = choices_of(service, wanted, stored)
+    revisions = {revision.hash: revision for revision in (*stored, *(choice.target for choice in choices))}
     pods = site.pods.get(service.uid, ())
     histories = histories_of(pods, world.signals, memory.histories)
     sight = Sight(
@@ -211,12 +229,16 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         histories=histories,
         watching_since=site.watching_since,
         impatient=memory.retries > 0,
+        several_shapes=len(choices) > 1,
     )
+    replicas = replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight)
+    refusals = site.refusals.get(service.uid, ())
+    hold_seconds = world.settings.variant_hold_seconds
     return Seen(
-        choice=choice,
+        lineup=lineup_of(choices, replicas, refusals, memory, hold_seconds, site.now),
         revisions=revisions,
         histories=histories,
-        replicas=replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight),
+        replicas=replicas,
         orphans=replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), sight),
     )
 
@@ -224,9 +246,6 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
 def _starts(site: Site, spec: InferenceServiceSpec, seen: Seen, known: Learned) -> Learned:
     patience = site.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
     return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience)
-
-
-_LIVE = (ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
 
 
 def wait_before_creating(scene: Scene) -> str:
@@ -303,33 +322,33 @@ def _load(seen: Seen, site: Site, since: float) -> Load:
 
 def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:
     states = [replica.state for replica in seen.replicas]
-    live = [replica for replica in seen.replicas if replica.state in _LIVE]
+    live = [replica for replica in seen.replicas if replica.state in LIVE]
     return Fleet(
         serving=states.count(ReplicaState.SERVING),
         loading=states.count(ReplicaState.LOADING),
         blocked=states.count(ReplicaState.BLOCKED),
         unplaced=sum(r.state is ReplicaState.BLOCKED and r.reason in REASONS_OF_SHORTAGE for r in live),
         draining=states.count(ReplicaState.DRAINING),
-        replacing=any(_is_to_be_replaced(replica, site, seen.choice.target) for replica in live),
-        standing=_standing(live, service, site, seen.choice.target),
+        replacing=any(_is_to_be_replaced(replica, site, seen.lineup) for replica in live),
+        standing=_standing(live, service, site, seen.lineup),
         newest_created_at=max((replica.created_at for replica in live), default=None),
     )
 
 
-def _standing(live: list[Replica], service: ServiceView, site: Site, target: Revision) -> int:
+def _standing(live: list[Replica], service: ServiceView, site: Site, lineup: Lineup) -> int:
     """What an operator that has just started takes for wanted: what status says, and no less than what there is.
 
     While replicas are being replaced there is one more than wanted, or several.
     """
     assert service.spec is not None
     there = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
-    if any(_is_to_be_replaced(replica, site, target) for replica in live):
+    if any(_is_to_be_replaced(replica, site, lineup) for replica in live):
         there -= service.spec.rollout.max_surge
     return max(service.status.replicas.desired, there, 0)
 
 
-def _is_to_be_replaced(replica: Replica, site: Site, target: Revision) -> bool:
-    return replica.revision != target.hash or not site.cordoned.isdisjoint(replica.nodes)
+def _is_to_be_replaced(replica: Replica, site: Site, lineup: Lineup) -> bool:
+    return replica.revision not in lineup.hashes or not site.cordoned.isdisjoint(replica.nodes)
 
 
 def _failures(before: tuple[Failure, ...], replicas: tuple[Replica, ...], now: float) -> tuple[Failure, ...]:
@@ -358,8 +377,8 @@ def _settled(replicas: tuple[Replica, ...]) -> bool:
 
 
 def _serving_on(seen: Seen) -> dict[str, frozenset[str]]:
-    """The nodes on which each revision serves that is the target or has replicas."""
-    nodes: dict[str, frozenset[str]] = {seen.choice.target.hash: frozenset()}
+    """The nodes on which each revision serves that is a target or has replicas."""
+    nodes: dict[str, frozenset[str]] = {target.hash: frozenset() for target in seen.lineup.targets}
     for replica in seen.replicas:
         there = replica.nodes if replica.state is ReplicaState.SERVING else frozenset()
         nodes[replica.revision] = nodes.get(replica.revision, frozenset()) | there

@@ -40,6 +40,18 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortage:
+    """A variant that could not be had."""
+
+    seen_at: float
+    """When that was seen last."""
+    times: int
+    """How often in a row it was tried in vain."""
+    why: str
+    """A clause."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A replica that ended or never served, and where."""
 
@@ -70,6 +82,8 @@ class ServiceMemory:
     """How often in a row the API server would not create a pod."""
     refused_at: float = 0.0
     halt: Halt | None = None
+    shortages: Mapping[str, Shortage] | None = None
+    """By name of the variant, the service's own shape under the empty one; None before anything was looked at."""
     timetables: Mapping[str, Timetable[ScheduleSpec]] = field(default_factory=dict)
     """By name of the schedule."""
     notes: tuple[Note, ...] = ()

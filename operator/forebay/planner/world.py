@@ -61,6 +61,8 @@ class Revision:
     """Name of the stored ControllerRevision; empty for one that is not stored yet."""
     place: Place | None = None
     """What a placeholder for one of its pods holds; None for a revision that has none."""
+    variant: str = ""
+    """Name of the variant that it is of; empty for the service's own shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,18 @@ class Problem:
     """CamelCase, for the condition."""
     message: str
     """Field, value, reason and what would work."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantView:
+    """Another way to run the replicas of a service."""
+
+    wanted: Revision
+    """With the variant's name."""
+    carrier: Carrier | None = None
+    """What scaling counts one replica of it with; None while that is not known."""
+    misfits: tuple[Problem, ...] = ()
+    """Why its engines could not start, by the capacity plan: it is not used unless it has run before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,8 @@ class ServiceView:
     """What one replica carries by it."""
     carrier: Carrier | None = None
     """What scaling counts one replica with; None while its model or its GPU is not known."""
+    variants: tuple[VariantView, ...] = ()
+    """In the order of preference, after `wanted`."""
     wake_requested_at: str = ""
     """The annotation with which somebody asks for a replica, as it was written; empty without one."""
 

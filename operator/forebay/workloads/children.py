@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from forebay.api.labels import MANAGED_BY, RANK, SERVICE_UID, SERVING
 from forebay.api.labels import SERVICE as SERVICE_NAME
-from forebay.planner.children import min_available
+from forebay.planner.children import min_available, widest
 from forebay.planner.world import ChildView, ServiceView
 from forebay.workloads.canonical import canonical_json, short_hash
 from forebay.workloads.ownership import Owner, child_metadata
@@ -88,7 +88,7 @@ def wanted_children(service: ServiceView) -> tuple[ChildView, ...]:
     if service.spec is None or service.wanted is None or service.deleting:
         return ()
     owner = Owner(service.key, service.uid)
-    shape = service.wanted.shape
+    shape = widest(service, service.wanted.shape)
     bodies = child_bodies(owner, min_available(service.spec, shape), groups=shape.pods > 1)
     return tuple(
         ChildView(

@@ -24,6 +24,8 @@ def build_pod(
         labels.RANK: str(rank),
         labels.SERVING: "true",
     }
+    if revision.variant:
+        metadata["labels"][labels.VARIANT] = revision.variant
     metadata["annotations"] = template["metadata"]["annotations"]
     spec = template["spec"]
     if revision.shape.pods > 1:

@@ -51,11 +51,14 @@ def resolve(
     defaults: Defaults | None = None,
     template: Mapping[str, Any] | None = None,
     sizing: Sizing | None = None,
+    variant: str = "",
 ) -> Revision | tuple[Problem, ...]:
     """What the spec means with today's operator, or why it means nothing that could run.
 
     `restarted_at` is the service's annotation `forebay.dev/restarted-at`; `template` is the `template` field of the
     PodTemplate that `spec.pod.templateRef` names, or None when there is none; `sizing` fills what the spec leaves open.
+    `variant` is the name of the variant that the spec has been made by; each has revisions of its own, even where two
+    of them come to the same pod.
     """
     engine = _sized(resolve_engine(spec.engine, defaults or Defaults()), spec, sizing or Sizing())
     problems = problems_of(Submission(spec, engine, template))
@@ -65,16 +68,23 @@ def resolve(
     if template is not None:
         pod = merge_template(pod, template)
     shape = _shape(spec, engine)
-    resolved = {"engine": {"version": engine.version}, "shape": shape.model_dump(by_alias=True), "pod": pod}
+    resolved: dict[str, Any] = {
+        "engine": {"version": engine.version},
+        "shape": shape.model_dump(by_alias=True),
+        "pod": pod,
+    }
     if engine.nodes > 1:
         resolved["worker"] = worker_template(pod, CONTAINER)
+    if variant:
+        resolved["variant"] = variant
     data = canonical_json(resolved)
     return Revision(
         hash=short_hash(data, HASH_LENGTH),
-        spec_hash=spec_hash(spec, restarted_at),
+        spec_hash=spec_hash(spec, restarted_at, variant),
         shape=shape.to_replica_shape(),
         data=data,
         place=place_of(pod, shape.gpus_per_pod),
+        variant=variant,
     )
 
 
@@ -95,7 +105,7 @@ def warnings(spec: InferenceServiceSpec, defaults: Defaults | None = None) -> tu
     return warnings_of(Submission(spec, resolve_engine(spec.engine, defaults or Defaults())))
 
 
-def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None) -> str:
+def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None, variant: str = "") -> str:
     """Of the pod-affecting fields that were written, as they were written.
 
     Fields that were left out do not take part: a release that fills them differently, or knows more of them, must not
@@ -104,8 +114,8 @@ def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None) -> str:
     written = spec.model_dump(
         mode="json", by_alias=True, include=dict(POD_FIELDS), exclude=dict(PLAN_FIELDS), exclude_unset=True
     )
-    text = canonical_json({"spec": without_empty(written), "restartedAt": restarted_at})
-    return short_hash(text, SPEC_HASH_LENGTH)
+    said = {"spec": without_empty(written), "restartedAt": restarted_at, **({"variant": variant} if variant else {})}
+    return short_hash(canonical_json(said), SPEC_HASH_LENGTH)
 
 
 def revision_name(owner: Owner, revision_hash: str) -> str:
@@ -148,6 +158,7 @@ def read_revision(
         number=number,
         name=name,
         place=place_of(data["pod"], shape.gpus_per_pod),
+        variant=str(data.get("variant", "")),
     )
 
 
