@@ -103,14 +103,14 @@ def _flash_crowd(seed: int) -> Trace:
 
 
 def _evening(suite: Suite, traces: Path, begin: float, seed: int) -> Trace:
-    clients, digest = _clients(traces / "servegen")
+    clients, digest = clients_of(traces / "servegen")
     span = EVENING[1] - EVENING[0]
     trace = servegen(clients, "ServeGen m-small", begin, begin + span, share=suite.rate, seed=seed, digest=digest)
     return with_lengths_of(trace, read_file(traces / CONVERSATION), seed)
 
 
 @cache
-def _clients(folder: Path) -> tuple[tuple[Client, ...], str]:
+def clients_of(folder: Path) -> tuple[tuple[Client, ...], str]:
     """Reading them takes longer than drawing an evening from them."""
     paces, lengths = folder / "servegen-m-small-trace.tar.gz", folder / "servegen-m-small-dataset.tar.gz"
     return read_clients(paces, lengths), digest_of(paces, lengths)

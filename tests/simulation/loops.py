@@ -9,6 +9,7 @@ from forebay.scaling.signals import EngineSample
 from forebay.simulation.closed_loop import ClosedLoop, Setting
 from forebay.simulation.cold_start import ColdStarts, NodePool
 from forebay.simulation.engine_profile import BUILT_IN
+from forebay.simulation.flow import Flow
 from forebay.simulation.policy import Control
 from forebay.simulation.replica_engine import ReplicaEngine
 from forebay.simulation.scrape_model import Page
@@ -50,7 +51,7 @@ def a_model(view: ServiceView | None = None, **true: Any) -> ServedModel:
 
 
 def a_loop(
-    traffic: float | Rate | Trace,
+    traffic: float | Rate | Trace | Flow,
     seconds: float,
     *,
     control: Control,
@@ -70,7 +71,7 @@ def a_loop(
     count = 0 if "starts" in setting or "gateway" in setting else 1
     if isinstance(traffic, float | int):
         traffic = steady(float(traffic))
-    trace = traffic if isinstance(traffic, Trace) else synthetic("test", traffic, seconds, seed, lengths=lengths)
+    trace = traffic if isinstance(traffic, Trace | Flow) else synthetic("test", traffic, seconds, seed, lengths=lengths)
     labels = (("nvidia.com/gpu.product", PRODUCT),)
     return ClosedLoop(
         Setting(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from forebay.simulation.cold_start import ColdStarts
@@ -41,7 +40,7 @@ def test_all_policies_meet_the_same_requests():
     knative = next(entry for entry in defaults() if entry.rule == "Knative KPA")
     results = [comparison.forebay(), comparison.oracle(), comparison.peer(knative), comparison.peer(static())]
     assert len({result.summary.offered for result in results}) == 1
-    assert all(np.array_equal(r.outcome.trace.times, comparison.case.trace.times) for r in results)
+    assert len({id(result.outcome.trace) for result in results}) == 1
     for result in results:
         assert result.summary.unfinished == 0, "what is under way at the last arrival may end"
         assert result.summary.gpu_hours >= (SECONDS + AFTER_SECONDS) / 3600 * 0.99

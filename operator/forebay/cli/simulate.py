@@ -4,11 +4,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from forebay.cli.plan_input import Manifest, read_input
 from forebay.cli.simulate_chart import ChartError, draw
@@ -17,6 +18,7 @@ from forebay.cli.simulate_table import table_of
 from forebay.planner.world import ServiceView
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import Case, Comparison, Result, true_model
+from forebay.simulation.flow import DAY_SECONDS, Flow, flow_of, flow_of_shape, requests_of_shape
 from forebay.simulation.peers.lineup import Entry, defaults, static
 from forebay.simulation.report import document
 from forebay.simulation.served_model import view_of_manifest
@@ -27,6 +29,9 @@ PLAYED, BAD_INPUT = 0, 2
 """Exit codes."""
 HOUR_SECONDS = 3600.0
 SHAPE_HOURS = 1.0
+MOST_DISCRETE = 500_000
+"""Requests; more are played as a flow, unless discrete events are asked for."""
+Model = Literal["auto", "discrete", "fluid"]
 DEFAULT_LENGTHS = (500.0, 200.0)
 """Of a shape, for manifests that declare no traffic."""
 
@@ -44,6 +49,8 @@ class SimulateOptions:
     shape: str | None = None
     rate_factor: float = 1.0
     hours: float | None = None
+    days: float | None = None
+    model: Model = "auto"
     seed: int = 1
     cold_start_seconds: float = 120.0
     off_by: float = 0.2
@@ -86,9 +93,7 @@ def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
     if view.problems or view.wanted is None:
         raise InputError(f"{name}: {'; '.join(problem.message for problem in view.problems)}")
     try:
-        trace = _trace(options, manifest, view)
-        seconds = options.hours * HOUR_SECONDS if options.hours else trace.seconds
-        trace = between(trace, 0.0, seconds)
+        trace, seconds = _traffic(options, manifest, view)
         if not len(trace):
             raise InputError(f"{name}: {trace.name} has no request in the {seconds:g} s that are played")
         starts = ColdStarts(ready_seconds=options.cold_start_seconds)
@@ -98,16 +103,41 @@ def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
         raise InputError(str(error)) from error
 
 
-def _trace(options: SimulateOptions, manifest: Manifest, view: ServiceView) -> Trace:
-    """Of the service: the trace that names it, else the one that names none, else the shape."""
+def _traffic(options: SimulateOptions, manifest: Manifest, view: ServiceView) -> tuple[Trace | Flow, float]:
+    """What is played and for how long: request by request, or as a flow when that is asked for or there is too much."""
+    if options.hours is not None and options.days is not None:
+        raise InputError("--hours and --days: both say how much to play; give one of them")
+    asked = options.days * DAY_SECONDS if options.days else options.hours * HOUR_SECONDS if options.hours else None
+    seconds = SHAPE_HOURS * HOUR_SECONDS if asked is None else asked
+    if _path(options, manifest) is None and options.shape is not None and options.rate_factor == 1.0:
+        requests = requests_of_shape(options.shape, seconds)
+        if options.model == "fluid" or (options.model == "auto" and requests > MOST_DISCRETE):
+            return flow_of_shape(options.shape, seconds, options.seed, _lengths(manifest)), seconds
+    trace = _trace(options, manifest, view, seconds)
+    seconds = trace.seconds if asked is None else asked
+    if options.model == "fluid" or (options.model == "auto" and len(trace) > MOST_DISCRETE):
+        return flow_of(trace, seconds), seconds
+    return between(trace, 0.0, seconds), seconds
+
+
+def _lengths(manifest: Manifest) -> tuple[float, float]:
+    traffic = manifest.spec.traffic
+    return DEFAULT_LENGTHS if traffic is None else (float(traffic.prompt_tokens), float(traffic.output_tokens))
+
+
+def _path(options: SimulateOptions, manifest: Manifest) -> str | None:
+    """Of the trace that names the service, else of the one that names none."""
     named = dict(_named(options.traces))
-    path = named.get(manifest.name, named.get(f"{manifest.namespace}/{manifest.name}", named.get("")))
+    return named.get(manifest.name, named.get(f"{manifest.namespace}/{manifest.name}", named.get("")))
+
+
+def _trace(options: SimulateOptions, manifest: Manifest, view: ServiceView, seconds: float) -> Trace:
+    """Of the service: its recording, else the shape."""
+    path = _path(options, manifest)
     if path is not None:
         trace = read_file(Path(path))
     elif options.shape is not None:
-        traffic = manifest.spec.traffic
-        lengths = DEFAULT_LENGTHS if traffic is None else (float(traffic.prompt_tokens), float(traffic.output_tokens))
-        trace = parse_shape(options.shape, (options.hours or SHAPE_HOURS) * HOUR_SECONDS, options.seed, lengths)
+        trace = parse_shape(options.shape, seconds, options.seed, _lengths(manifest))
     else:
         raise InputError(f"{view.key} has no traffic; give --trace FILE or --shape steady:20")
     return trace if options.rate_factor == 1.0 else rate_factor(trace, options.rate_factor, options.seed)
@@ -137,13 +167,13 @@ def _entries(asked: str | None) -> list[Entry | str]:
 
 
 def _played(options: SimulateOptions, comparison: Comparison, entries: list[Entry | str]) -> dict[str, Any]:
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     results: list[Result] = []
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for number, entry in enumerate(["Forebay", *entries]):
             name = entry if isinstance(entry, str) else entry.rule
-            task = progress.add_task(f"{comparison.case.key}: {name} ({number + 1} of {len(entries) + 1})", total=None)
+            task = progress.add_task(f"{comparison.case.key}: {name} ({number + 1} of {len(entries) + 1})", total=1.0)
+            comparison.on_progress = partial(_advance, progress, task)
             if isinstance(entry, Entry):
                 results.append(comparison.peer(entry))
             else:
@@ -151,6 +181,10 @@ def _played(options: SimulateOptions, comparison: Comparison, entries: list[Entr
             progress.remove_task(task)
     inputs = {"rateFactor": options.rate_factor, "offBy": options.off_by}
     return document(comparison, results, inputs)
+
+
+def _advance(progress: Progress, task: TaskID, share: float) -> None:
+    progress.update(task, completed=share)
 
 
 def _write(options: SimulateOptions, documents: list[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ import typer
 from forebay.cli.manifest_options import Files
 
 Formats = Literal["table", "json"]
+Models = Literal["auto", "discrete", "fluid"]
 
 
 def simulate(
@@ -40,6 +41,18 @@ def simulate(
             "--hours", help="How much to play. Default: the trace, or 1 of a shape.", min=0.01, show_default=False
         ),
     ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option("--days", help="How much to play, in days instead of hours.", min=0.01, show_default=False),
+    ] = None,
+    model: Annotated[
+        Models,
+        typer.Option(
+            "--model",
+            help="discrete plays every request, fluid what comes in each two seconds; auto is fluid above 500,000 "
+            "requests. The report says which it was.",
+        ),
+    ] = "auto",
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same report.")] = 1,
     cold_start: Annotated[
         float, typer.Option("--cold-start", help="Seconds from a pod's place on a node to its first answer.", min=1)
@@ -88,6 +101,8 @@ def simulate(
         shape=shape,
         rate_factor=rate_factor,
         hours=hours,
+        days=days,
+        model=model,
         seed=seed,
         cold_start_seconds=cold_start,
         off_by=off_by,

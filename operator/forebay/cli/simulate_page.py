@@ -35,7 +35,7 @@ def _service(document: dict[str, Any]) -> str:
     digest = f", sha256 {inputs['sha256']}" if inputs["sha256"] else ""
     note = (
         f"{inputs['requests']} requests in {inputs['seconds'] / 60:.0f} minutes of {escape(inputs['trace'])}{digest}; "
-        f"seed {inputs['seed']}. {escape(method)}"
+        f"seed {inputs['seed']}; {document['model']} model. {escape(method)}"
     )
     return "\n".join(
         [

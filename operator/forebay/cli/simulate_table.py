@@ -15,6 +15,8 @@ def table_of(document: dict[str, Any]) -> Iterator[Table | str]:
         f"[bold]{document['service']}[/bold]  {inputs['requests']} requests in {_span(inputs['seconds'])} of "
         f"{inputs['trace']}, seed {inputs['seed']}"
     )
+    if document["model"] == "fluid":
+        yield "  played as a fluid: what came in each two seconds, not request by request"
     for step in inputs["method"]:
         yield f"  {step}"
     yield (

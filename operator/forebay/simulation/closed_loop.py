@@ -1,5 +1,6 @@
 """The closed loop in virtual time: traffic, engines, scrapes, and whatever decides, until the end.
 
+A service meets a `Trace`, request by request, or a `Flow`, second by second: same cluster, scrapes and control.
 Deterministic: the same models, traces, control and seed give the same outcome, to the byte.
 """
 
@@ -13,6 +14,9 @@ from forebay.planner.names import pod_names
 from forebay.planner.world import ServiceKey
 from forebay.simulation.cluster_model import ClusterModel
 from forebay.simulation.cold_start import ColdStarts, NodePool
+from forebay.simulation.flow import Flow
+from forebay.simulation.fluid_gateway import FluidGateway
+from forebay.simulation.fluid_outcome import FluidOutcome
 from forebay.simulation.gateway_model import Gateway, GatewaySettings
 from forebay.simulation.outcome import Outcome, Tick
 from forebay.simulation.policy import Control
@@ -21,6 +25,7 @@ from forebay.simulation.served_model import ServedModel
 from forebay.simulation.timeline import Timeline
 from forebay.simulation.traces import Trace
 
+Played = Outcome | FluidOutcome
 STANDING_SECONDS = 3600.0
 """For so long standing replicas have served when a simulation begins."""
 
@@ -42,26 +47,26 @@ class Setting:
 
 
 class ClosedLoop:
-    """One run of one control. `at` plans what goes wrong, `run` plays it."""
+    """One run of one control. `at` plans what goes wrong, `run` and `play` play it."""
 
     def __init__(
         self,
         setting: Setting,
         models: Iterable[ServedModel],
-        traces: Mapping[ServiceKey, Trace],
+        traces: Mapping[ServiceKey, Trace | Flow],
         control: Control,
         page: Page | None = None,
     ) -> None:
         self.setting = setting
         self.control = control
+        self.on_tick: Callable[[float], None] = lambda now: None
+        """Told how far the run has come, in simulated seconds."""
         self.timeline = Timeline()
         self.cluster = ClusterModel(
             self.timeline, models, setting.pools, setting.starts, seed=setting.seed, epoch=setting.epoch
         )
         for key, model in self.cluster.models.items():
-            blocks = model.limits.kv_blocks or model.profile.kv_tokens // model.limits.block_size
-            longest = min(model.limits.max_model_len, (blocks - 1) * model.limits.block_size)
-            self.cluster.gateways[key] = Gateway(traces[key], setting.gateway, longest)
+            self.cluster.gateways[key] = _gateway(traces[key], model, setting.gateway)
         self.scrapes = Scrapes(self.cluster, control.scrape, control.news, page)
         self.ticks: dict[ServiceKey, list[Tick]] = {key: [] for key in self.cluster.models}
         self.cluster.on_change = control.news
@@ -72,7 +77,12 @@ class ClosedLoop:
         return self
 
     def run(self, seconds: float) -> dict[ServiceKey, Outcome]:
-        """Play until then; what is still on its way then is unfinished."""
+        """Of traces, so with what became of each request."""
+        played = self.play(seconds)
+        return {key: outcome for key, outcome in played.items() if isinstance(outcome, Outcome)}
+
+    def play(self, seconds: float) -> dict[ServiceKey, Played]:
+        """Until then; what is still on its way then is unfinished."""
         self.scrapes.begin()
         self._stand()
         self.control.begin(self.cluster, self.scrapes)
@@ -119,20 +129,25 @@ class ClosedLoop:
             self.ticks[key].append(
                 Tick.of(timeline.now, replicas, self.control.desired(key), gateway.sample(timeline.now).held)
             )
+        self.on_tick(timeline.now)
         timeline.after(self.setting.tick_seconds, self._tick)
 
-    def _outcome(self, key: ServiceKey, seconds: float) -> Outcome:
-        replicas = [r for r in (*self.cluster.ended, *self.cluster.pods.values()) if r.view.key == key]
-        return Outcome(
-            key=key,
-            seconds=seconds,
-            trace=self.cluster.gateways[key].trace,
-            log=self.cluster.gateways[key].log,
-            ticks=tuple(self.ticks[key]),
-            gpu_seconds=sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas),
-            changes=tuple(self.cluster.changes.get(key, ())),
-            model=self.cluster.models[key],
-        )
+    def _outcome(self, key: ServiceKey, seconds: float) -> Played:
+        cluster, gateway = self.cluster, self.cluster.gateways[key]
+        replicas = [r for r in (*cluster.ended, *cluster.pods.values()) if r.view.key == key]
+        gpu_seconds = sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas)
+        ticks, changes, model = tuple(self.ticks[key]), tuple(cluster.changes.get(key, ())), cluster.models[key]
+        if isinstance(gateway, FluidGateway):
+            return FluidOutcome(key, seconds, gateway, ticks, gpu_seconds, changes, model)
+        return Outcome(key, seconds, gateway.trace, gateway.log, ticks, gpu_seconds, changes, model)
+
+
+def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings) -> Gateway | FluidGateway:
+    """Requests are played one by one; a flow is played as a fluid."""
+    if isinstance(trace, Trace):
+        return Gateway(trace, model, settings)
+    assert model.view.carrier is not None, "what is simulated has a known engine"
+    return FluidGateway(trace, model, model.view.carrier.promise, settings)
 
 
 def _time(arrival: float | None) -> float:

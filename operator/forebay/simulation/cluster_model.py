@@ -24,6 +24,7 @@ from forebay.planner.plan import (
 )
 from forebay.planner.world import ChildView, NodeView, PodView, Revision, ServiceKey, ServiceView
 from forebay.simulation.cold_start import ColdStarts, NodePool
+from forebay.simulation.fluid_gateway import FluidGateway
 from forebay.simulation.gateway_model import Gateway
 from forebay.simulation.served_model import ServedModel
 from forebay.simulation.simulated_replica import SimulatedReplica
@@ -58,7 +59,7 @@ class ClusterModel:
         self.seed = seed
         self.models: dict[ServiceKey, ServedModel] = {model.view.key: model for model in models}
         self.services: dict[ServiceKey, ServiceView] = {key: model.view for key, model in self.models.items()}
-        self.gateways: dict[ServiceKey, Gateway] = {}
+        self.gateways: dict[ServiceKey, Gateway | FluidGateway] = {}
         self.pools = tuple(pools)
         self.nodes: dict[str, SimulatedNode] = {}
         self.pods: dict[tuple[str, str], SimulatedReplica] = {}
@@ -329,7 +330,8 @@ class ClusterModel:
 
     def _become_ready(self, replica: SimulatedReplica, since: float) -> None:
         if replica.view.rank == 0:
-            replica.start_engine(self.timeline.now)
+            now = self.timeline.now
+            replica.start_engine(self.gateways[replica.view.key].new_engine(now), now)
         replica.change(
             phase="Running", ready=True, ready_since=since, unready_since=None, blocked=None, blocked_message=""
         )
@@ -362,7 +364,7 @@ class ClusterModel:
         replica.advance(self.timeline.now)
         self._collect(replica)
         gateway = self.gateways.get(replica.view.key)
-        if gateway is not None and replica.outstanding:
+        if gateway is not None and replica.engine is not None:
             gateway.lose(replica)
         replica.engine = None
         replica.next_event = inf

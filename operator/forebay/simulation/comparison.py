@@ -6,10 +6,11 @@ What is the same for all is a `Case`. The true engine differs from the profile t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
+from typing import Literal
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from forebay.capacity.replica_model import Mix, Promise, capacity
 from forebay.capacity.replica_model import load as load_of
 from forebay.planner.world import ServiceKey, ServiceView
 from forebay.scaling.carrier import Carrier
-from forebay.simulation.closed_loop import ClosedLoop, Setting
+from forebay.simulation.closed_loop import ClosedLoop, Played, Setting
 from forebay.simulation.cold_start import ColdStarts, NodePool
+from forebay.simulation.flow import BIN_SECONDS, Flow
+from forebay.simulation.fluid_need import flow_needs
 from forebay.simulation.oracle import Needs, Oracle, needs, static_peak
-from forebay.simulation.outcome import Outcome, Summary
+from forebay.simulation.outcome import ClassShare, Summary
 from forebay.simulation.peers.believed import Believed
 from forebay.simulation.peers.lineup import Entry, Ground
 from forebay.simulation.planner_control import Decided, PlannerControl
@@ -41,7 +44,8 @@ class Case:
     """What all policies meet."""
 
     model: ServedModel
-    trace: Trace
+    trace: Trace | Flow
+    """Requests are played one by one, a flow as a fluid."""
     seconds: float
     seed: int = 0
     starts: ColdStarts = field(default_factory=ColdStarts)
@@ -52,6 +56,15 @@ class Case:
     @property
     def key(self) -> ServiceKey:
         return self.model.view.key
+
+    @property
+    def kind(self) -> Literal["discrete", "fluid"]:
+        """Which model plays it."""
+        return "fluid" if isinstance(self.trace, Flow) else "discrete"
+
+    @property
+    def mix(self) -> Mix:
+        return self.trace.mix if isinstance(self.trace, Flow) else Mix.of(self.trace.lengths)
 
     @property
     def carrier(self) -> Carrier:
@@ -115,10 +128,12 @@ class Result:
     name: str
     version: str
     target: str
-    outcome: Outcome
+    outcome: Played
     summary: Summary
     by_tenant: tuple[tuple[str, int, int], ...]
     """(tenant, asked, served in time) requests."""
+    by_class: Mapping[str, ClassShare]
+    """Interactive and batch requests."""
     decisions: tuple[Decided, ...] = ()
 
 
@@ -127,11 +142,16 @@ class Comparison:
     """Runs policies on a case; what all of them rest on is found once."""
 
     case: Case
+    on_progress: Callable[[float], None] = lambda share: None
+    """Told how much of a run has been played, 0 to 1."""
 
     @cached_property
     def needs(self) -> Needs:
         case, (fewest, most) = self.case, self.case.bounds
-        return needs(case.trace, case.model, case.promise, seconds=case.played_seconds, fewest=fewest, most=most)
+        seconds = case.played_seconds
+        if isinstance(case.trace, Flow):
+            return flow_needs(case.trace, case.model, case.promise, seconds=seconds, fewest=fewest, most=most)
+        return needs(case.trace, case.model, case.promise, seconds=seconds, fewest=fewest, most=most)
 
     @cached_property
     def fleet(self) -> Needs:
@@ -140,7 +160,7 @@ class Comparison:
 
     @cached_property
     def mix(self) -> Mix:
-        return Mix.of(self.case.trace.lengths)
+        return self.case.mix
 
     @cached_property
     def requests_per_second(self) -> float:
@@ -166,14 +186,10 @@ class Comparison:
     def standing(self) -> int:
         """What serves at the beginning: the need of the first minutes, by the profile that is believed."""
         fewest, most = self.case.bounds
-        first = int(np.searchsorted(self.case.trace.times, FIRST_SECONDS))
+        first = _requests_before(self.case.trace, FIRST_SECONDS)
         if first == 0:
             return fewest
-        rate = first / FIRST_SECONDS
-        each = capacity(
-            self.case.carrier.engine, Mix.of(self.case.trace.lengths), self.case.promise
-        ).requests_per_second
-        return min(most, max(fewest, ceil(1.2 * rate / each)))
+        return min(most, max(fewest, ceil(1.2 * first / FIRST_SECONDS / self.requests_per_second)))
 
     def forebay(self) -> Result:
         control = PlannerControl()
@@ -192,14 +208,15 @@ class Comparison:
     def _run(self, control: Control, name: str, version: str, target: str) -> Result:
         case = self.case
         loop = ClosedLoop(case.setting(self.standing()), [case.model], {case.key: case.trace}, control)
-        outcome = loop.run(case.played_seconds)[case.key]
-        tenants = tuple(_by_tenant(outcome, case.promise))
-        return Result(name, version, target, outcome, outcome.summary(case.promise), tenants)
+        loop.on_tick = lambda now: self.on_progress(now / case.played_seconds)
+        outcome = loop.play(case.played_seconds)[case.key]
+        tenants = outcome.by_tenant(case.promise)
+        return Result(
+            name, version, target, outcome, outcome.summary(case.promise), tenants, outcome.by_class(case.promise)
+        )
 
 
-def _by_tenant(outcome: Outcome, promise: Promise) -> Iterator[tuple[str, int, int]]:
-    kept = outcome.in_time(promise)
-    tenants = outcome.trace.tenants[: outcome.offered]
-    for index, name in enumerate(outcome.trace.tenant_names):
-        mine = tenants == index
-        yield name, int(mine.sum()), int(kept[mine].sum())
+def _requests_before(trace: Trace | Flow, seconds: float) -> int:
+    if isinstance(trace, Flow):
+        return round(float(trace.requests[: int(seconds / BIN_SECONDS)].sum()))
+    return int(np.searchsorted(trace.times, seconds))

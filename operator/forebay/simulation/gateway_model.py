@@ -12,6 +12,8 @@ from enum import IntEnum
 from math import nan
 
 from forebay.simulation.engine_stats import Request
+from forebay.simulation.replica_engine import ReplicaEngine
+from forebay.simulation.served_model import ServedModel
 from forebay.simulation.simulated_replica import SimulatedReplica
 from forebay.simulation.traces import Trace
 
@@ -68,7 +70,8 @@ class RequestLog:
 class Gateway:
     """Of one service."""
 
-    def __init__(self, trace: Trace, settings: GatewaySettings, max_model_len: int) -> None:
+    def __init__(self, trace: Trace, model: ServedModel, settings: GatewaySettings) -> None:
+        self._model = model
         self.trace = trace
         self.settings = settings
         self.log = RequestLog()
@@ -79,7 +82,8 @@ class Gateway:
         self.finished = 0
         self.failed = 0
         self.refused = 0
-        self._longest = max_model_len
+        blocks = model.limits.kv_blocks or model.profile.kv_tokens // model.limits.block_size
+        self._longest = min(model.limits.max_model_len, (blocks - 1) * model.limits.block_size)
         self._times: list[float] = trace.times.tolist()
         self._prompts: list[int] = trace.prompt_tokens.tolist()
         self._outputs: list[int] = trace.output_tokens.tolist()
@@ -129,8 +133,14 @@ class Gateway:
             log.token_seconds[index] = completion.token_seconds or 0.0
         replica.done.clear()
 
+    def new_engine(self, now: float) -> ReplicaEngine:
+        """Of a replica that starts."""
+        return ReplicaEngine(self._model.profile, self._model.limits, every_histogram=False)
+
     def lose(self, replica: SimulatedReplica) -> None:
         """The replica's process is gone, and with it everything it had."""
+        if not replica.outstanding:
+            return
         log = self.log
         for index, (fate, number) in enumerate(zip(log.fate, log.replica, strict=True)):
             if fate == Fate.UNFINISHED and number == replica.number:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from forebay.simulation.simulated_replica import SimulatedReplica
 from forebay.simulation.traces import Flags, Floats, Trace
 
 DAY_SECONDS = 86_400.0
+INTERACTIVE, BATCH = "interactive", "batch"
+"""Classes of work, as a quota gives them to a tenant or a key."""
 NEED_WINDOW_SECONDS = 60.0
 """The need at a moment rests on what arrives within half of that before and after it."""
 
@@ -77,6 +80,14 @@ class Percentiles:
             return Percentiles(0.0, 0.0, 0.0)
         p50, p95, p99 = np.percentile(values, (50, 95, 99)).tolist()
         return Percentiles(p50, p95, p99)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassShare:
+    """How one class of requests fared."""
+
+    offered: int
+    attainment: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +164,38 @@ class Outcome:
             time_to_first_token=Percentiles.of(first[~np.isnan(first)]),
             inter_token_latency=Percentiles.of(token[~np.isnan(token)]),
             gpu_hours=self.gpu_seconds / 3600,
-            changes_per_day=max(0, len(self.changes) - 1) * DAY_SECONDS / self.seconds,
+            changes_per_day=changes_per_day(self.changes, self.seconds),
             most_replicas=max((count for _, count in self.changes), default=0),
         )
+
+    def by_class(self, promise: Promise) -> dict[str, ClassShare]:
+        """Interactive and batch requests, those of them that there are."""
+        kept, batch = self.in_time(promise), self.trace.batch[: self.offered]
+        found = {INTERACTIVE: ~batch, BATCH: batch}
+        return {
+            name: ClassShare(int(mine.sum()), float(kept[mine].mean())) for name, mine in found.items() if mine.any()
+        }
+
+    def by_tenant(self, promise: Promise) -> tuple[tuple[str, int, int], ...]:
+        """(tenant, asked, served in time) requests."""
+        kept, tenants = self.in_time(promise), self.trace.tenants[: self.offered]
+        masks = [(name, tenants == index) for index, name in enumerate(self.trace.tenant_names)]
+        return tuple((name, int(mine.sum()), int(kept[mine].sum())) for name, mine in masks)
+
+    def late_first_tokens(self, edges: Sequence[float]) -> list[float]:
+        """95 % quantile of the requests that arrived between any two edges; 0 where nobody came."""
+        times, first = self.trace.times[: self.offered], self.first_token_seconds
+        found = []
+        for begin, until in pairwise(edges):
+            low, high = np.searchsorted(times, (begin, until))
+            values = first[low:high][~np.isnan(first[low:high])]
+            found.append(float(np.percentile(values, 95)) if len(values) else 0.0)
+        return found
+
+    @property
+    def mean_running(self) -> float:
+        """Sequences that decode, over all replicas and the whole time."""
+        return float(np.nansum(np.array(self.log.finished) - np.array(self.log.first_token))) / self.seconds
 
     def possible(self, promise: Promise) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         """By request: whether an idle replica would have served it in time."""
@@ -179,16 +219,26 @@ class Outcome:
         return need
 
 
+def changes_per_day(changes: Sequence[tuple[float, int]], seconds: float) -> float:
+    """Of the number of replicas wanted; the first entry is where it began."""
+    return max(0, len(changes) - 1) * DAY_SECONDS / seconds
+
+
 def possible(model: ServedModel, trace: Trace, promise: Promise) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """By request of the trace: whether an idle replica would serve it in time."""
-    profile, limits = model.profile, model.limits
     prompt, output = trace.prompt_tokens.astype(float), trace.output_tokens.astype(float)
-    computed = prompt if trace.cached_tokens is None else prompt - trace.cached_tokens
+    computed = prompt if trace.cached_tokens is None else prompt - trace.cached_tokens.astype(float)
+    return possible_lengths(model, prompt, computed, output, promise)
+
+
+def possible_lengths(model: ServedModel, prompt: Floats, computed: Floats, output: Floats, promise: Promise) -> Flags:
+    """The same for columns of lengths."""
+    profile, limits = model.profile, model.limits
     chunks = np.ceil(computed / limits.max_num_batched_tokens)
     first = profile.request_overhead_seconds + chunks * profile.step_seconds
     first = first + profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
     token = profile.step_seconds + profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2)
-    kept = (first <= promise.time_to_first_token) & ((output < 2) | (token <= promise.inter_token_latency))
+    kept: Flags = (first <= promise.time_to_first_token) & ((output < 2) | (token <= promise.inter_token_latency))
     if promise.end_to_end is not None:
         kept &= first + (output - 1) * token <= promise.end_to_end
     return kept

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from forebay.simulation.comparison import Comparison, Result
+from forebay.simulation.oracle import static_peak
 
 POINTS = 240
 """Of a time line, at most."""
@@ -17,18 +15,21 @@ MOST_DECISIONS = 200
 
 
 def document(comparison: Comparison, results: Sequence[Result], inputs: dict[str, Any]) -> dict[str, Any]:
-    """Times in seconds, shares from 0 to 1. Ratios are absent for what was not run."""
+    """Times in seconds, shares from 0 to 1. Those that were not run are ratios' base by their need."""
     case = comparison.case
     hours = {result.name: result.summary.gpu_hours for result in results}
     wanted = case.model.view.wanted
     assert wanted is not None
     oracle_hours = comparison.fleet.replica_hours(case.played_seconds) * wanted.shape.gpus
+    static_hours = static_peak(comparison.needs) * case.played_seconds / 3600 * wanted.shape.gpus
     return {
         "service": str(case.key),
+        "model": case.kind,
         "inputs": _inputs(comparison) | inputs,
         "oracleGpuHours": oracle_hours,
         "policies": [
-            _policy(result, oracle_hours, hours.get("static peak")) | {"schedules": schedules(comparison, result)}
+            _policy(result, oracle_hours, hours.get("static peak", static_hours))
+            | {"schedules": schedules(comparison, result)}
             for result in results
         ],
     }
@@ -60,7 +61,8 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
         "target": result.target,
         "attainment": summary.attainment,
         "attainmentOfPossible": summary.attainment / possible if possible > 0 else None,
-        "attainmentByClass": {"interactive": summary.attainment},
+        "attainmentByClass": {name: share.attainment for name, share in result.by_class.items()},
+        "offeredByClass": {name: share.offered for name, share in result.by_class.items()},
         "impossible": summary.impossible,
         "offered": summary.offered,
         "shed": summary.shed,
@@ -74,6 +76,7 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
         "interTokenLatency": asdict(summary.inter_token_latency),
         "replicaChangesPerDay": summary.changes_per_day,
         "mostReplicas": summary.most_replicas,
+        # a flow knows no tenants; what they were guaranteed comes with sharing
         "tenants": [{"name": name, "asked": asked, "served": served} for name, asked, served in result.by_tenant],
         "timeline": timeline(result),
         "decisions": [
@@ -106,18 +109,6 @@ def timeline(result: Result) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"at": [ticks[start].at for start in spans]}
     for name, values in columns.items():
         found[name] = [round(float(max(values[start : start + each])), 4) for start in spans]
-    found["firstToken"] = _first_token(result, found["at"], ticks[-1].at if ticks else 0.0)
-    return found
-
-
-def _first_token(result: Result, starts: list[float], end: float) -> list[float]:
-    """95 % quantile of the requests that arrived in each span; 0 where nobody came."""
-    times = result.outcome.trace.times[: result.outcome.offered]
-    first = result.outcome.first_token_seconds
-    edges = [*starts, end + 1]
-    found = []
-    for begin, until in pairwise(edges):
-        low, high = np.searchsorted(times, (begin, until))
-        values = first[low:high][~np.isnan(first[low:high])]
-        found.append(round(float(np.percentile(values, 95)), 4) if len(values) else 0.0)
+    edges = [*found["at"], (ticks[-1].at if ticks else 0.0) + 1]
+    found["firstToken"] = [round(late, 4) for late in result.outcome.late_first_tokens(edges)]
     return found

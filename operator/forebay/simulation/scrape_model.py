@@ -17,8 +17,10 @@ from forebay.planner.world import ServiceKey
 from forebay.scaling.signals import EngineSample, PodSignals
 from forebay.simulation.cluster_model import ClusterModel
 from forebay.simulation.engine_sample import sample_of_engine
+from forebay.simulation.fluid_gateway import FluidEngine
 from forebay.simulation.gateway_model import GatewaySample
-from forebay.simulation.simulated_replica import SimulatedReplica
+from forebay.simulation.replica_engine import ReplicaEngine
+from forebay.simulation.simulated_replica import Engine, SimulatedReplica
 from forebay.simulation.vllm_arguments import parse_serve
 from forebay.simulation.vllm_metrics import MetricsPage, cache_config
 from forebay.telemetry.catalogue import catalogue_for
@@ -82,7 +84,8 @@ class Scrapes:
         assert replica.engine is not None
         taken_at = self.cluster.wall_time
         if self.page is None:
-            return sample_of_engine(replica.engine, taken_at)
+            engine = replica.engine
+            return engine.sample(taken_at) if isinstance(engine, FluidEngine) else _sample(engine, taken_at)
         text = self.page(replica, _page_of(replica))
         if text is None:
             return "no answer within 3 s"
@@ -111,8 +114,13 @@ class Scrapes:
         self.gateway_samples[key] = sample
 
 
+def _sample(engine: Engine, taken_at: float) -> EngineSample:
+    assert isinstance(engine, ReplicaEngine)
+    return sample_of_engine(engine, taken_at)
+
+
 def _page_of(replica: SimulatedReplica) -> str:
     engine = replica.engine
-    assert engine is not None
+    assert isinstance(engine, ReplicaEngine), "a fluid has no page that could be written and broken"
     arguments = parse_serve(["org/model"])
     return MetricsPage("model", (engine,), [cache_config(arguments, engine, 0)], replica.view.created_at).text()

@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 from forebay.planner.world import PodView
 from forebay.simulation.engine_stats import Completion, Request
 from forebay.simulation.replica_engine import ReplicaEngine
 from forebay.simulation.served_model import ServedModel
+
+
+class Engine(Protocol):
+    """What a cluster wants to know of an engine: one of discrete events, or a part of a fluid."""
+
+    @property
+    def now(self) -> float: ...
+
+    @property
+    def running(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def outstanding(self) -> int: ...
+
+    @property
+    def kv_fraction(self) -> float: ...
+
+    @property
+    def next_event_time(self) -> float | None: ...
+
+    def advance(self, until: float) -> list[Completion]: ...
 
 
 class SimulatedReplica:
@@ -25,7 +49,7 @@ class SimulatedReplica:
         """Order of creation in the whole run."""
         self.avoid = avoid
         """Nodes that it may not be placed on."""
-        self.engine: ReplicaEngine | None = None
+        self.engine: Engine | None = None
         self.next_event = inf
         """Before this no request of it ends."""
         self.done: list[Completion] = []
@@ -56,15 +80,15 @@ class SimulatedReplica:
         if changed != self.view:
             self.view = replace(changed, resource_version=str(int(self.view.resource_version) + 1))
 
-    def start_engine(self, now: float) -> None:
+    def start_engine(self, engine: Engine, now: float) -> None:
         """A process with empty counters."""
-        self.engine = ReplicaEngine(self.model.profile, self.model.limits, every_histogram=False)
+        self.engine = engine
         self.engine.advance(now)
         self.next_event = inf
 
     def submit(self, request: Request) -> None:
         engine = self.engine
-        assert engine is not None
+        assert isinstance(engine, ReplicaEngine)
         engine.submit(request)
         self.next_event = engine.next_event_time or inf
 

@@ -2,8 +2,8 @@
 
 CSV with a header: `TIMESTAMP,ContextTokens,GeneratedTokens` as Azure publishes (2023 without a time zone, 2024 with
 one), `Timestamp,…,Request tokens,Response tokens,…` in seconds as BurstGPT publishes, or `time,prompt,output` and, if
-wanted, `tenant`. JSON lines: `timestamp` in milliseconds, `input_length`, `output_length` and `hash_ids` as Mooncake
-publishes. A time without a zone is UTC.
+wanted, `tenant` and `class` (interactive or batch; nothing means interactive). JSON lines: `timestamp` in milliseconds,
+`input_length`, `output_length` and `hash_ids` as Mooncake publishes. A time without a zone is UTC.
 """
 
 import csv
@@ -17,6 +17,7 @@ ARRIVALS = ("timestamp", "arrival", "arrival_seconds", "time")
 PROMPTS = ("contexttokens", "prompt", "prompt_tokens", "input_length", "input_tokens", "request tokens")
 OUTPUTS = ("generatedtokens", "output", "output_tokens", "output_length", "response tokens")
 TENANTS = ("tenant", "client")
+CLASSES = ("class",)
 LONGEST = 10_000_000
 """Tokens; what is longer, or no number at all, is no request."""
 _MILLISECONDS = "timestamp"
@@ -39,6 +40,8 @@ class Recorded:
     tenant: str = ""
     prefix_blocks: tuple[int, ...] = ()
     """Hashes of the leading blocks of its prompt, where the recording has them."""
+    batch: bool = False
+    """Batch work, which nobody waits for; all else is interactive."""
 
     @property
     def answered(self) -> bool:
@@ -75,13 +78,15 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[Recorded]:
     header = [name.strip().casefold() for name in next(reader, [])]
     columns = [_column(header, names) for names in (ARRIVALS, PROMPTS, OUTPUTS)]
     tenant = next((header.index(name) for name in TENANTS if name in header), None)
+    work = next((header.index(name) for name in CLASSES if name in header), None)
     for number, row in enumerate(reader, start=2):
         if not row:
             continue
         try:
             arrival, prompt, output = (row[column].strip() for column in columns)
             whose = "" if tenant is None else row[tenant].strip()
-            yield Recorded(_seconds(arrival), float(prompt), float(output), whose)
+            batch = _is_batch("" if work is None else row[work])
+            yield Recorded(_seconds(arrival), float(prompt), float(output), whose, batch=batch)
         except (ValueError, IndexError) as error:
             raise TraceError(
                 f"line {number}: {','.join(row)[:60]!r} is not time, prompt and answer ({error})"
@@ -109,9 +114,17 @@ def _json_rows(lines: Iterable[str]) -> Iterator[Recorded]:
             output = next(record[name] for name in OUTPUTS if name in record)
             whose = next((str(record[name]) for name in TENANTS if name in record), "")
             blocks = tuple(int(block) for block in record.get("hash_ids", ()))
-            yield Recorded(float(record[key]) * scale, float(prompt), float(output), whose, blocks)
+            batch = _is_batch(str(record.get(CLASSES[0], "")))
+            yield Recorded(float(record[key]) * scale, float(prompt), float(output), whose, blocks, batch)
         except (ValueError, TypeError, StopIteration) as error:
             raise TraceError(f"line {number}: {line[:60]!r} is not a request with time, prompt and answer") from error
+
+
+def _is_batch(text: str) -> bool:
+    found = text.strip().casefold()
+    if found not in ("", "interactive", "batch"):
+        raise ValueError(f"class {text.strip()!r} is neither interactive nor batch")
+    return found == "batch"
 
 
 def _seconds(text: str) -> float:

@@ -21,6 +21,8 @@ from forebay.simulation.trace_file import Recording, read_trace
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
+SHAPE_SPREAD: Final = 0.5
+"""Coefficient of variation of the lengths in a shape."""
 Rate = Callable[[Floats], Floats]
 """Requests per second at given seconds since the beginning."""
 
@@ -39,6 +41,8 @@ class Trace:
     tenant_names: tuple[str, ...] = ("",)
     cached_tokens: Integers | None = None
     """Prompt tokens that a prefix cache has; None where prefixes are not known."""
+    batch_work: Flags | None = None
+    """Requests of the class batch; None where all are interactive."""
     sha256: str = ""
     """Of the file it was read from; empty for a synthetic one."""
     method: tuple[str, ...] = ()
@@ -51,6 +55,11 @@ class Trace:
     def seconds(self) -> float:
         """From the beginning to the last arrival."""
         return float(self.times[-1]) if len(self.times) else 0.0
+
+    @property
+    def batch(self) -> Flags:
+        """By request: whether it is batch work."""
+        return np.zeros(len(self.times), dtype=np.bool_) if self.batch_work is None else self.batch_work
 
     @property
     def lengths(self) -> list[tuple[float, float]]:
@@ -66,6 +75,7 @@ class Trace:
             output_tokens=self.output_tokens[kept],
             tenants=self.tenants[kept],
             cached_tokens=None if self.cached_tokens is None else self.cached_tokens[kept],
+            batch_work=None if self.batch_work is None else self.batch_work[kept],
             method=(*self.method, step),
         )
 
@@ -90,6 +100,7 @@ def of_recording(recording: Recording, name: str, digest: str = "") -> Trace:
         output_tokens=np.array([round(r.output_tokens) for r in requests], dtype=np.int64).clip(1),
         tenants=np.array([index[r.tenant] for r in requests], dtype=np.int64),
         tenant_names=names,
+        batch_work=np.array([r.batch for r in requests], dtype=np.bool_) if any(r.batch for r in requests) else None,
         sha256=digest,
         method=(f"{left_out} requests without an answer were left out",) if left_out else (),
     )
@@ -139,6 +150,7 @@ def rate_factor(trace: Trace, factor: float, seed: int) -> Trace:
         output_tokens=trace.output_tokens[near],
         tenants=trace.tenants[near],
         cached_tokens=None if trace.cached_tokens is None else trace.cached_tokens[near],
+        batch_work=None if trace.batch_work is None else trace.batch_work[near],
         method=(*trace.method, f"rate × {factor:g}: copies up to {apart:.3g} s later, lengths of requests nearby"),
     )
 
@@ -242,14 +254,18 @@ def parse_shape(text: str, seconds: float, seed: int, lengths: tuple[float, floa
 
     Raises ValueError.
     """
+    return synthetic(text, shape_rate(text), seconds, seed, lengths=lengths, spread=SHAPE_SPREAD)
+
+
+def shape_rate(text: str) -> Rate:
+    """The rate of a shape by its name. Raises ValueError."""
     kind, _, rest = text.partition(":")
     numbers = [part for part in rest.replace("@", ",").replace("-", ",").split(",") if part]
     try:
         values = [float(number) for number in numbers]
-        rate = _SHAPES[kind, len(values)](*values)
+        return _SHAPES[kind, len(values)](*values)
     except (KeyError, ValueError) as error:
         raise ValueError(
             f"shape: {text!r} is not known; use steady:RATE, step:RATE,RATE@SECOND, ramp:RATE,RATE@SECOND-SECOND or "
             "diurnal:MEAN,PEAKFACTOR"
         ) from error
-    return synthetic(text, rate, seconds, seed, lengths=lengths, spread=0.5)

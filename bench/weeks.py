@@ -1,0 +1,194 @@
+"""Suite B in weeks: ServeGen m-small as a flow, its daily peak scheduled; `python -m bench.weeks --traces DIR`.
+
+The first week sets the schedule's floor and tunes the peers, the second one judges. Fourteen days at this rate are
+sixteen million requests, so everything is played in the fluid model (docs/simulation.md says how far it is from
+discrete events). Fewer days of either week can be asked for; the result says how many were played. Results are written
+after every policy, so that a run that is stopped leaves what it has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any, Final
+
+from bench.policies import FLOOR_QUANTILE, OFF_BY, RESULTS, Tuned, summary, tuned
+from bench.policies_page import page, picture
+from bench.suites import CONVERSATION, ROOT, SUITES, Suite, clients_of, manifest
+from forebay.simulation.cold_start import ColdStarts
+from forebay.simulation.comparison import Case, Comparison, Result, true_model
+from forebay.simulation.flow import Flow, Lengths, flow_of, joined
+from forebay.simulation.peers.lineup import Entry, defaults, grid, static
+from forebay.simulation.report import document
+from forebay.simulation.served_model import view_of_manifest
+from forebay.simulation.servegen import servegen
+from forebay.simulation.traces import read_file, with_lengths_of
+
+DAY_SECONDS: Final = 86_400.0
+PEAK_HOURS: Final = (19.0, 22.0)
+EPOCH: Final = 1_750_032_000.0
+"""2025-06-16T00:00:00Z: midnight, as the trace begins."""
+SUITE: Final = replace(next(suite for suite in SUITES if suite.name == "B"), name="B-weeks")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of the weeks is played."""
+
+    days: int = 7
+    """Of the second week, which judges."""
+    tuning_days: int = 7
+    """Of the first week."""
+    rules: tuple[str, ...] = ()
+    """Beginnings of the names of peers to play; empty for all."""
+    tune: bool = True
+
+
+@cache
+def day(traces: Path, number: int, seed: int) -> Flow:
+    """One day, drawn from the clients' models, with the lengths of recorded conversations."""
+    clients, digest = clients_of(traces / "servegen")
+    begin = number * DAY_SECONDS
+    drawn = servegen(
+        clients, "ServeGen m-small", begin, begin + DAY_SECONDS, share=SUITE.rate, seed=seed + number, digest=digest
+    )
+    conversation = read_file(traces / CONVERSATION)
+    return flow_of(with_lengths_of(drawn, conversation, seed + number), DAY_SECONDS, Lengths.of(conversation))
+
+
+def days(traces: Path, first: int, count: int, seed: int) -> Flow:
+    whole = joined([day(traces, number, 100 * seed) for number in range(first, first + count)])
+    return replace(whole, method=(*whole.method, f"days {first + 1} to {first + count}, each drawn by itself"))
+
+
+def comparison(
+    flow: Flow, seed: int, floor: int = 0, suite: Suite = SUITE, starts: ColdStarts | None = None
+) -> Comparison:
+    """The service of suite B; with a floor it has a schedule for the evening of each day."""
+    peak = (PEAK_HOURS[0] * 3600, PEAK_HOURS[1] * 3600)
+    view = view_of_manifest(manifest(replace(suite, window=peak), floor))
+    windows = [(begin + peak[0], begin + peak[1]) for begin in _midnights(flow)] if floor else []
+    starts = starts or ColdStarts(ready_seconds=suite.cold_start_seconds)
+    return Comparison(
+        Case(
+            true_model(view, seed, OFF_BY),
+            flow,
+            flow.seconds,
+            seed,
+            starts=starts,
+            windows=tuple(windows),
+            window_replicas=max(1, floor),
+            epoch=EPOCH,
+        )
+    )
+
+
+def floor_of_peak(tuning: Flow) -> int:
+    """What the evenings of the first week needed, for all but a twentieth of the time."""
+    needs = comparison(tuning, 0).needs
+    evening = [
+        count
+        for index, count in enumerate(needs.counts)
+        if PEAK_HOURS[0] <= index * needs.step_seconds % DAY_SECONDS / 3600 < PEAK_HOURS[1]
+    ]
+    return sorted(evening)[ceil(FLOOR_QUANTILE * len(evening)) - 1]
+
+
+def play(traces: Path, seeds: Sequence[int], plan: Plan, told: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """All runs; `told` gets what there is after each of them."""
+    tuning = days(traces, 0, plan.tuning_days, 0)
+    floor = floor_of_peak(tuning)
+    best = list(_tuned(tuning, floor, plan)) if plan.tune else []
+    runs: list[dict[str, Any]] = []
+    for seed in seeds:
+        judged = comparison(days(traces, 7, plan.days, seed), seed, floor)
+        results: list[Result] = []
+        for run in _runs(judged, plan, best):
+            results.append(run())
+            print(f"{results[-1].name}: {results[-1].summary}", file=sys.stderr, flush=True)
+            told(_played([*runs, document(judged, results, _inputs(floor))], seeds, best, plan))
+        runs.append(document(judged, results, _inputs(floor)))
+    return _played(runs, seeds, best, plan)
+
+
+def _tuned(tuning: Flow, floor: int, plan: Plan) -> Iterator[Tuned]:
+    on_tuning = comparison(tuning, 0, floor)
+    tried = [(entry, on_tuning.peer(entry)) for entry in grid() if _wanted(entry, plan)]
+    return tuned(tried)
+
+
+def _runs(judged: Comparison, plan: Plan, best: Sequence[Tuned]) -> Iterator[Callable[[], Result]]:
+    yield judged.forebay
+    yield judged.oracle
+    for entry in (static(), *defaults(), *(each.entry for each in best)):
+        if entry.rule == static().rule or _wanted(entry, plan):
+            yield lambda entry=entry: judged.peer(entry)  # type: ignore[misc]
+
+
+def _wanted(entry: Entry, plan: Plan) -> bool:
+    return not plan.rules or any(entry.rule.lower().startswith(rule.lower()) for rule in plan.rules)
+
+
+def _midnights(flow: Flow) -> Iterator[float]:
+    for number in range(ceil(flow.seconds / DAY_SECONDS)):
+        yield number * DAY_SECONDS
+
+
+def _inputs(floor: int) -> dict[str, Any]:
+    return {"offBy": OFF_BY, "windowReplicas": floor}
+
+
+def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence[Tuned], plan: Plan) -> dict[str, Any]:
+    """As `bench.policies` has it for a suite, so that the page is made of both alike."""
+    for run in runs:
+        for policy in run["policies"]:
+            policy.pop("timeline", None)
+            policy.pop("decisions", None)
+    tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
+    says = (
+        f"{plan.days} of the 7 days of ServeGen m-small's second week, in the fluid model, the daily peak scheduled by "
+        f"{plan.tuning_days} of the first week"
+    )
+    if not best:
+        says += "; peers with their defaults only"
+    return {
+        "suite": SUITE.name,
+        "says": says,
+        "seeds": list(seeds[: len(runs)]),
+        "tunings": tunings,
+        "runs": list(runs),
+    }
+
+
+def write(played: dict[str, Any]) -> None:
+    """Result, picture and page."""
+    rows = list(summary(played))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{played['suite']}.json").write_text(json.dumps(played | {"summary": rows}, indent=1) + "\n")
+    picture(rows, played["says"], RESULTS / f"{played['suite']}.png")
+    page(RESULTS, ROOT / "docs" / "benchmarks.md")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Suite B over weeks of ServeGen, in the fluid model.")
+    parser.add_argument("--traces", type=Path, required=True, help="folder with the recordings")
+    parser.add_argument("--days", type=int, default=7, help="of the second week, which judges")
+    parser.add_argument("--tuning-days", type=int, default=7, help="of the first week")
+    parser.add_argument("--peers", default="", help="beginnings of the names of peers, with commas; all by default")
+    parser.add_argument("--no-tuning", action="store_true", help="peers with their defaults only")
+    parser.add_argument("--seeds", type=int, default=1)
+    options = parser.parse_args()
+    rules = tuple(filter(None, options.peers.split(",")))
+    plan = Plan(options.days, options.tuning_days, rules, not options.no_tuning)
+    write(play(options.traces, range(1, options.seeds + 1), plan, write))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
