@@ -1,10 +1,10 @@
 """The fluid model against discrete events and against published measurements.
 
 Tolerances. In a fluid there are no single requests: an arrival joins between two steps at a mean moment, two seconds
-are the finest time, and replicas with the same load are alike. That costs a few percent wherever lives are short against
-two seconds, so a steady state is held to 5 %. In an hour with a ramp and a step decisions may fall some seconds apart,
-which moves a start of minutes by as much: GPU-hours are held to 5 %, the mean of running sequences to 8 %, attainment to
-two hundredths.
+are the finest time, and replicas with the same load are alike. A steady state is held to 5 % (the median of the first
+token, which is only expected, to 15 %). In an hour with a ramp and a step decisions may fall some seconds apart, which
+moves a start of minutes by as much: GPU-hours are held to 5 %, the mean of running sequences to 8 %, attainment to two
+hundredths.
 """
 
 from collections.abc import Callable
