@@ -21,6 +21,7 @@ from prove.faults import (
     schedules,
     shell,
     signals,
+    simulation,
     status,
     view,
     zero,
@@ -49,4 +50,5 @@ FAULTS: tuple[Fault, ...] = (
     *engine_sim.FAULTS,
     *rights.FAULTS,
     *shell.FAULTS,
+    *simulation.FAULTS,
 )

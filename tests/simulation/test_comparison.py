@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from forebay.simulation.cold_start import ColdStarts
@@ -9,7 +10,7 @@ from forebay.simulation.comparison import AFTER_SECONDS, Case, Comparison, Resul
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.peers.static import Static
 from forebay.simulation.report import document
-from forebay.simulation.traces import steady, synthetic
+from forebay.simulation.traces import steady, steps, synthetic
 from tests.simulation.loops import a_view
 
 SECONDS = 180.0
@@ -44,6 +45,33 @@ def test_all_policies_meet_the_same_requests():
     for result in results:
         assert result.summary.unfinished == 0, "what is under way at the last arrival may end"
         assert result.summary.gpu_hours >= (SECONDS + AFTER_SECONDS) / 3600 * 0.99
+
+
+def test_only_the_oracle_knows_the_future():
+    """Two futures with the same first 150 seconds: what is decided in them is the same, but for the oracle."""
+
+    def decided(later: float) -> tuple[list[int], list[int]]:
+        quiet = synthetic("quiet", steady(10.0), SECONDS, 2)
+        more = synthetic("more", steps((0, 0.0), (150, later)), SECONDS, 3)
+        times = np.concatenate([quiet.times, more.times[more.times >= 150]])
+        order = np.argsort(times, kind="stable")
+        lengths = np.full(len(times), 500), np.full(len(times), 200)
+        trace = replace(
+            quiet,
+            times=times[order],
+            prompt_tokens=lengths[0],
+            output_tokens=lengths[1],
+            tenants=np.zeros(len(times), dtype=np.int64),
+        )
+        comparison = Comparison(replace(a_case(10.0), trace=trace))
+        knative = next(entry for entry in defaults() if entry.rule == "Knative KPA")
+        runs = comparison.peer(knative), comparison.oracle()
+        wanted = [[tick.desired for tick in run.outcome.ticks if tick.at < 150] for run in runs]
+        return wanted[0], wanted[1]
+
+    calm, crowded = decided(1.0), decided(150.0)
+    assert calm[0] == crowded[0]
+    assert calm[1] != crowded[1], "the oracle orders a cold start ahead"
 
 
 def two_replicas() -> Entry:

@@ -1,0 +1,42 @@
+"""The measuring stick is straight: peers play at their own strength, and nobody sees more than a scrape tells."""
+
+from prove.fault import Edit, Fault
+
+FAULTS = (
+    Fault(
+        "simulation.a-peer-weakened",
+        "a peer's steps are those of its published formula",
+        (
+            Edit(
+                "operator/forebay/simulation/peers/hpa.py",
+                "ratio = total / len(sight.ready) / self.target",
+                "ratio = 0.8 * total / len(sight.ready) / self.target",
+            ),
+        ),
+        ("tests/simulation/peers/test_hpa.py::test_pods_metric",),
+    ),
+    Fault(
+        "simulation.the-oracle-shown-to-a-policy",
+        "no policy acts on what has not happened yet",
+        (
+            Edit(
+                "operator/forebay/simulation/comparison.py",
+                "control = PolicyControl({self.case.key: entry.policy(self.ground)})",
+                "control = PolicyControl({self.case.key: Oracle(self.fleet)})",
+            ),
+        ),
+        ("tests/simulation/test_comparison.py::test_only_the_oracle_knows_the_future",),
+    ),
+    Fault(
+        "simulation.no-scrape-delay",
+        "a policy sees what an engine said only some time after it was asked",
+        (
+            Edit(
+                "operator/forebay/simulation/scrape_model.py",
+                "timeline.after(self.settings.delay_seconds, lambda: self._arrived(replica, answer))",
+                "self._arrived(replica, answer)",
+            ),
+        ),
+        ("tests/simulation/test_closed_loop.py::TestPolicies::test_a_policy_sees_scrapes_of_the_past_only",),
+    ),
+)
