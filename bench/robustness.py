@@ -1,0 +1,91 @@
+"""Whether the ranking survives: the same suite with other cold starts and other engines, `python -m bench.robustness`.
+
+A start takes 45, 120 or 300 s; a, b or d of the true engine are a fifth above or below the profile that everybody plans
+with, one at a time. Without `--traces` the excerpt of the repository is played; `--fluid` plays it as a flow, which is
+enough for a ranking. Results go to `bench/results/robustness/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from bench.policies import RESULTS, comparison
+from bench.suites import QUICK, SUITES, judged_trace
+from forebay.simulation.cold_start import ColdStarts
+from forebay.simulation.comparison import Case, Comparison
+from forebay.simulation.engine_profile import EngineProfile
+from forebay.simulation.flow import flow_of
+from forebay.simulation.peers.lineup import Entry, defaults, static
+from forebay.simulation.traces import Trace
+
+COLD_STARTS: Final = (45.0, 120.0, 300.0)
+COEFFICIENTS: Final = {"a": "step_seconds", "b": "prompt_token_seconds", "d": "kv_token_seconds"}
+OFF: Final = 0.2
+
+
+def variants(case: Case) -> Iterator[tuple[str, Case]]:
+    """By what is different; everything else is as in the suite, with an engine that is as it is believed to be."""
+    believed = case.carrier.engine.step_profile
+    for seconds in COLD_STARTS:
+        starts = replace(case.starts, ready_seconds=seconds, warm_seconds=min(seconds, ColdStarts().warm_seconds))
+        yield f"cold start {seconds:.0f} s", replace(_with(case, believed), starts=starts)
+    for letter, field in COEFFICIENTS.items():
+        for factor in (1 - OFF, 1 + OFF):
+            profile = replace(believed, **{field: getattr(believed, field) * factor})
+            yield f"{letter} × {factor:.1f}", _with(case, profile)
+
+
+def _with(case: Case, profile: EngineProfile) -> Case:
+    return replace(case, model=replace(case.model, profile=profile))
+
+
+def play(case: Case, entries: list[Entry]) -> Iterator[dict[str, Any]]:
+    """One row per variant and policy."""
+    for says, changed in variants(case):
+        compared = Comparison(changed)
+        for result in (compared.forebay(), compared.oracle(), *(compared.peer(entry) for entry in entries)):
+            row: dict[str, Any] = {
+                "variant": says,
+                "name": result.name,
+                "target": result.target,
+                "attainment": result.summary.attainment,
+                "gpuHours": result.summary.gpu_hours,
+            }
+            print(
+                f"{says:16} {result.name:20} {100 * row['attainment']:6.2f} % {row['gpuHours']:8.2f} GPU-hours",
+                flush=True,
+            )
+            yield row
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Cold starts and engines that differ: does the ranking survive?")
+    parser.add_argument("--traces", type=Path, help="folder with the recordings; without it the excerpt is played")
+    parser.add_argument("--suite", default="A", help="letter of the suite, with --traces")
+    parser.add_argument("--peers", default="", help="beginnings of the names of peers, with commas; all by default")
+    parser.add_argument("--fluid", action="store_true", help="play what comes in each two seconds, not every request")
+    options = parser.parse_args()
+    suite = next(each for each in SUITES if each.name == options.suite) if options.traces else QUICK
+    trace = judged_trace(suite, options.traces, 1)
+    case = comparison(suite, trace, 1).case
+    if options.fluid:
+        assert isinstance(case.trace, Trace)
+        case = replace(case, trace=flow_of(case.trace, case.seconds))
+    names = tuple(filter(None, options.peers.lower().split(",")))
+    entries = [entry for entry in (*defaults(), static()) if not names or entry.rule.lower().startswith(names)]
+    rows = list(play(case, entries))
+    folder = RESULTS / "robustness"
+    folder.mkdir(parents=True, exist_ok=True)
+    played = {"suite": suite.name, "model": case.kind, "seed": case.seed, "sha256": trace.sha256, "rows": rows}
+    (folder / f"{suite.name}.json").write_text(json.dumps(played, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
