@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-quick bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-quick bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,12 @@ test-schedules: install ## 10,000 schedules around clock changes: floor by the m
 
 bench: install ## Forebay beside other systems' rules on whole recordings: make bench TRACES=DIR
 	$(BIN)/python -m bench.policies --traces $(TRACES)
+
+bench-weeks: install ## suite B over weeks, in the fluid model: make bench-weeks TRACES=DIR
+	$(BIN)/python -m bench.weeks --traces $(TRACES)
+
+bench-robustness: install ## other cold starts and engines on the excerpt: does the ranking survive?
+	$(BIN)/python -m bench.robustness --fluid
 
 bench-quick: install ## the same on the excerpt in examples/, in minutes
 	$(BIN)/python -m bench.policies

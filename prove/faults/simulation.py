@@ -37,6 +37,6 @@ FAULTS = (
                 "self._arrived(replica, answer)",
             ),
         ),
-        ("tests/simulation/test_closed_loop.py::TestPolicies::test_a_policy_sees_scrapes_of_the_past_only",),
+        ("tests/simulation/test_closed_loop.py::test_what_a_scrape_told_is_seen_only_after_its_delay",),
     ),
 )

@@ -54,6 +54,27 @@ def test_the_report_names_its_inputs_and_every_policys_figures(manifest):
         assert policy["tenants"] == [{"name": "", "asked": inputs["requests"], "served": policy["offered"]}]
 
 
+def test_as_a_fluid_with_the_same_bytes_for_the_same_seed(manifest):
+    arguments = ("-f", manifest, "--shape", "diurnal:8,1.5", "--days", "0.01", "--model", "fluid", "-o", "json")
+    first, again = run(*arguments), run(*arguments)
+    assert first.exit_code == 0, first.output
+    assert first.stdout == again.stdout
+    report = json.loads(first.stdout)
+    policy = report["policies"][0]
+    assert report["model"] == "fluid"
+    assert policy["offered"] == report["inputs"]["requests"] > 1000
+    assert policy["attainment"] > 0.9
+    assert set(policy["attainmentByClass"]) == {"interactive"}
+    assert policy["tenants"] == []
+    assert played(manifest)["model"] == "discrete"
+
+
+def test_hours_and_days_are_not_both_said(manifest):
+    result = run("-f", manifest, "--shape", "steady:8", "--hours", "1", "--days", "1")
+    assert result.exit_code == 2
+    assert "--hours and --days" in result.output
+
+
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_traffic(manifest):
     arguments = ("-f", manifest, "--shape", "steady:8", "--hours", "0.02", "-o", "json")
     first, again = run(*arguments), run(*arguments)

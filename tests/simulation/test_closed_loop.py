@@ -157,6 +157,14 @@ class TestGateway:
         assert summary.time_to_first_token.p99 < 5
 
 
+def test_what_a_scrape_told_is_seen_only_after_its_delay():
+    """Asked at 4, 8, 12, … s and seen 3.5 s later: at 15 s what was said at 12 s is still on its way."""
+    policy = Fixed((0, 1), scrape=ScrapeSettings(4.0, 3.5))
+    a_loop(4.0, 60, control=PolicyControl({CHAT: policy}), standing=1).run(60)
+    ages = [view.now - r.sample.taken_at for view in policy.views for r in view.replicas if r.sample]
+    assert [round(age, 3) for age in ages] == [7.0, 6.0, 5.0, 4.0]
+
+
 class TestPolicies:
     def test_a_policy_sees_scrapes_of_the_past_only(self):
         loop, policy = a_fixed_loop((0, 2), standing=2)

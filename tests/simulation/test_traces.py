@@ -73,6 +73,16 @@ def test_tenants_are_kept():
     assert [trace.tenant_names[index] for index in trace.tenants] == ["chat", "search"]
 
 
+def test_classes_are_kept_and_nothing_is_interactive():
+    text = "time,prompt,output,class\n0,100,20,batch\n1,100,20,\n2,100,20,Interactive\n"
+    trace = of_recording(read_trace(text), "t")
+    assert trace.batch.tolist() == [True, False, False]
+    assert of_recording(read_trace(GENERIC), "t").batch.tolist() == [False, False]
+    assert rate_factor(trace, 2.0, 1).batch.sum() == 2
+    with pytest.raises(TraceError, match="neither interactive nor batch"):
+        read_trace(text.replace("batch", "urgent"))
+
+
 def test_what_was_left_out_is_said():
     assert of_recording(read_trace(BURST_GPT), "t").method == ("1 requests without an answer were left out",)
 
