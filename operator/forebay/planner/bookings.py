@@ -1,14 +1,13 @@
 """Bookings: what the schedules of one service ask for, with what the status still knows of an earlier operator."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 
 from forebay.api.inference_service import ScheduleSpec
 from forebay.api.instants import rfc3339
 from forebay.api.status import WindowStatus
-from forebay.planner.replicas import Reason, Replica, ReplicaState
 from forebay.planner.settings import Settings
 from forebay.planner.state import ServiceMemory
 from forebay.planner.world import Revision, ServiceView
@@ -33,17 +32,15 @@ class Calendar:
 def calendar_of(
     service: ServiceView,
     target: Revision,
-    replicas: tuple[Replica, ...],
     memory: ServiceMemory,
     settings: Settings,
     prospect: Prospect,
     now: float,
 ) -> Calendar:
-    """`service.spec` must not be None."""
+    """`service.spec` must not be None. `prospect` is of all replicas above minReplicas."""
     assert service.spec is not None
     limits, one = Limits.of(service.spec), _planned_capacity(service)
-    lead_times = _undisturbed(prospect, replicas, limits).lead_seconds_for
-    pace = Pace(lead_times, settings.max_creates_per_minute, target.shape.pods)
+    pace = Pace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
     before = {seen.name: seen for seen in (memory.status or service.status).schedules}
     timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
     bookings = tuple(
@@ -51,19 +48,6 @@ def calendar_of(
         for name, found in timetables.items()
     )
     return Calendar(_floors(bookings, now), bookings, timetables)
-
-
-def _undisturbed(prospect: Prospect, replicas: Iterable[Replica], limits: Limits) -> Prospect:
-    """What the replicas of a floor start on, those included that have been created for it already.
-
-    They have taken their places; without this the lead time of the rest would be counted for them too.
-    """
-    there = sum(
-        replica.state in (ReplicaState.LOADING, ReplicaState.SERVING)
-        and all(pod.blocked != Reason.UNSCHEDULABLE for pod in replica.pods)
-        for replica in replicas
-    )
-    return replace(prospect, free_places=prospect.free_places + max(0, there - limits.min_replicas))
 
 
 def _floors(bookings: Iterable[Booking], now: float) -> tuple[Proposal, ...]:

@@ -16,6 +16,7 @@ from forebay.planner.blast_radius import Budget
 from forebay.planner.conditions import Outcome
 from forebay.planner.endings import endings, noted_block
 from forebay.planner.events import forgotten_learning, rule_changed, scaled, told, transitions
+from forebay.planner.handovers import handovers_of
 from forebay.planner.nodes import lost_nodes, nodes_down
 from forebay.planner.placeholders import Means, hold_of, share_of
 from forebay.planner.plan import Action, CreatePod, Plan, ServicePlan, StoreRevision
@@ -63,7 +64,8 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     if held is not None:
         return Plan(services=(), held=held), replace(state, census=census)
     down = nodes_down(world.nodes, world.pods, state.nodes_down, now)
-    site = site_of(world, lost_nodes(world.nodes, down, world.settings, now), state.since, now)
+    handovers = handovers_of(world, state.handovers, now)
+    site = site_of(world, lost_nodes(world.nodes, down, world.settings, now), handovers, state.since, now)
     services = sorted(world.services, key=lambda service: (service.key, service.uid))
     drafts = {service.uid: _draft(site, service, state.services.get(service.uid)) for service in services}
     drains = blast_radius.recent(state.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
@@ -92,6 +94,7 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
             since=state.since,
             services={uid: done[uid][1] for uid in sorted(done)},
             pools={pool.plan.uid: pool.memory for pool in pools},
+            handovers=handovers,
             nodes_down=down,
             drains=blast_radius.recent(drains, budget.drained, blast_radius.DRAIN_WINDOW_SECONDS, now),
             creates=blast_radius.recent(creates, budget.created, blast_radius.CREATE_WINDOW_SECONDS, now),

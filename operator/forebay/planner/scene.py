@@ -50,6 +50,8 @@ class Scene:
     """The load of the whole scaleDownCooldown, and minReplicas, would be met by one serving replica less."""
     bookings: tuple[Booking, ...] = ()
     """What its schedules ask for."""
+    handed_over: frozenset[str] = frozenset()
+    """Uids of pods, of whatever service, that started in the place of a placeholder."""
     room: Room | None = None
     """For more replicas, on the nodes as they are; None while no window is near."""
 

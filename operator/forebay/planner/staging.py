@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.planner.bookings import calendar_of
+from forebay.planner.handovers import Handovers, Warmth
 from forebay.planner.learned import Learned, publish, recall, seen_load, seen_starts
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
-from forebay.planner.places import free_places, prospect_of
+from forebay.planner.places import free_places, prospect_above, prospect_of
 from forebay.planner.replicas import (
     LIVE,
     REASONS_OF_SHORTAGE,
@@ -69,9 +70,12 @@ class Site:
     """How many more replicas of the shapes that are wanted the ready nodes have room for."""
     gpus_taken: Mapping[str, int]
     """By node, those of our pods."""
+    warmth: Warmth
+    handed_over: frozenset[str]
+    """Uids of pods that started in the place of a placeholder."""
 
 
-def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now: float) -> Site:
+def site_of(world: World, lost_nodes: frozenset[str], handovers: Handovers, watching_since: float, now: float) -> Site:
     pods: dict[str, list[PodView]] = {}
     placeholders: dict[str, list[PodView]] = {}
     names: dict[str, set[str]] = {}
@@ -97,6 +101,8 @@ def site_of(world: World, lost_nodes: frozenset[str], watching_since: float, now
         nodes={node.name: node for node in world.nodes},
         places=free_places(_shapes(world.services), world.nodes, world.pods),
         gpus_taken=gpus_taken(world.pods),
+        warmth=Warmth.of(world, handovers),
+        handed_over=handovers.taken,
     )
 
 
@@ -149,11 +155,13 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     known = memory.learned or recall(service.status.learned, service.uid, now)
     learned = _starts(site, spec, seen, known)
     next_up = seen.lineup.next_up
-    prospect = prospect_of(learned.lead_times, site.places.get(next_up.shape, 0), seen.replicas)
+    free, held = site.places.get(next_up.shape, 0), site.warmth.replicas_for(service.uid, next_up)
+    prospect = prospect_of(learned.lead_times, free, held, seen.replicas)
     before = memory.status or service.status
     call = wake_call(service, before, limits, seen.replicas, now)
     outlook = outlook_of(limits, before, call, prospect, learned)
-    calendar = calendar_of(service, next_up, seen.replicas, memory, site.world.settings, prospect, now)
+    above = prospect_above(limits.min_replicas, learned.lead_times, free, held, seen.replicas, site.handed_over)
+    calendar = calendar_of(service, next_up, memory, site.world.settings, above, now)
     outlook = replace(outlook, floors=(*outlook.floors, *calendar.floors))
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
     learned = seen_load(learned, scaling, load.complete, outlook.lead_seconds, now)
@@ -199,6 +207,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         and carried_by(fleet.serving - 1, scaling.watch, limits, now),
         bookings=calendar.bookings,
         room=_room(site, next_up, calendar.bookings),
+        handed_over=site.handed_over,
     )
     return scene, remembered
 
@@ -245,7 +254,7 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
 
 def _starts(site: Site, spec: InferenceServiceSpec, seen: Seen, known: Learned) -> Learned:
     patience = site.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
-    return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience)
+    return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience, site.handed_over)
 
 
 def wait_before_creating(scene: Scene) -> str:

@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from forebay.api.inference_service import InferenceServiceStatus, ScheduleSpec
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
+from forebay.planner.handovers import Handovers
 from forebay.planner.learned import Learned
 from forebay.scaling.desired import ScalingMemory
 from forebay.scaling.history import PodHistory
@@ -127,6 +128,8 @@ class State:
     """By service uid."""
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
     """By uid of the WarmPool."""
+    handovers: Handovers = field(default_factory=Handovers)
+    """Who holds places, and who has taken one."""
     nodes_down: Mapping[str, float] = field(default_factory=dict)
     """Since when a node is not ready, or missing while pods name it."""
     drains: tuple[float, ...] = ()

@@ -43,6 +43,8 @@ class Place:
     """Short; on each placeholder's label. Of everything that decides where it may be, what it takes and its image."""
     gpus: int
     data: str
+    image: str = ""
+    """The engine's, which is pulled there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ LONGEST_SECONDS: Final = 3600
 
 
 class WarmState(StrEnum):
-    """What the next replica starts on, the warmest first."""
+    """What a replica starts on, the warmest first."""
 
     PLACEHOLDER_NODE = "PlaceholderNode"
     """A low-priority pod holds the place and has pulled the image."""
@@ -109,10 +109,11 @@ class Prospect:
     """Replicas that ready nodes have room for."""
 
     def state_of(self, nth: int) -> WarmState:
-        """What the nth of the next replicas starts on: the warmest that the ones before have left."""
-        if nth <= self.placeholders:
-            return WarmState.PLACEHOLDER_NODE
-        return WarmState.READY_NODE if nth <= self.placeholders + self.free_places else WarmState.NEW_NODE
+        """What the nth of the next replicas starts on. The scheduler takes free GPUs first, and the place of a
+        placeholder only when there are none."""
+        if nth <= self.free_places:
+            return WarmState.READY_NODE
+        return WarmState.PLACEHOLDER_NODE if nth <= self.free_places + self.placeholders else WarmState.NEW_NODE
 
     def lead_seconds_for(self, replicas: int) -> float:
         """How long before they are needed so many have to be ordered for all of them to be ready with 95 %.
@@ -122,5 +123,5 @@ class Prospect:
         """
         number = max(1, replicas)
         quantile = CONFIDENCE ** (1 / number)
-        states = {self.state_of(nth) for nth in (1, self.placeholders + 1, number) if nth <= number}
+        states = {self.state_of(nth) for nth in (1, self.free_places + 1, number) if nth <= number}
         return max(self.lead_times.quantile_seconds(state, quantile) for state in states)

@@ -55,7 +55,7 @@ def place_of(pod: Mapping[str, Any], gpus: int) -> Place:
             "spread": spread or [dict(SPREAD)],
         }
     )
-    return Place(short_hash(data, HASH_LENGTH), gpus, data)
+    return Place(short_hash(data, HASH_LENGTH), gpus, data, engine.get("image", ""))
 
 
 def build_placeholder(owner: Owner, place: Place, name: str, priority_class: str) -> dict[str, Any]:
