@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from e2e.harness.kubectl import Object
@@ -64,6 +67,12 @@ class ServiceManifest:
         self.object["spec"].setdefault("rollout", {})["drainTimeout"] = text
         return self
 
+    def scheduled(self, at: datetime, replicas: int, duration: str = "1h") -> Self:
+        """A floor for one window; `at` is to the minute, and in UTC."""
+        window = {"name": "peak", "at": [at.strftime("%Y-%m-%dT%H:%M")], "duration": duration}
+        self.object["spec"]["schedules"] = [window | {"floor": {"replicas": replicas}}]
+        return self
+
     def lenient_slo(self) -> Self:
         """Latency guards that a deliberately slow engine does not trip."""
         self.object["spec"]["slo"] = {
@@ -75,6 +84,11 @@ class ServiceManifest:
 
     def copy(self) -> ServiceManifest:
         return ServiceManifest(copy.deepcopy(self.object))
+
+
+def minute_after(seconds: float) -> datetime:
+    """The first full minute that is so many seconds ahead."""
+    return datetime.fromtimestamp(math.ceil((time.time() + seconds) / 60) * 60, UTC)
 
 
 def an_inference_service(name: str, namespace: str = "default") -> ServiceManifest:
