@@ -14,7 +14,7 @@ from e2e.manifests import EngineProfile, an_inference_service, minute_after
 
 LOAD_SECONDS = 5.0
 STEP_SECONDS = 10.0
-"""For one step of the scheduler, on a machine that has much else to do."""
+"""For one step of the scheduler, the end of a placeholder (a second) included, where much else is to be done."""
 
 
 def moment(pod: Object, condition: str) -> datetime:
@@ -24,7 +24,7 @@ def moment(pod: Object, condition: str) -> datetime:
 
 
 def test_a_schedule_two_minutes_ahead_is_met_with_all_pods_ready_before_its_start(forebay: Installation) -> None:
-    start = minute_after(100)
+    start = minute_after(80)
     manifest = an_inference_service("peak", forebay.namespace).replicas(1, 4).scheduled(start, 4)
     forebay.kubectl.apply(manifest.profile(EngineProfile(a=0.01), LOAD_SECONDS).object)
     pods = wait_for_serving(forebay.kubectl, "peak", 4, within=90, namespace=forebay.namespace)
@@ -84,13 +84,13 @@ def test_a_placeholders_place_is_taken_in_one_step(forebay: Installation) -> Non
     assert users[0] == "system:kube-scheduler", users
     assert not [user for user in users if "forebay" in user], "it is the scheduler's work, not ours"
     (bound,) = (at for _, verb, at in requests_for(forebay, name_of(second), created) if verb == "create binding")
-    evicted, gone = ended[0][2], ended[-1][2]
+    evicted = ended[0][2]
     print(
-        f"evicted {(evicted - created).total_seconds():.1f} s after the pod's creation, gone "
-        f"{(gone - evicted).total_seconds():.1f} s later, bound {(bound - gone).total_seconds():.1f} s after that"
+        f"evicted {(evicted - created).total_seconds():.1f} s after the pod's creation, which has its node "
+        f"{(bound - evicted).total_seconds():.1f} s later"
     )
     assert (evicted - created).total_seconds() <= STEP_SECONDS, "at once"
-    assert (bound - gone).total_seconds() <= STEP_SECONDS, "and without a pause once the place is free"
+    assert (bound - evicted).total_seconds() <= STEP_SECONDS, "and without a pause once the place is free"
     reasons = {event["reason"] for event in forebay.kubectl.json("get", "events", "-n", forebay.namespace)["items"]}
     assert "Preempted" in reasons
     assert "ReplicaUnschedulable" not in reasons, "it was never stuck"

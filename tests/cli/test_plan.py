@@ -457,9 +457,9 @@ class TestTable:
         manifests = [read_service(document) for document in (CHAT, AGENTS, SLOW)]
         plans = [plan_service("team-a", service.metadata.name, service.spec) for service in manifests]
         for columns in (80, 100, 140):
-            lines = list(report(plans, None, napkin=True, details=True, columns=columns))
+            lines = list(report(plans, None, {}, napkin=True, details=True, columns=columns))
             assert max(len(line) for line in lines) <= columns
-        narrow = next(report(plans, None, napkin=False, details=False, columns=80)).split()
+        narrow = next(report(plans, None, {}, napkin=False, details=False, columns=80)).split()
         assert narrow == ["SERVICE", "GPU", "REPLICAS", "GPUS", "TPM", "+", "HEADROOM", "STATE"]
 
     def test_many_services_are_explained_only_where_they_do_not_fit(self):

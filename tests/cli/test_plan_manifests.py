@@ -19,6 +19,7 @@ from forebay.capacity.service_plan import Questions, ServicePlan, plan_service
 from forebay.capacity.way_out import MODEL_ERROR
 from forebay.cli.plan_json import document
 from forebay.cli.plan_markdown import comment
+from forebay.cli.plan_schedules import planned_schedules
 from forebay.cli.plan_text import report
 from tests.builders.manifests import a_full_spec
 
@@ -170,10 +171,11 @@ def judge(manifest: dict[str, Any]) -> ServicePlan | None:
 def written(plan: ServicePlan) -> ServicePlan:
     """The same, once it has been written in every form."""
     assert plan.plan is not None or plan.problems
-    text = json.dumps(document([plan], [], None), allow_nan=False)
+    schedules = planned_schedules([plan], 0.0)
+    text = json.dumps(document([plan], [], None, schedules), allow_nan=False)
     assert json.loads(text)["services"][0]["name"] == "chat"
-    assert list(report([plan], None, napkin=True, details=True))
-    assert list(comment([plan], [], None, napkin=True))
+    assert list(report([plan], None, schedules, napkin=True, details=True))
+    assert list(comment([plan], [], None, schedules, napkin=True))
     return plan
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,6 +22,7 @@ from forebay.cli.plan_changes import Change, changes
 from forebay.cli.plan_input import BadInput, Input, Manifest, read_input, read_yaml, said
 from forebay.cli.plan_json import document
 from forebay.cli.plan_markdown import comment
+from forebay.cli.plan_schedules import Schedules, planned_schedules
 from forebay.cli.plan_text import report
 from forebay.cli.plan_trace import usable_share
 from forebay.simulation.trace_file import Recording, TraceError, read_trace
@@ -91,30 +93,36 @@ def plan(options: PlanOptions) -> int:
     except OptionError as error:
         _complain([error.fault])
         return BAD_INPUT
-    _write(options, plans, found.bad, compared)
+    schedules = planned_schedules(plans, time.time())
+    _write(options, plans, found.bad, compared, schedules)
     if options.chart is not None and not _draw(plans, options.chart):
         return BAD_INPUT
-    return _exit_code(plans, found)
+    return _exit_code(plans, found, schedules)
 
 
-def _exit_code(plans: Sequence[ServicePlan], found: Input) -> int:
-    if found.bad or any(plan.unknown for plan in plans):
+def _exit_code(plans: Sequence[ServicePlan], found: Input, schedules: Schedules) -> int:
+    enough = [one.enough for of_service in schedules.values() for one in of_service]
+    if found.bad or any(plan.unknown for plan in plans) or None in enough:
         return BAD_INPUT
-    return DOES_NOT_FIT if any(plan.problems for plan in plans) else FITS
+    return DOES_NOT_FIT if any(plan.problems for plan in plans) or False in enough else FITS
 
 
 def _write(
-    options: PlanOptions, plans: Sequence[ServicePlan], bad: Sequence[BadInput], compared: Sequence[Change] | None
+    options: PlanOptions,
+    plans: Sequence[ServicePlan],
+    bad: Sequence[BadInput],
+    compared: Sequence[Change] | None,
+    schedules: Schedules,
 ) -> None:
     napkin = options.method is Method.NAPKIN
     if options.output is Output.JSON:
-        print(json.dumps(document(plans, bad, compared), indent=2, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(document(plans, bad, compared, schedules), indent=2, ensure_ascii=False, allow_nan=False))
     elif options.output is Output.MARKDOWN:
-        print("\n".join(comment(plans, bad, compared, napkin=napkin)))
+        print("\n".join(comment(plans, bad, compared, schedules, napkin=napkin)))
     else:
         columns = get_terminal_size().columns if sys.stdout.isatty() else None
-        print("\n".join(report(plans, compared, napkin=napkin, details=options.details, columns=columns)))
-    _complain([*bad, *_unknown(plans)])
+        print("\n".join(report(plans, compared, schedules, napkin=napkin, details=options.details, columns=columns)))
+    _complain([*bad, *_unknown(plans), *_unreadable(schedules)])
 
 
 def _unknown(plans: Iterable[ServicePlan]) -> Iterable[str]:
@@ -122,6 +130,11 @@ def _unknown(plans: Iterable[ServicePlan]) -> Iterable[str]:
     for plan in plans:
         if plan.unknown:
             yield from (f"{plan.namespace}/{plan.name}: {problem}" for problem in plan.problems)
+
+
+def _unreadable(schedules: Schedules) -> Iterable[str]:
+    for of_service in schedules.values():
+        yield from (f"{one.namespace}/{one.service}: {one.name}: {one.says}" for one in of_service if one.booked.fault)
 
 
 def _complain(faults: Iterable[BadInput | str]) -> None:

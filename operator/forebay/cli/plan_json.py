@@ -8,16 +8,20 @@ from forebay.capacity.napkin import Napkin
 from forebay.capacity.problem import Problem
 from forebay.capacity.service_plan import ServicePlan, VariantPlan, totals
 from forebay.capacity.sizing import Plan, Throughput
+from forebay.cli import plan_schedules
 from forebay.cli.plan_changes import Change
 from forebay.cli.plan_input import BadInput
+from forebay.cli.plan_schedules import PlannedSchedule, Schedules
 
 Json = dict[str, Any]
 
 
-def document(plans: Sequence[ServicePlan], bad: Sequence[BadInput], changes: Sequence[Change] | None) -> Json:
+def document(
+    plans: Sequence[ServicePlan], bad: Sequence[BadInput], changes: Sequence[Change] | None, schedules: Schedules
+) -> Json:
     """The whole answer."""
     found: Json = {
-        "services": [service(plan) for plan in plans],
+        "services": [service(plan, schedules.get((plan.namespace, plan.name), ())) for plan in plans],
         "totals": _totals(plans),
         "badInput": [
             {"file": one.file, "document": one.document, "field": one.field, "reason": one.reason} for one in bad
@@ -28,7 +32,7 @@ def document(plans: Sequence[ServicePlan], bad: Sequence[BadInput], changes: Seq
     return found
 
 
-def service(plan: ServicePlan) -> Json:
+def service(plan: ServicePlan, schedules: Sequence[PlannedSchedule]) -> Json:
     """One service; what could not be computed is null."""
     return {
         "namespace": plan.namespace,
@@ -60,6 +64,7 @@ def service(plan: ServicePlan) -> Json:
         ],
         "variants": [_variant(variant) for variant in plan.variants],
         "cheapest": plan.cheapest,
+        "schedules": [plan_schedules.document(schedule) for schedule in schedules],
         "assumptions": list(plan.plan.assumptions) if plan.plan else [],
         "notes": list(plan.plan.notes) if plan.plan else [],
         "napkin": _napkin(plan.napkin),

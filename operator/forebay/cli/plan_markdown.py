@@ -3,13 +3,20 @@
 from collections.abc import Iterator, Sequence
 
 from forebay.capacity.service_plan import ServicePlan, totals
+from forebay.cli import plan_schedules
 from forebay.cli.plan_changes import Change, Standing, in_all
 from forebay.cli.plan_input import BadInput
+from forebay.cli.plan_schedules import Schedules
 from forebay.cli.plan_words import NUMBERS, arithmetic, columns, cost_of, count, row, state
 
 
 def comment(
-    plans: Sequence[ServicePlan], bad: Sequence[BadInput], changes: Sequence[Change] | None, *, napkin: bool
+    plans: Sequence[ServicePlan],
+    bad: Sequence[BadInput],
+    changes: Sequence[Change] | None,
+    schedules: Schedules,
+    *,
+    napkin: bool,
 ) -> Iterator[str]:
     """Lines."""
     yield "## Capacity plan"
@@ -27,6 +34,9 @@ def comment(
     if changes is not None:
         yield ""
         yield from _changes(changes)
+    if any(schedules.values()):
+        yield ""
+        yield from _schedules(schedules)
     if bad or any(plan.problems for plan in plans):
         yield ""
         yield "### Problems"
@@ -41,6 +51,16 @@ def comment(
     for plan in plans:
         yield ""
         yield from _details(plan)
+
+
+def _schedules(schedules: Schedules) -> Iterator[str]:
+    found = [one for of_service in schedules.values() for one in of_service]
+    yield "### Schedules"
+    yield ""
+    yield from _table(plan_schedules.COLUMNS, [plan_schedules.row(one) for one in found])
+    yield ""
+    for remark in plan_schedules.remarks(found):
+        yield f"- {_text(remark)}"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

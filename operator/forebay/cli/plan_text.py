@@ -4,7 +4,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from forebay.capacity.service_plan import ServicePlan, totals
+from forebay.cli import plan_schedules
 from forebay.cli.plan_changes import Change, Standing, in_all
+from forebay.cli.plan_schedules import Schedules
 from forebay.cli.plan_words import aligned, arithmetic, cost_of, count, row, state
 from forebay.cli.plan_words import columns as header
 
@@ -17,6 +19,7 @@ _HEADING = 16
 def report(
     plans: Sequence[ServicePlan],
     changes: Sequence[Change] | None,
+    schedules: Schedules,
     *,
     napkin: bool,
     details: bool | None,
@@ -30,6 +33,9 @@ def report(
         yield from aligned(header(priced), [row(plan, priced) for plan in plans], columns)
         yield ""
         yield from _totals(plans)
+    if any(schedules.values()):
+        yield ""
+        yield from _schedules(schedules, width)
     for plan in plans:
         if details or (details is None and (len(plans) <= FEW or plan.problems)):
             yield ""
@@ -54,6 +60,13 @@ def _totals(plans: Sequence[ServicePlan]) -> Iterator[str]:
     )
     if found.cost is not None:
         yield f"{cost_of(found.cost)}."
+
+
+def _schedules(schedules: Schedules, width: int) -> Iterator[str]:
+    found = [one for of_service in schedules.values() for one in of_service]
+    yield from aligned(plan_schedules.COLUMNS, [plan_schedules.row(one) for one in found])
+    for remark in plan_schedules.remarks(found):
+        yield from textwrap.wrap(remark, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _service(plan: ServicePlan, napkin: bool, width: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from forebay.capacity.service_plan import ServicePlan
 from forebay.capacity.sizing import Fleet, Plan, Throughput, count
 from forebay.capacity.way_out import milliseconds
 
-__all__ = ["arithmetic", "columns", "cost_of", "count", "milliseconds", "row", "state"]
+__all__ = ["UNKNOWN", "arithmetic", "columns", "cost_of", "count", "milliseconds", "row", "state"]
 
 COLUMNS = ("SERVICE", "GPU", "REPLICAS", "GPUS", "TPM", "TPM + HEADROOM", "TTFT p95", "ITL", "KV", "BOUND", "STATE")
 NUMBERS = frozenset(("REPLICAS", "GPUS", "TPM", "TPM + HEADROOM", "TTFT p95", "ITL", "KV", "COST/H"))
