@@ -69,6 +69,24 @@ def test_as_a_fluid_with_the_same_bytes_for_the_same_seed(manifest):
     assert played(manifest)["model"] == "discrete"
 
 
+def test_windows_of_the_manifest_are_judged_by_who_serves_at_their_start(manifest):
+    """The simulation begins at 15:06 UTC; two windows open within the hour that is played, one a day later."""
+    manifest.write_text(
+        MANIFEST
+        + """
+  schedules:
+    - {name: tea, start: "20 15 * * *", timeZone: UTC, duration: 10m, floor: {replicas: 2}}
+    - {name: call, start: "40 15 * * *", timeZone: UTC, duration: 10m, floor: {replicas: 3}}
+    - {name: lunch, start: "0 12 * * *", timeZone: UTC, duration: 10m, floor: {replicas: 4}}
+"""
+    )
+    result = run("-f", manifest, "--shape", "steady:8", "--hours", "0.9", "--model", "fluid", "-o", "json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["policies"][0]["schedules"] == {"total": 2, "metByStart": 2}
+    assert report["policies"][0]["mostReplicas"] == 3
+
+
 def test_hours_and_days_are_not_both_said(manifest):
     result = run("-f", manifest, "--shape", "steady:8", "--hours", "1", "--days", "1")
     assert result.exit_code == 2

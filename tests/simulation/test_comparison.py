@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from forebay.api.schedule_spec import ScheduleFloor
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import AFTER_SECONDS, Case, Comparison, Result, true_model
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.peers.static import Static
 from forebay.simulation.report import document
+from forebay.simulation.scheduled_windows import ScheduledWindow
 from forebay.simulation.traces import steady, steps, synthetic
 from tests.simulation.loops import a_view
 
@@ -85,6 +87,14 @@ def test_a_window_is_met_by_those_who_serve_its_floor_when_it_begins():
     assert met(early, early.peer(two_replicas())) == {"total": 1, "metByStart": 0}
     assert met(late, late.peer(two_replicas())) == {"total": 1, "metByStart": 1}
     assert met(late, late.oracle()) == {"total": 1, "metByStart": 0}
+
+
+@pytest.mark.parametrize(
+    ("floor", "replicas"),
+    [({"replicas": 4}, 4), ({"requestsPerSecond": 41}, 3), ({"tokensPerMinute": 60 * 700 * 20}, 1)],
+)
+def test_a_windows_floor_in_replicas_that_carry_20_requests_a_second(floor, replicas):
+    assert ScheduledWindow(0.0, 60.0, ScheduleFloor.model_validate(floor)).replicas(20.0, 700.0) == replicas
 
 
 def met(comparison: Comparison, result: Result) -> object:

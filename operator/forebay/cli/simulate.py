@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from forebay.simulation.comparison import Case, Comparison, Result, true_model
 from forebay.simulation.flow import DAY_SECONDS, Flow, flow_of, flow_of_shape, requests_of_shape
 from forebay.simulation.peers.lineup import Entry, defaults, static
 from forebay.simulation.report import document
+from forebay.simulation.scheduled_windows import windows_of
 from forebay.simulation.served_model import view_of_manifest
 from forebay.simulation.trace_file import TraceError
 from forebay.simulation.traces import Trace, between, parse_shape, rate_factor, read_file
@@ -98,9 +99,20 @@ def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
             raise InputError(f"{name}: {trace.name} has no request in the {seconds:g} s that are played")
         starts = ColdStarts(ready_seconds=options.cold_start_seconds)
         model = true_model(view, options.seed, options.off_by)
-        return Comparison(Case(model, trace, seconds, options.seed, starts=starts))
+        return Comparison(_with_windows(Case(model, trace, seconds, options.seed, starts=starts)))
     except (ValueError, OSError, TraceError) as error:
         raise InputError(str(error)) from error
+
+
+def _with_windows(case: Case) -> Case:
+    """With the windows of the manifest's schedules, for rules that have a calendar and for the report."""
+    windows = windows_of(case.model.view, case.epoch, case.seconds)
+    if not windows:
+        return case
+    each = Comparison(case).requests_per_second
+    floors = tuple(window.replicas(each, case.mix.tokens) for window in windows)
+    spans = tuple((window.begin, window.end) for window in windows)
+    return replace(case, windows=spans, window_floors=floors, window_replicas=max(floors))
 
 
 def _traffic(options: SimulateOptions, manifest: Manifest, view: ServiceView) -> tuple[Trace | Flow, float]:

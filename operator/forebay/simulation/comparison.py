@@ -50,7 +50,11 @@ class Case:
     seed: int = 0
     starts: ColdStarts = field(default_factory=ColdStarts)
     windows: tuple[tuple[float, float], ...] = ()
+    """Scheduled peaks, begin and end."""
     window_replicas: int = 1
+    """Their floor: the highest, where they have several."""
+    window_floors: tuple[int, ...] = ()
+    """Of each window; empty where all have the same."""
     epoch: float = 1_750_000_000.0
 
     @property

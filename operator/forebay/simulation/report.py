@@ -89,10 +89,11 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
 def schedules(comparison: Comparison, result: Result) -> dict[str, int]:
     """How many windows began, and in how many of them the floor served at the start."""
     case = comparison.case
-    begun = [begin for begin, _ in case.windows if begin <= case.seconds]
+    floors = case.window_floors or (case.window_replicas,) * len(case.windows)
+    begun = [(begin, floor) for (begin, _), floor in zip(case.windows, floors, strict=True) if begin <= case.seconds]
     ticks = result.outcome.ticks
-    serving = [next((tick.serving for tick in ticks if tick.at >= begin), 0) for begin in begun]
-    return {"total": len(begun), "metByStart": sum(count >= case.window_replicas for count in serving)}
+    met = [next((tick.serving for tick in ticks if tick.at >= begin), 0) >= floor for begin, floor in begun]
+    return {"total": len(begun), "metByStart": sum(met)}
 
 
 def timeline(result: Result) -> dict[str, list[float]]:
