@@ -23,6 +23,7 @@ from prove.faults import (
     signals,
     simulation,
     status,
+    variants,
     view,
     zero,
 )
@@ -47,6 +48,7 @@ FAULTS: tuple[Fault, ...] = (
     *status.FAULTS,
     *pods.FAULTS,
     *groups.FAULTS,
+    *variants.FAULTS,
     *engine_sim.FAULTS,
     *rights.FAULTS,
     *shell.FAULTS,

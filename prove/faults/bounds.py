@@ -45,8 +45,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/planner/scene.py",
-                "return self.having(ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)",
-                "return self.having(ReplicaState.LOADING, ReplicaState.SERVING)",
+                "return self.having(*LIVE)",
+                "return self.having(LIVE[0], LIVE[2])",
             ),
         ),
         ("tests/planner/test_balance.py::test_a_stuck_replica_is_tried_once_more_and_then_left_to_wait_for_a_node",),
@@ -57,8 +57,8 @@ FAULTS = (
         (
             Edit(
                 BALANCE,
-                "for remove in (_superseded, _above_the_limit, _surplus, _replaced):",
-                "for remove in (_superseded, _surplus, _replaced):",
+                "for remove in (_making_way, _superseded, _above_the_limit, _surplus, _replaced, _returned):",
+                "for remove in (_making_way, _superseded, _surplus, _replaced, _returned):",
             ),
         ),
         ("tests/planner/test_planner.py::test_maxreplicas_lowered_drains_what_is_above_it_at_once",),

@@ -120,7 +120,7 @@ FAULTS = (
         (
             Edit(
                 BALANCE,
-                "again = next((replica for replica in cancellable if replica.revision == revision.hash), None)",
+                "again = next((replica for replica in cancellable if _as_good(scene, replica, revision)), None)",
                 "again = None",
             ),
         ),

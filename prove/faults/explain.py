@@ -39,7 +39,13 @@ FAULTS = (
     Fault(
         "explain.queue-turning-point",
         "what would raise the number is the value at which the rule asks for more",
-        (Edit(TURNING_POINTS, "most = floor(limits.queue_depth * load.known)", "most = floor(limits.queue_depth)"),),
+        (
+            Edit(
+                TURNING_POINTS,
+                "most = floor(limits.queue_depth * load.known_carry)",
+                "most = floor(limits.queue_depth)",
+            ),
+        ),
         ("tests/scaling/test_turning_points.py::test_past_the_turning_point_the_rule_asks_for_more",),
     ),
 )

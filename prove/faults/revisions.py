@@ -10,7 +10,13 @@ FAULTS = (
     Fault(
         "revisions.defaults-in-the-spec-hash",
         "an operator with other defaults asks for no rollout",
-        (Edit(RESOLVE, "spec_hash=spec_hash(spec, restarted_at),", "spec_hash=short_hash(data, SPEC_HASH_LENGTH),"),),
+        (
+            Edit(
+                RESOLVE,
+                "spec_hash=spec_hash(spec, restarted_at, variant),",
+                "spec_hash=short_hash(data, SPEC_HASH_LENGTH),",
+            ),
+        ),
         (
             "tests/workloads/test_revisions.py::test_an_operator_with_other_defaults_offers_an_update_and_asks_for_no_rollout",
             UPGRADE_ON_A_CLUSTER,
@@ -86,8 +92,8 @@ FAULTS = (
         (
             Edit(
                 CHOOSE,
-                "if revision.hash not in used and revision.hash != target.hash]",
-                "if revision.hash != target.hash]",
+                "for revision in stored if revision.hash not in used]",
+                "for revision in stored]",
             ),
         ),
         (

@@ -22,7 +22,7 @@ FAULTS = (
         (
             Edit(
                 ROLLOUT,
-                "        return Halt(target.hash, tuple(uids), faulty[0].message)\n",
+                "        return Halt(faulty[0].revision, tuple(uids), faulty[0].message)\n",
                 "        return None if uids else before\n",
             ),
         ),

@@ -13,6 +13,7 @@ from forebay.scaling.history import PodHistory, remember
 from forebay.scaling.latency import Latency
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load, Served, Silent
+from forebay.scaling.weights import EVEN, Weights
 from tests.builders.world import NOW, a_histogram, a_sample
 
 Value = TypeVar("Value")
@@ -44,6 +45,7 @@ def a_load(
     deferred: float = 0.0,
     active_at: float | None = None,
     ready_since: float = -inf,
+    weights: Weights = EVEN,
 ) -> Load:
     known = replicas - len(silent) if known is None else known
     return Load(
@@ -52,7 +54,7 @@ def a_load(
         waiting_requests=waiting,
         running_requests=running,
         kv_fraction=kv,
-        kv_total=kv * known,
+        kv_total=kv * weights.carried(known),
         queue_time=queue_time,
         time_to_first_token=time_to_first_token,
         inter_token_latency=inter_token_latency,
@@ -66,6 +68,8 @@ def a_load(
         deferred_requests=deferred,
         active_at=active_at,
         ready_since=ready_since,
+        known_weight=None if weights.even else weights.carried(known),
+        weights=weights,
     )
 
 
@@ -94,9 +98,11 @@ CHAT = Lengths(500, 200)
 """Declared lengths of a chat."""
 
 
-def a_carrier(*, declared: Lengths | None = CHAT, engines: int = 1, inter_token_latency: float = 0.04) -> Carrier:
+def a_carrier(
+    *, declared: Lengths | None = CHAT, engines: int = 1, inter_token_latency: float = 0.04, slower: float = 1.0
+) -> Carrier:
     """An 8B model on an H100: s is 15.89 ms and u 0.745 for 500 tokens in and 200 out, 46.9 requests a second."""
-    profile = BUILT_IN["8b-h100"].profile
+    profile = BUILT_IN["8b-h100"].profile.slowed(slower)
     return Carrier(
         engine=Engine(profile, kv_tokens=467_000),
         engines=engines,

@@ -1,9 +1,12 @@
 """Variants: other shapes are used when those before cannot be had, and left again when nothing is lost by it."""
 
 from dataclasses import replace
+from typing import Any
 
+from forebay.api.status import CapacityStatus, VariantState
 from forebay.planner.plan import CreatePod
 from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.loads import a_carrier
 from tests.builders.world import a_node, a_revision, a_service, a_variant
 
 BIG, SMALL, OLD = "H100", "L40S", "A100"
@@ -239,3 +242,62 @@ def test_a_variant_is_stored_when_a_replica_of_it_is_created():
         ("own", ""),
         ("small", "small"),
     ]
+
+
+HALF = a_variant("small", product=SMALL, carrier=a_carrier(slower=1.6))
+"""Its replicas carry 0.55 of one of the service's own shape, at 500 tokens in and 200 out."""
+ARRIVALS = Demand(requests=30, arrivals=75)
+"""Per second; with headroom that takes 1.9 replicas of 46.9 a second each."""
+
+
+def test_each_replica_is_counted_by_its_own_capacity():
+    fields: dict[str, Any] = {"replicas": 1, "max_replicas": 8, "carrier": a_carrier(), "variants": (HALF,)}
+    planned = CapacityStatus(tokens_per_minute=1000, per_replica=1000, basis="profile")
+    alone = a_mixed_cluster(big=8, replica_capacity=planned, **fields)
+    mixed = a_mixed_cluster(big=1, replica_capacity=planned, **fields)
+    for cluster in (alone, mixed):
+        cluster.demand["chat"] = ARRIVALS
+        cluster.run(1200, tick_seconds=10)
+    assert (of(alone, "own"), of(alone, "small")) == (2, 0)
+    assert (of(mixed, "own"), of(mixed, "small")) == (1, 2)
+    capacity = mixed.status("chat").capacity
+    assert capacity == planned.model_copy(update={"tokens_per_minute": 2100})
+    assert [(v.name, v.ready, v.carries_percent) for v in mixed.status("chat").variants] == [
+        ("base", 1, 100),
+        ("small", 2, 55),
+    ]
+
+
+def test_a_replica_that_carries_less_is_not_exchanged_for_one_that_is_needed():
+    """The variant carries twice as much; at maxReplicas none of the service's own could do its work."""
+    strong = a_variant("small", product=SMALL, carrier=a_carrier())
+    own = a_carrier(slower=1.6)
+    cluster = a_mixed_cluster(big=1, replicas=2, max_replicas=3, carrier=own, variants=(strong,))
+    cluster.demand["chat"] = ARRIVALS
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 3 and of(cluster, "small") >= 1)
+    cluster.add_node(a_node("more", gpus=8, product=BIG))
+
+    def watch() -> None:
+        assert len(cluster.holding_places("chat")) <= 3
+        assert of(cluster, "own") * 0.55 + of(cluster, "small") >= 1.9
+
+    cluster.run(2 * 3600, tick_seconds=30, watch=watch)
+    assert of(cluster, "small") >= 1
+
+
+def test_status_says_why_a_variant_is_used_and_what_brings_the_preferred_one_back():
+    cluster = a_mixed_cluster()
+    cluster.run_until(serve(cluster, 2, 1))
+    own, small = cluster.status("chat").variants
+    assert (own.name, own.ready, own.state) == ("base", 2, VariantState.SHORT)
+    assert (small.name, small.ready, small.state) == ("small", 1, VariantState.NEXT)
+    assert "finds no node since" in own.message
+    assert "It is tried again at 2025-06-15T15:21:" in own.message
+    decision = cluster.status("chat").decision
+    assert decision is not None
+    (coming,) = [due for due in decision.upcoming if "is tried again" in due.what]
+    assert coming.at is not None
+    assert coming.at in own.message
+    assert "one of 1 replica that is less preferred drains" in coming.what
+    cluster.run(100)
+    assert cluster.status("chat").variants == (own, small), "what stays is not written anew"

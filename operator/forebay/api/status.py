@@ -1,5 +1,6 @@
 """What Forebay reports. Texts are cut to their bounds rather than refused: no status helps nobody."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -57,6 +58,36 @@ class ReplicaStatus(Model):
     """Out of rotation, finishing their streams."""
     warm: Replicas = 0
     """Ready beyond what the load needs."""
+
+
+class VariantState(StrEnum):
+    """Whether the next replica may be of a variant."""
+
+    NEXT = "Next"
+    """The next replica is of it."""
+    STANDBY = "Standby"
+    """It may be used, when the one that is next cannot be had."""
+    SHORT = "Short"
+    """It could not be had, and is not tried again before a while."""
+
+
+class VariantStatus(Model):
+    """One of the service's shapes."""
+
+    name: Word
+    """Of the variant; `base` for the service's own shape."""
+    ready: Replicas = 0
+    """Replicas of it that serve."""
+    loading: Replicas = 0
+    """Created, not serving yet, stuck ones among them."""
+    draining: Replicas = 0
+    """Out of rotation, finishing their streams."""
+    carries_percent: Annotated[Count, Field(ge=0, le=10_000)] = 100
+    """What a replica of it carries, in percent of one of the service's own shape; 100 where that is not known."""
+    state: VariantState
+    """Next, Standby or Short."""
+    message: Sentence = ""
+    """Why it could not be had, and when it is tried again."""
 
 
 class ScaledToZeroStatus(Model):
@@ -253,6 +284,8 @@ class InferenceServiceStatus(Model):
     """Where the service answers inside the cluster."""
     replicas: ReplicaStatus = ReplicaStatus()
     """Replicas by what they do now."""
+    variants: Annotated[tuple[VariantStatus, ...], Field(max_length=9), ListMap("name")] = ()
+    """The service's shapes in order of preference; absent for a service without variants."""
     scaled_to_zero: ScaledToZeroStatus | None = None
     """Present while no replica is wanted."""
     load: LoadStatus = LoadStatus()

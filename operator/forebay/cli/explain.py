@@ -9,7 +9,7 @@ from pathlib import Path
 from forebay.api.inference_service import Condition, InferenceServiceStatus, ScheduleStatus
 from forebay.api.instants import unix_seconds
 from forebay.api.learned import LEARNED_VERSION, LearnedStatus, StartTimes
-from forebay.api.status import ScaledToZeroStatus
+from forebay.api.status import ScaledToZeroStatus, VariantState, VariantStatus
 from forebay.cli.explain_decision import age, decision_lines, moment, past_lines, wrapped
 from forebay.cli.reading import cluster_reader
 from forebay.cli.services import Reading, read_service
@@ -44,6 +44,8 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
             f"what follows is about generation {status.observed_generation}."
         )
     yield _replicas(reading, status)
+    for variant in status.variants:
+        yield from wrapped(_variant(variant), "  ")
     if status.scaled_to_zero is not None:
         yield from _at_zero(reading, status.scaled_to_zero, now)
     else:
@@ -86,6 +88,14 @@ def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
     if counts.warm:
         line += f"; {counts.warm} of them warm, on top of need"
     return line + "."
+
+
+def _variant(variant: VariantStatus) -> str:
+    moving = ((variant.loading, "loading"), (variant.draining, "draining"))
+    parts = [f"{variant.ready} ready", *(f"{number} {word}" for number, word in moving if number)]
+    what = {VariantState.NEXT: "the next replica is of it", VariantState.STANDBY: "may be used"}.get(variant.state)
+    carries = "" if variant.carries_percent == 100 else f", each carries {variant.carries_percent} % of one of base"
+    return f"{variant.name}: {', '.join(parts)}{carries}; {what or f'not to be had: {variant.message}'}"
 
 
 def _at_zero(reading: Reading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:

@@ -15,6 +15,7 @@ from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind
+from forebay.planner.variant_status import returns
 from forebay.scaling.decision import Due, count, seconds
 from forebay.scaling.lead_time import ENOUGH_STARTS, LeadTimes, WarmState
 
@@ -37,6 +38,7 @@ def agenda_of(outcome: Outcome) -> tuple[Due, ...]:
         *_schedules(outcome.scene),
         *_now(outcome),
         *_rollout(outcome),
+        *returns(outcome.scene),
         *([Due(None, f"Not done yet: {outcome.held}.")] if outcome.held else []),
     ]
     return tuple(sorted(found, key=lambda due: (due.at is None, due.at or 0.0)))

@@ -16,6 +16,7 @@ from forebay.scaling.lead_time import Prospect
 from forebay.scaling.limits import Limits
 from forebay.scaling.schedules import Booking, Pace, PlannedCapacity, booking, schedule_floor
 from forebay.scaling.timetable import S, Timetable, timetable
+from forebay.scaling.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Calendar:
 def calendar_of(
     service: ServiceView,
     target: Revision,
+    crew: Weights,
     memory: ServiceMemory,
     settings: Settings,
     prospect: Prospect,
@@ -39,7 +41,7 @@ def calendar_of(
 ) -> Calendar:
     """`service.spec` must not be None. `prospect` is of all replicas above minReplicas."""
     assert service.spec is not None
-    limits, one = Limits.of(service.spec), _planned_capacity(service)
+    limits, one = Limits.of(service.spec), _planned_capacity(service, crew)
     pace = Pace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
     before = {seen.name: seen for seen in (memory.status or service.status).schedules}
     timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
@@ -66,12 +68,12 @@ def timetables_of(
     }
 
 
-def _planned_capacity(service: ServiceView) -> PlannedCapacity | None:
+def _planned_capacity(service: ServiceView, crew: Weights) -> PlannedCapacity | None:
     """What one replica carries of the declared mix, by the capacity plan."""
     one, traffic = service.replica_capacity, service.spec.traffic if service.spec else None
     if one is None or traffic is None:
         return None
-    return PlannedCapacity(float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens))
+    return PlannedCapacity(float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens), crew)
 
 
 def warmed_from(found: Timetable[S], before: WindowStatus | None, now: float) -> float:

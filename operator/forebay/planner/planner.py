@@ -18,13 +18,14 @@ from forebay.planner.endings import endings, noted_block
 from forebay.planner.events import forgotten_learning, rule_changed, scaled, told, transitions
 from forebay.planner.handovers import handovers_of
 from forebay.planner.nodes import lost_nodes, nodes_down
+from forebay.planner.patience import wait_before_creating
 from forebay.planner.placeholders import Means, hold_of, share_of
 from forebay.planner.plan import Action, CreatePod, Plan, ServicePlan, StoreRevision
 from forebay.planner.pools import pool_shares
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import forgotten
 from forebay.planner.scene import Scene
-from forebay.planner.staging import Site, histories_of, site_of, stage, wait_before_creating
+from forebay.planner.staging import Site, histories_of, site_of, stage
 from forebay.planner.state import ServiceMemory, State
 from forebay.planner.status import status_of, unplanned_status
 from forebay.planner.steps import Kind, Step

@@ -13,6 +13,7 @@ from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.rollout import Turnover
 from forebay.planner.scene import Scene
 from forebay.planner.variants import shown
+from forebay.planner.weighing import weight_of
 from forebay.planner.world import Revision
 
 RETURN = "VariantReturn"
@@ -41,7 +42,10 @@ def exchange_of(scene: Scene, rest: Turnover) -> Exchange | None:
     new = lineup.next_up
     rank = lineup.rank(new.variant)
     leaving = [r for r in rest.staying if r.state is ReplicaState.SERVING and scene.rank(r) > rank]
-    return Exchange(new, tuple(leaving)) if leaving else None
+    if not leaving:
+        return None
+    carried = max(weight_of(replica, scene.revisions, scene.weights) for replica in leaving)
+    return Exchange(new, tuple(leaving), carries_less=scene.weight(new.variant) < carried)
 
 
 def surge_of(exchange: Exchange | None, scene: Scene) -> int:

@@ -24,6 +24,8 @@ class Scene:
     now: float
     lineup: Lineup
     """What replicas should be of."""
+    weights: Mapping[str, float]
+    """What a replica of each variant carries, in replicas of the service's own shape."""
     revisions: Mapping[str, Revision]
     """Known ones by hash: stored, and the targets."""
     replicas: tuple[Replica, ...]
@@ -73,6 +75,9 @@ class Scene:
         """How far down the order of preference its shape is."""
         known = self.revisions.get(replica.revision)
         return self.lineup.rank("" if known is None else known.variant)
+
+    def weight(self, variant: str) -> float:
+        return self.weights.get(variant, 1.0)
 
     def must_leave(self, replica: Replica) -> bool:
         """Whether it is on a node that is to be left."""

@@ -9,6 +9,7 @@ from forebay.planner.handovers import Handovers, Warmth
 from forebay.planner.learned import Learned, publish, recall, seen_load, seen_starts
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
+from forebay.planner.patience import FAILURE_WINDOW_SECONDS, refusals_in_a_row
 from forebay.planner.places import free_places, prospect_above, prospect_of
 from forebay.planner.replicas import (
     LIVE,
@@ -26,8 +27,8 @@ from forebay.planner.scene import Scene
 from forebay.planner.state import Failure, ServiceMemory
 from forebay.planner.variants import Lineup, choices_of, lineup_of
 from forebay.planner.wake_call import wake_call
+from forebay.planner.weighing import crew_of, weight_of, weights_by_variant
 from forebay.planner.world import NodeView, PodView, Refusal, ReplicaShape, Revision, ServiceView, World
-from forebay.scaling.decision import seconds
 from forebay.scaling.desired import Fleet, decide
 from forebay.scaling.freshness import Ages
 from forebay.scaling.history import PodHistory, is_sound, remember
@@ -36,10 +37,7 @@ from forebay.scaling.load import Load, Reading, load_of
 from forebay.scaling.schedules import Booking
 from forebay.scaling.signals import PodSignals
 from forebay.scaling.stabilizer import carried_by
-
-SHORTEST_WAIT_SECONDS = 10.0
-LONGEST_WAIT_SECONDS = 300.0
-FAILURE_WINDOW_SECONDS = 600.0
+from forebay.scaling.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +149,10 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     limits = Limits.of(spec)
     fleet = _fleet(seen, service, site)
     grown_at = now if fleet.serving > memory.serving else memory.grown_at
-    load = _load(seen, site, grown_at)
     known = memory.learned or recall(service.status.learned, service.uid, now)
+    weights = weights_by_variant(service, memory.scaling.arrivals, known.lengths)
+    crew = crew_of(seen.replicas, seen.revisions, seen.lineup, weights)
+    load = _load(seen, site, grown_at, weights, crew)
     learned = _starts(site, spec, seen, known)
     next_up = seen.lineup.next_up
     free, held = site.places.get(next_up.shape, 0), site.warmth.replicas_for(service.uid, next_up)
@@ -161,12 +161,12 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     call = wake_call(service, before, limits, seen.replicas, now)
     outlook = outlook_of(limits, before, call, prospect, learned)
     above = prospect_above(limits.min_replicas, learned.lead_times, free, held, seen.replicas, site.handed_over)
-    calendar = calendar_of(service, next_up, memory, site.world.settings, above, now)
+    calendar = calendar_of(service, next_up, crew, memory, site.world.settings, above, now)
     outlook = replace(outlook, floors=(*outlook.floors, *calendar.floors))
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
     learned = seen_load(learned, scaling, load.complete, outlook.lead_seconds, now)
     learned = publish(learned, now, at_once=learned.lead_times is not known.lead_times)
-    refusals, refused_at = _refusals(memory, site.refusals.get(service.uid, ()))
+    refusals, refused_at = refusals_in_a_row(memory, site.refusals.get(service.uid, ()))
     remembered = replace(
         memory,
         scaling=scaling,
@@ -188,6 +188,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         settings=site.world.settings,
         now=now,
         lineup=seen.lineup,
+        weights=weights,
         revisions=seen.revisions,
         replicas=seen.replicas,
         orphans=seen.orphans,
@@ -204,7 +205,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         woken_until=call.until,
         one_less_would_do=fleet.serving - 1 >= limits.min_replicas
         and load.complete
-        and carried_by(fleet.serving - 1, scaling.watch, limits, now),
+        and carried_by(fleet.serving - 1, scaling.watch, limits, now, crew),
         bookings=calendar.bookings,
         room=_room(site, next_up, calendar.bookings),
         handed_over=site.handed_over,
@@ -257,44 +258,6 @@ def _starts(site: Site, spec: InferenceServiceSpec, seen: Seen, known: Learned) 
     return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience, site.handed_over)
 
 
-def wait_before_creating(scene: Scene) -> str:
-    """Why nothing is created just now, as a clause: creations that fail at once are not repeated at once.
-
-    The first failure is answered without a wait; from then on each one doubles it, up to 5 minutes.
-    """
-    memory = scene.memory
-    if memory.refusals and scene.now < memory.refused_at + _wait_seconds(memory.refusals):
-        last = _for_lack(scene.refusals)[-1]
-        return f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
-    ended = sorted({f.at for f in memory.failures if f.ended and scene.now - f.at < FAILURE_WINDOW_SECONDS})
-    wait_seconds = _wait_seconds(len(ended) - 1)
-    if ended and scene.now < ended[-1] + wait_seconds:
-        return (
-            f"pods ended soon after they were created, {len(ended)} times; the next ones wait {seconds(wait_seconds)}"
-        )
-    return ""
-
-
-def _for_lack(refusals: Iterable[Refusal]) -> list[Refusal]:
-    """Without those that only cost a name."""
-    return [refusal for refusal in refusals if refusal.reason != "NameTaken"]
-
-
-def _refusals(memory: ServiceMemory, refusals: Iterable[Refusal]) -> tuple[int, float]:
-    """How often in a row, and when last: once more per tick with refusals, never once a creation came true."""
-    refused = _for_lack(refusals)
-    if not refused:
-        return 0, 0.0
-    again = refused[-1].at > memory.refused_at
-    return memory.refusals + again, refused[-1].at
-
-
-def _wait_seconds(failures: int) -> float:
-    if failures < 1:
-        return 0.0
-    return float(min(LONGEST_WAIT_SECONDS, SHORTEST_WAIT_SECONDS * 2.0 ** min(failures - 1, 16)))
-
-
 def histories_of(
     pods: Iterable[PodView], signals: Mapping[str, PodSignals], before: Mapping[str, PodHistory]
 ) -> dict[str, PodHistory]:
@@ -309,7 +272,7 @@ def histories_of(
     return histories
 
 
-def _load(seen: Seen, site: Site, since: float) -> Load:
+def _load(seen: Seen, site: Site, since: float, weights: Mapping[str, float], crew: Weights) -> Load:
     serving: list[Reading] = []
     draining: list[Reading] = []
     for replica in seen.replicas:
@@ -322,11 +285,13 @@ def _load(seen: Seen, site: Site, since: float) -> Load:
             history=seen.histories.get(first.uid),
             ready_since=replica.ready_since,
             error=None if told is None else told.error,
+            weight=weight_of(replica, seen.revisions, weights),
+            own=not (revision := seen.revisions.get(replica.revision)) or not revision.variant,
         )
         (serving if replica.state is ReplicaState.SERVING else draining).append(reading)
     settings = site.world.settings
     ages = Ages(settings.stale_after_seconds, settings.lost_after_seconds)
-    return load_of(serving, draining, site.now, ages, since)
+    return load_of(serving, draining, site.now, ages, since, crew)
 
 
 def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:

@@ -18,6 +18,7 @@ from forebay.planner.record import decision_status, decisions
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.scene import Scene
 from forebay.planner.schedules import schedule_statuses
+from forebay.planner.variant_status import variant_statuses
 from forebay.planner.wake_call import answered_wake
 from forebay.planner.world import Problem, ServiceKey, ServiceView
 from forebay.scaling.decision import count as number_of
@@ -42,10 +43,11 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
             draining=len(outcome.replicas(ReplicaState.DRAINING)),
             warm=warm_replicas(outcome) or 0,
         ),
+        variants=variant_statuses(scene),
         scaled_to_zero=scaled_to_zero_status(scene, before, now),
         load=load_status(scene.load),
         plan=scene.service.plan,
-        capacity=capacity_now(scene, len(outcome.replicas(ReplicaState.SERVING))),
+        capacity=capacity_now(scene),
         decision=decision_status(outcome),
         decisions=decisions(before.decisions, outcome, now),
         learned=None if scene.memory.learned is None else scene.memory.learned.published,
@@ -112,21 +114,21 @@ def load_status(load: Load) -> LoadStatus:
     return LoadStatus(queue=round(load.waiting_requests), kv_percent=min(100, round(load.kv_fraction * 100)))
 
 
-def capacity_status(service: ServiceView, serving: int) -> CapacityStatus | None:
-    """Of all replicas that serve."""
+def capacity_status(service: ServiceView, carry: float) -> CapacityStatus | None:
+    """Of all replicas that serve, which carry as much as so many of the service's own shape."""
     one = service.replica_capacity
     if one is None:
         return None
-    return one.model_copy(update={"tokens_per_minute": one.per_replica * serving})
+    return one.model_copy(update={"tokens_per_minute": round(one.per_replica * carry)})
 
 
-def capacity_now(scene: Scene, serving: int) -> CapacityStatus | None:
+def capacity_now(scene: Scene) -> CapacityStatus | None:
     """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
-    offered = scene.memory.scaling.offered
+    offered, carry = scene.memory.scaling.offered, scene.load.weights.carried(scene.load.replicas)
     if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):
-        return capacity_status(scene.service, serving)
+        return capacity_status(scene.service, carry)
     each = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
-    return CapacityStatus(tokens_per_minute=each * serving, per_replica=each, basis=offered.carried.basis.value)
+    return CapacityStatus(tokens_per_minute=round(each * carry), per_replica=each, basis=offered.carried.basis.value)
 
 
 def should_write(
@@ -150,6 +152,7 @@ def _acted_on(status: InferenceServiceStatus) -> object:
         status.observed_generation,
         status.url,
         status.replicas,
+        [variant.model_copy(update={"message": ""}) for variant in status.variants],
         sorted((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions),
         None if decision is None else (decision.rule, decision.desired),
         [s.model_copy(update={"message": ""}) for s in status.schedules],

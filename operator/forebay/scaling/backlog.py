@@ -7,7 +7,7 @@ it do not serve before that.
 
 from typing import Final
 
-from forebay.scaling.decision import Proposal, count, number, significant, whole_replicas
+from forebay.scaling.decision import Proposal, count, number, significant
 from forebay.scaling.load import Load
 from forebay.scaling.offered import Offered
 from forebay.scaling.outlook import Outlook
@@ -41,7 +41,7 @@ def backlog(offered: Offered | None, load: Load, outlook: Outlook) -> Proposal |
         return None if load.replicas else Proposal(1, "backlog", f"{waiting} and no replica serves")
     needed = replicas_with_backlog(offered, load, outlook)
     return Proposal(
-        replicas=max(1, whole_replicas(needed)),
+        replicas=max(1, load.weights.replicas_for(needed)),
         rule="backlog",
         because=f"{waiting}, {significant(waiting_seconds(offered, load, outlook))} GPU-seconds of work; with what "
         f"arrives that takes {number(needed)} replicas",

@@ -97,6 +97,16 @@ class Carrier:
             idle_token_seconds=step,
         )
 
+    def requests_per_second(self, lengths: Lengths) -> float | None:
+        """That one replica carries by its profile; None when the promises cannot be kept by any number of them."""
+        found = self.carries(lengths)
+        return None if found is None else found.usable / found.work_seconds
+
+    def speed(self, lengths: Lengths) -> float:
+        """Requests that one replica works off per second with nothing kept back for promises; 0 where nothing tells."""
+        work_seconds = capacity(self.engine, self.mix(lengths), self.promise).work_seconds
+        return self.engines / work_seconds if work_seconds > 0 else 0.0
+
     def mix(self, lengths: Lengths) -> Mix:
         """Every request of the mean length. What a prefix cache spares is not computed, but it is read."""
         full = Mix.fixed(lengths.prompt_tokens, lengths.output_tokens, self.architecture.tokens_read)

@@ -137,7 +137,7 @@ def _stuck_text(stuck: int) -> str:
 def arrival_rules(situation: Situation) -> tuple[Proposal, ...]:
     """What the work asks for that arrives and that waits; replicas on their way are in the count already."""
     offered, load, outlook = situation.offered, situation.load, situation.outlook
-    ahead = None if offered is None else feed_forward(offered, situation.limits, outlook)
+    ahead = None if offered is None else feed_forward(offered, situation.limits, outlook, load.weights)
     proposals = (ahead, backlog(offered, load, outlook))
     return tuple(floors.with_warm(proposal, situation.limits) for proposal in proposals if proposal is not None)
 
@@ -246,6 +246,8 @@ def _refined(
 ) -> Refinement | None:
     if carrier is None:
         return None
+    if not load.all_own:
+        return memory.refinement
     lengths = lengths_of(carrier, arrivals, outlook.lengths)
     if lengths is None:
         return memory.refinement

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-from forebay.scaling.decision import Proposal, number, percent, seconds, significant, whole_replicas
+from forebay.scaling.decision import Proposal, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
 from forebay.scaling.offered import Offered
 from forebay.scaling.outlook import Outlook
+from forebay.scaling.weights import EVEN, Weights
 
 QUANTILE: Final = 1.65
 """z: 19 of 20 bursts are within it."""
@@ -54,17 +55,18 @@ def replicas_for_arrivals(offered: Offered, limits: Limits, outlook: Outlook) ->
     return work * (1 + headroom(offered, limits, outlook).fraction) / offered.carried.usable
 
 
-def feed_forward(offered: Offered, limits: Limits, outlook: Outlook) -> Proposal | None:
+def feed_forward(offered: Offered, limits: Limits, outlook: Outlook, weights: Weights = EVEN) -> Proposal | None:
     """Enough replicas for the work that arrives, with headroom."""
     needed, work = replicas_for_arrivals(offered, limits, outlook), offered.work
     if needed is None or work is None:
         return None
-    carried = offered.carried
+    carried, replicas = offered.carried, weights.replicas_for(needed)
+    each = "" if weights.even else f", so {weights.shown(replicas)}"
     return Proposal(
-        replicas=whole_replicas(needed),
+        replicas=replicas,
         rule="feed_forward",
         because=f"{significant(work)} GPU-seconds of work arrive per second "
         f"({significant(offered.requests_per_second or 0.0)} requests of {seconds(carried.work_seconds)}); "
         f"with {percent(headroom(offered, limits, outlook).fraction)} headroom that takes {number(needed)} replicas of "
-        f"{significant(carried.usable)} each",
+        f"{significant(carried.usable)} each{each}",
     )

@@ -8,7 +8,7 @@ cured by replicas costs one step per cooldown and not the whole fleet.
 from collections.abc import Callable
 from typing import Final
 
-from forebay.scaling.decision import Proposal, count, number, percent, seconds, whole_replicas
+from forebay.scaling.decision import Proposal, count, number, percent, seconds
 from forebay.scaling.latency import Latency
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
@@ -28,7 +28,7 @@ def queue_depth(load: Load, limits: Limits) -> Proposal | None:
     Only requests that wait for capacity count: those deferred for an adapter or a remote KV block would not start
     sooner on another replica (vLLM `num_requests_waiting_by_reason`).
     """
-    allowed = limits.queue_depth * load.known
+    allowed = limits.queue_depth * load.known_carry
     if load.waiting_requests <= allowed:
         return None
     return Proposal(
@@ -149,4 +149,5 @@ def _alone(load: Load) -> bool:
 
 def _stepped(load: Load, ratio: float, limits: Limits) -> int:
     """What the ratio of measured to allowed asks for, with headroom, within the largest step."""
-    return whole_replicas(load.replicas * min(ratio * (1 + limits.headroom), LARGEST_STEP))
+    serving = load.weights.carried(load.replicas)
+    return load.weights.replicas_for(serving * min(ratio * (1 + limits.headroom), LARGEST_STEP))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from forebay.api.duration import Duration
-from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.inference_service import InferenceServiceSpec, VariantSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Limits:
     idle_token_seconds: float | None = None
     """Between two tokens on an engine that has nothing else to do; None while no profile tells."""
     max_num_seqs: int = 256
-    """Requests that one engine works on at a time; the rest wait."""
+    """Requests that one engine works on at a time, of whichever variant; the rest wait."""
     scale_up_cooldown_seconds: float = 90.0
     scale_down_cooldown_seconds: float = 300.0
     scale_to_zero_after_seconds: float | None = None
@@ -49,11 +49,15 @@ class Limits:
             queue_wait_seconds=spec.slo.queue_wait.p99.seconds,
             time_to_first_token_seconds=spec.slo.time_to_first_token.p95.seconds,
             inter_token_latency_seconds=spec.slo.inter_token_latency.mean.seconds,
-            max_num_seqs=spec.engine.max_num_seqs,
+            max_num_seqs=min((spec.engine.max_num_seqs, *(_sequences(spec, each) for each in spec.variants))),
             scale_up_cooldown_seconds=spec.scaling.scale_up_cooldown.seconds,
             scale_down_cooldown_seconds=spec.scaling.scale_down_cooldown.seconds,
             scale_to_zero_after_seconds=_seconds(spec.scaling.scale_to_zero_after),
         )
+
+
+def _sequences(spec: InferenceServiceSpec, variant: VariantSpec) -> int:
+    return variant.engine.max_num_seqs or spec.engine.max_num_seqs
 
 
 def _seconds(duration: Duration | None) -> float | None:

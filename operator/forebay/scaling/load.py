@@ -13,6 +13,7 @@ from forebay.scaling.freshness import Ages, Freshness, freshness
 from forebay.scaling.history import PodHistory
 from forebay.scaling.latency import Latency, observed
 from forebay.scaling.signals import EngineSample
+from forebay.scaling.weights import EVEN, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class Reading:
     ready_since: float
     error: str | None = None
     """Why the last scrape gave nothing."""
+    weight: float = 1.0
+    """What the replica carries, in replicas of the service's own shape."""
+    own: bool = True
+    """Whether it is of that shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class Load:
     draining_requests: float = 0.0
     """In flight on replicas that drain: load that those which stay would have carried."""
     kv_total: float = 0.0
-    """KV use of this very moment in full replicas, draining ones included: 1.2 fills one and a fifth of another."""
+    """KV use of this very moment in full replicas of the service's own shape, draining ones included: 1.2 fills one and
+    a fifth of another."""
     flow: Flow | None = None
     """What goes through, draining replicas included, and silent ones as they were last; None when nobody tells."""
     served: Served | None = None
@@ -82,6 +88,17 @@ class Load:
     """When a request was last seen on a replica that serves; None when one of them would not show every request."""
     ready_since: float = -inf
     """When the last of the replicas became ready."""
+    known_weight: float | None = None
+    """What those with a fresh sample carry together, in replicas of the service's own shape; None where all are."""
+    weights: Weights = EVEN
+    """Of all replicas there are, those that serve first."""
+    all_own: bool = True
+    """Whether all that serve are of the service's own shape, so that they show what its profile is worth."""
+
+    @property
+    def known_carry(self) -> float:
+        """The known ones, counted by what they carry."""
+        return float(self.known) if self.known_weight is None else self.known_weight
 
     @property
     def freshness(self) -> Freshness:
@@ -96,7 +113,12 @@ class Load:
 
 
 def load_of(
-    serving: Sequence[Reading], draining: Sequence[Reading], now: float, ages: Ages, since: float = -inf
+    serving: Sequence[Reading],
+    draining: Sequence[Reading],
+    now: float,
+    ages: Ages,
+    since: float = -inf,
+    weights: Weights = EVEN,
 ) -> Load:
     """Sums do not depend on the order of the readings.
 
@@ -104,10 +126,11 @@ def load_of(
     what was seen before was suffered by fewer.
     """
     states = [(reading, _freshness(reading, now, ages)) for reading in by_name(serving)]
-    known = [reading.history for reading, state in states if state is Freshness.FRESH and reading.history is not None]
+    fresh = [(r.history, r.weight) for r, state in states if state is Freshness.FRESH and r.history is not None]
+    known = [history for history, _ in fresh]
     spans = [(oldest, history.newest) for history in known if (oldest := history.oldest(since)) is not None]
     leaving = [
-        reading.history
+        (reading.history, reading.weight)
         for reading in draining
         if reading.history is not None and _freshness(reading, now, ages) is Freshness.FRESH
     ]
@@ -121,16 +144,19 @@ def load_of(
         time_to_first_token=observed((old.time_to_first_token, new.time_to_first_token) for old, new in spans),
         inter_token_latency=observed((old.inter_token_latency, new.inter_token_latency) for old, new in spans),
         silent=tuple(_silent(reading, state, now, ages) for reading, state in states if state is not Freshness.FRESH),
-        draining_requests=fsum(history.newest.in_flight for history in leaving),
+        draining_requests=fsum(history.newest.in_flight for history, _ in leaving),
         flow=flow_of(r.history for r in (*(r for r, _ in states), *by_name(draining)) if r.history is not None),
         served=_served(spans),
         finished_requests=_gained(spans, lambda sample: sample.finished_requests),
         preempted_requests=_gained(spans, lambda sample: sample.preemptions),
         rejected_requests=_gained(spans, lambda sample: sample.rejected_requests),
-        kv_total=fsum(history.newest.kv_fraction for history in (*known, *leaving)),
+        kv_total=fsum(history.newest.kv_fraction * weight for history, weight in (*fresh, *leaving)),
         deferred_requests=fsum(history.newest.deferred_requests for history in known),
         active_at=_active_at(known),
         ready_since=max((reading.ready_since for reading in serving), default=-inf),
+        known_weight=None if weights.even else fsum(weight for _, weight in fresh),
+        weights=weights,
+        all_own=all(reading.own for reading in serving),
         missing=tuple(
             (reading.pod, reading.history.newest.missing)
             for reading, _ in states

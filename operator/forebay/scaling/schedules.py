@@ -12,9 +12,10 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from forebay.api.schedule_spec import ScheduleFloor, ScheduleSpec, WindowSpec
-from forebay.scaling.decision import Proposal, count, number, seconds, whole_replicas
+from forebay.scaling.decision import Proposal, count, number, seconds
 from forebay.scaling.limits import Limits
 from forebay.scaling.timetable import S, Timetable
+from forebay.scaling.weights import EVEN, Weights
 
 MARGIN_SECONDS: Final = 30.0
 """Between deciding on a replica and its creation: a tick, the call, and what either may be late."""
@@ -33,6 +34,8 @@ class PlannedCapacity:
     tokens_per_minute: float
     tokens_per_request: float
     """I + O of the mix that it was planned for."""
+    weights: Weights = EVEN
+    """Of the replicas there are and that would be created, against the one that was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +138,10 @@ def replicas_for(floor: ScheduleFloor, one: PlannedCapacity | None) -> int | Non
         return floor.replicas
     if one is None or one.tokens_per_minute <= 0:
         return None
-    asked = floor.tokens_per_minute
-    if asked is None:
-        asked_per_second = floor.requests_per_second or 0.0
-        return max(1, whole_replicas(asked_per_second * 60 * one.tokens_per_request / one.tokens_per_minute))
-    return max(1, whole_replicas(asked / one.tokens_per_minute))
+    asked = float(floor.tokens_per_minute or 0.0)
+    if floor.tokens_per_minute is None:
+        asked = (floor.requests_per_second or 0.0) * 60 * one.tokens_per_request
+    return max(1, one.weights.replicas_for(asked / one.tokens_per_minute))
 
 
 def schedule_floor(found: Booking, now: float) -> Proposal | None:

@@ -14,6 +14,7 @@ from forebay.scaling.freshness import Freshness
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
 from forebay.scaling.watch import LONG_SECONDS, Watch
+from forebay.scaling.weights import EVEN, Weights
 
 MARGIN: Final = 1.2
 """Work that asked for so much more than it did in scaleDownCooldown would still be carried after a step down."""
@@ -54,6 +55,11 @@ class Standing:
     def left(self) -> int:
         """Replicas that would serve after the step: one that has not started is given up first."""
         return min(self.wanted, self.serving)
+
+    @property
+    def left_carry(self) -> float:
+        """The same, counted by what they carry."""
+        return self.load.weights.carried(self.left)
 
 
 def nobody_left(standing: Standing) -> str | None:
@@ -101,23 +107,23 @@ def work_would_not_fit(standing: Standing) -> str | None:
     if watch.work_since is None:
         young = watch.since is None or now - watch.since < UNKNOWN_WORK_SECONDS
         return "it is not known yet how much work arrives" if standing.counts_work and young else None
-    return _work(watch, standing.limits, standing.wanted - standing.limits.warm_replicas, now)
+    return _work(watch, standing.limits, standing.wanted - standing.limits.warm_replicas, now, standing.load.weights)
 
 
 def queue_would_grow(standing: Standing) -> str | None:
-    return _queue(standing.watch, standing.limits, standing.left)
+    return _queue(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
 def kv_cache_would_fill(standing: Standing) -> str | None:
-    return _kv(standing.watch, standing.limits, standing.left)
+    return _kv(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
 def latency_was_late(standing: Standing) -> str | None:
-    return _late(standing.watch, standing.limits, standing.left)
+    return _late(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
 def load_was_too_much(standing: Standing) -> str | None:
-    return _strained(standing.watch, standing.limits, standing.left)
+    return _strained(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
 Check = Callable[[Standing], str | None]
@@ -159,17 +165,17 @@ def scale_down(standing: Standing) -> Proposal:
         rule="scale_down",
         because=f"{count(standing.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
         f"{number(watch.running_requests)} requests ran and {number(watch.waiting_requests)} waited, and the KV cache "
-        f"would have been {percent(watch.kv_total / standing.left)} full{work}",
+        f"would have been {percent(watch.kv_total / standing.left_carry)} full{work}",
     )
 
 
-def carried_by(replicas: int, watch: Watch, limits: Limits, now: float) -> bool:
+def carried_by(replicas: int, watch: Watch, limits: Limits, now: float, weights: Weights = EVEN) -> bool:
     """Whether so many replicas would have carried the load of the whole window; False when that is not known."""
     if replicas < 1 or not watch.covers(limits.scale_down_cooldown_seconds, now):
         return False
-    if watch.work_since is not None and _work(watch, limits, replicas, now):
+    if watch.work_since is not None and _work(watch, limits, replicas, now, weights):
         return False
-    return not any(check(watch, limits, replicas) for check in (_queue, _kv, _late, _strained))
+    return not any(check(watch, limits, replicas, weights) for check in (_queue, _kv, _late, _strained))
 
 
 def fewest_for(load: Load, limits: Limits) -> int | None:
@@ -177,35 +183,37 @@ def fewest_for(load: Load, limits: Limits) -> int | None:
     if not load.complete:
         return None
     for replicas in range(1, load.replicas):
-        in_flight = load.running_requests + load.waiting_requests
+        in_flight, carry = load.running_requests + load.waiting_requests, load.weights.carried(replicas)
         queued = max(load.waiting_requests, in_flight - replicas * limits.max_num_seqs) * (1 + limits.headroom)
-        filled = load.kv_fraction * load.known / replicas * (1 + limits.headroom)
-        if queued <= limits.queue_depth * replicas and filled <= limits.kv_fraction:
+        filled = load.kv_fraction * load.known_carry / carry * (1 + limits.headroom)
+        if queued <= limits.queue_depth * carry and filled <= limits.kv_fraction:
             return replicas
     return load.replicas
 
 
-def _work(watch: Watch, limits: Limits, replicas: int, now: float) -> str | None:
+def _work(watch: Watch, limits: Limits, replicas: int, now: float, weights: Weights) -> str | None:
     """Over half an hour the smaller margin is enough."""
+    carry = weights.carried(replicas)
     window = limits.scale_down_cooldown_seconds
     most, long = watch.most_replicas(window, now), watch.most_replicas_long(now)
     if most is None:
         return (
             f"it has not yet been known for scaleDownCooldown ({seconds(window)}) without a gap how much work arrives"
         )
-    if most * MARGIN <= replicas or (long is not None and max(most, long) * LONG_MARGIN <= replicas):
+    if most * MARGIN <= carry or (long is not None and max(most, long) * LONG_MARGIN <= carry):
         return None
     return (
         f"the work that arrived asked for up to {number(most)} replicas in the last {seconds(window)}; {MARGIN:g} "
-        f"times that, or {LONG_MARGIN:g} times the most of {seconds(LONG_SECONDS)}, would not fit on {replicas}"
+        f"times that, or {LONG_MARGIN:g} times the most of {seconds(LONG_SECONDS)}, would not fit on "
+        f"{weights.shown(replicas)}"
     )
 
 
-def _queue(watch: Watch, limits: Limits, replicas: int) -> str | None:
+def _queue(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
     """Requests that wait now would still wait, and those beyond maxNumSeqs would begin to."""
     margin = 1 + limits.headroom
     waiting = max(watch.waiting_requests * margin, watch.in_flight * margin - replicas * limits.max_num_seqs)
-    if waiting <= limits.queue_depth * replicas:
+    if waiting <= limits.queue_depth * weights.carried(replicas):
         return None
     return (
         f"{count(replicas, 'replica')} would have had up to {number(waiting)} requests waiting, "
@@ -213,8 +221,8 @@ def _queue(watch: Watch, limits: Limits, replicas: int) -> str | None:
     )
 
 
-def _kv(watch: Watch, limits: Limits, replicas: int) -> str | None:
-    filled = watch.kv_total / replicas * (1 + limits.headroom)
+def _kv(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+    filled = watch.kv_total / weights.carried(replicas) * (1 + limits.headroom)
     if filled <= limits.kv_fraction:
         return None
     return (
@@ -223,18 +231,19 @@ def _kv(watch: Watch, limits: Limits, replicas: int) -> str | None:
     )
 
 
-def _late(watch: Watch, limits: Limits, replicas: int) -> str | None:
+def _late(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
     """Latencies do not scale by a rule that is known here, so none may have come near its limit."""
     late = next((part.late for part in reversed(watch.parts) if part.late), "")
     return f"{late}: less than {percent(limits.headroom)} headroom" if late else None
 
 
-def _strained(watch: Watch, limits: Limits, replicas: int) -> str | None:
+def _strained(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
     """Below the limits now is no proof for fewer replicas; a load that was too much before is proof against them."""
     worst = min(watch.strains, key=lambda strain: strain.running_per_replica, default=None)
-    if worst is None or watch.running_requests / replicas < worst.running_per_replica:
+    each = watch.running_requests / weights.carried(replicas)
+    if worst is None or each < worst.running_per_replica:
         return None
     return (
-        f"{count(replicas, 'replica')} would have run up to {number(watch.running_requests / replicas)} requests each, "
+        f"{count(replicas, 'replica')} would have run up to {number(each)} requests each, "
         f"and {number(worst.running_per_replica)} each were too many for {worst.rule} before"
     )

@@ -94,7 +94,7 @@ def _late_signals(here: Crossroads) -> Iterator[str]:
     if not load.known:
         return
     if "queue_depth" not in fired:
-        most = floor(limits.queue_depth * load.known)
+        most = floor(limits.queue_depth * load.known_carry)
         yield (
             f"More than {count(most, 'waiting request')} on {count(load.known, 'replica')} "
             f"({number(load.waiting_requests)} now): queue_depth."
@@ -126,7 +126,8 @@ def _more_work(here: Crossroads) -> Iterator[str]:
     if offered is None or offered.work is None:
         return
     margin = 1 + headroom(offered, limits, here.outlook).fraction
-    most = max(0, here.desired - limits.warm_replicas) * offered.carried.usable / margin
+    carry = here.standing.load.weights.carried(here.desired - limits.warm_replicas)
+    most = carry * offered.carried.usable / margin
     if most <= offered.work:
         return
     each = offered.carried.work_seconds
@@ -154,22 +155,24 @@ def _last_replica(limits: Limits) -> tuple[str, ...]:
 
 def _low_enough(here: Crossroads) -> Iterator[str]:
     standing, limits, watch = here.standing, here.standing.limits, here.standing.watch
-    margin, left = 1 + limits.headroom, here.standing.left
+    margin, left, carry = 1 + limits.headroom, here.standing.left, here.standing.left_carry
+    weights = standing.load.weights
+    serving = weights.carried(standing.serving) or 1.0
     window = seconds(limits.scale_down_cooldown_seconds)
     yield f"One replica goes once each of these has held for {window} at a stretch:"
-    waiting = floor(limits.queue_depth * left / margin)
+    waiting = floor(limits.queue_depth * carry / margin)
     yield f"at most {count(waiting, 'request')} waiting (the most was {number(watch.waiting_requests)})"
-    in_flight = floor(left * (limits.queue_depth + limits.max_num_seqs) / margin)
+    in_flight = floor((carry * limits.queue_depth + left * limits.max_num_seqs) / margin)
     if watch.in_flight > in_flight:
         yield f"at most {count(in_flight, 'request')} waiting or running (the most was {number(watch.in_flight)})"
-    share = left * limits.kv_fraction / margin / max(1, standing.serving)
+    share = carry * limits.kv_fraction / margin / serving
     yield (
         f"the KV cache of {count(standing.serving, 'replica')} at most {percent(share)} full "
-        f"(the most was {percent(watch.kv_total / max(1, standing.serving))})"
+        f"(the most was {percent(watch.kv_total / serving)})"
     )
     work = [part.replicas for part in watch.parts if part.replicas is not None]
     if work:
-        most = (standing.wanted - limits.warm_replicas) / MARGIN
+        most = weights.carried(standing.wanted - limits.warm_replicas) / MARGIN
         yield f"work that asks for at most {number(most)} replicas (the most was {number(max(work))})"
     late = next((part.late for part in reversed(watch.parts) if part.late), "")
     if late:
@@ -177,7 +180,7 @@ def _low_enough(here: Crossroads) -> Iterator[str]:
     strain = min(watch.strains, key=lambda each: each.running_per_replica, default=None)
     if strain is not None:
         yield (
-            f"fewer than {number(strain.running_per_replica * left)} requests running "
+            f"fewer than {number(strain.running_per_replica * carry)} requests running "
             f"(the most was {number(watch.running_requests)}), since {number(strain.running_per_replica)} per replica "
             f"were too many for {strain.rule} before"
         )

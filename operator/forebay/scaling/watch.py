@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Strain:
-    """So many running requests per replica were more than the promised latencies allow."""
+    """So many running requests per replica of the service's own shape were more than the promised latencies allow."""
 
     at: float
     running_per_replica: float
@@ -165,7 +165,7 @@ def _strains(
     kept = tuple(s for s in strains if now - s.at < STRAIN_COOLDOWNS * limits.scale_down_cooldown_seconds)
     if late is None:
         return kept
-    new = Strain(now, load.running_requests / load.known, late.rule)
+    new = Strain(now, load.running_requests / load.known_carry, late.rule)
     if kept and now - kept[-1].at < limits.scale_up_cooldown_seconds:
         if new.running_per_replica >= kept[-1].running_per_replica:
             return kept

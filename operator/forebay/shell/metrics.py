@@ -108,10 +108,17 @@ class Metrics:
             state: Gauge(f"forebay_{state}_replicas", f"Replicas: {state}.", SERVICE, registry=self.registry)
             for state in ("desired", "ready", "loading", "draining", "warm")
         }
+        self._variants = Gauge(
+            "forebay_variant_ready_replicas",
+            "Replicas that serve, by variant, of services that have variants.",
+            (*SERVICE, "variant"),
+            registry=self.registry,
+        )
         self.unreadable = Gauge(
             "forebay_unreadable_objects", "Objects that could not be read; the log names them.", registry=self.registry
         )
         self._services: set[ServiceKey] = set()
+        self._shown_variants: set[tuple[str, str, str]] = set()
 
     def show_sources(self, cache_ages: Callable[[], dict[str, float]], scrapes: Callable[[], ScrapeStatistics]) -> None:
         self.registry.register(SourcesCollector(cache_ages, scrapes))
@@ -135,6 +142,19 @@ class Metrics:
             for gauge in (*self._replicas.values(), self.scrape_age):
                 gauge.remove_by_labels({"namespace": gone.namespace, "service": gone.name})
         self._services = present
+        self._show_variants(plan)
+
+    def _show_variants(self, plan: Plan) -> None:
+        ready = {
+            (service.key.namespace, service.key.name, variant.name): variant.ready
+            for service in plan.services
+            for variant in service.status.variants
+        }
+        for labels, count in ready.items():
+            self._variants.labels(*labels).set(count)
+        for gone in self._shown_variants - ready.keys():
+            self._variants.remove(*gone)
+        self._shown_variants = set(ready)
 
     def show_scrape_ages(self, ages: dict[ServiceKey, float]) -> None:
         for key, age in ages.items():
