@@ -51,6 +51,7 @@ def a_full_spec() -> dict[str, Any]:
                     "tensorParallelSize": 4,
                     "pipelineParallelSize": 1,
                     "dataParallelSize": 1,
+                    "nodes": 1,
                     "gpuMemoryUtilizationPercent": 85,
                     "maxNumSeqs": 64,
                 },

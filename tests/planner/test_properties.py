@@ -15,6 +15,7 @@ from forebay.planner.state import ServiceMemory, Shortage, State
 from forebay.planner.world import PodView, Problem, Refusal, World
 from forebay.scaling.signals import PodSignals
 from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.loads import a_carrier
 from tests.builders.plans import actions, creates, drains
 from tests.builders.world import (
     NOW,
@@ -35,7 +36,11 @@ quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthC
 slow = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 REVISIONS = (a_revision("aaaa", number=1), a_revision("bbbb", number=2), a_revision("cccc", pods=2, number=3))
-VARIANTS = (a_variant("dddd", gpus=2, number=1), a_variant("eeee", pods=2, number=1), a_variant("ffff"))
+VARIANTS = (
+    a_variant("dddd", gpus=2, number=1, carrier=a_carrier(slower=1.6)),
+    a_variant("eeee", pods=2, number=1),
+    a_variant("ffff"),
+)
 moments = st.sampled_from([NOW - 7200, NOW - 900, NOW - 290, NOW - 30, NOW - 1, NOW + 5])
 maybe_moments = st.none() | moments
 numbers = st.sampled_from([0.0, 1.0, 5.0, 19.0, 60.0, 1e6, float("nan"), float("inf")])
@@ -67,6 +72,7 @@ def services(draw: st.DrawFn, name: str):
         deleting=draw(mostly(False, True)),
         status=draw(st.sampled_from([InferenceServiceStatus(), status])),
         variants=draw(st.sampled_from([(), (), VARIANTS[:1], VARIANTS])),
+        carrier=draw(st.sampled_from([None, a_carrier()])),
     )
 
 
@@ -290,7 +296,7 @@ def test_desired_is_always_within_bounds(world, state):
             assert share.status.replicas.desired <= scaling.max_replicas
 
 
-SLIM = a_variant("slim", product="L4", hash="slim")
+SLIM = a_variant("slim", product="L4", hash="slim", carrier=a_carrier(slower=1.6))
 TWIN = a_variant("twin", product="L4", hash="twin", gpus=2)
 
 
@@ -308,6 +314,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
             max_surge=draw(st.integers(0, 2)),
             variants=variants,
             wanted=a_revision(product="H100"),
+            carrier=draw(st.sampled_from([None, a_carrier()])),
         ),
         nodes=[*nodes, *([a_node("node-2", gpus=draw(st.integers(1, 4)), product="L4")] if variants else [])],
         load_seconds=draw(st.sampled_from([5.0, 60.0])),

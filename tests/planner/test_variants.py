@@ -96,6 +96,20 @@ def test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the
     assert all("a replica of base, which is preferred, serves in its place" in message for message in told)
 
 
+def test_after_the_hold_one_of_the_preferred_shape_is_tried_and_the_rest_grows_as_before():
+    cluster = a_mixed_cluster(big=1, replicas=1, max_replicas=8)
+    cluster.demand["chat"] = Demand(requests=210)
+    cluster.run_until(serve(cluster, 1, 2))
+    cluster.silent = {"chat"}
+    cluster.run(HOLD_SECONDS, tick_seconds=10)
+    cluster.silent = set()
+    cluster.demand["chat"] = Demand(requests=700)
+    cluster.run(150)
+    waiting = [pod for pod in cluster.pods_of("chat") if not pod.ready and pod.revision == "own"]
+    assert len(waiting) == 1
+    assert of(cluster, "small") >= 3
+
+
 def test_a_return_that_finds_no_room_costs_nothing_and_is_tried_less_and_less_often():
     cluster = a_mixed_cluster(big=1)
     cluster.run_until(serve(cluster, 1, 2))

@@ -131,6 +131,23 @@ CAPACITY = (
         '"small" is there twice; keep one',
     ),
     Case(
+        "a variant called as the service's own shape",
+        "spec.variants",
+        [{"name": "base"}],
+        [{"name": "small"}],
+        '"base" is what the service\'s own GPU and sizes are called',
+        at="spec.variants[0].name",
+    ),
+    Case(
+        "a variant over no node",
+        "spec.variants",
+        [{"name": "wide", "engine": {"tensorParallelSize": 8, "nodes": 0}}],
+        [{"name": "wide", "engine": {"tensorParallelSize": 8, "nodes": 2}}],
+        "should be greater than or equal to 1",
+        "0 is too small; use 1 or more",
+        at="spec.variants[0].engine.nodes",
+    ),
+    Case(
         "variant on three GPUs a layer",
         "spec.variants",
         [{"name": "small", "engine": {"tensorParallelSize": 3}}],

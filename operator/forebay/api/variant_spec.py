@@ -5,8 +5,9 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from forebay.api.bounded import Count, VolumeName
-from forebay.api.engine_spec import MOST_GPUS_PER_POD, GpuSpec, TensorParallelSize
+from forebay.api.engine_spec import MOST_GPUS_PER_POD, MOST_NODES, GpuSpec, TensorParallelSize
 from forebay.api.model import Model
+from forebay.api.rules import Rule
 
 BASE_VARIANT: Final = "base"
 """How the service's own shape is called among its variants."""
@@ -21,6 +22,8 @@ class VariantEngine(Model):
     """Stages into which the layers are split."""
     data_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
     """Whole copies of the model in one pod."""
+    nodes: Annotated[Count, Field(ge=1, le=MOST_NODES)] | None = None
+    """Nodes over which one replica is spread, with what holds for them in `engine.nodes`."""
     gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
     """Share of each GPU's memory that the engine takes."""
     max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] | None = None
@@ -29,6 +32,16 @@ class VariantEngine(Model):
 
 class VariantSpec(Model):
     """The same model on another GPU, or spread differently."""
+
+    rules = (
+        Rule["VariantSpec"](
+            cel=f"self.name != '{BASE_VARIANT}'",
+            message=f'"{BASE_VARIANT}" is what the service\'s own GPU and sizes are called; give the variant another '
+            "name",
+            holds=lambda variant: variant.name != BASE_VARIANT,
+            at="name",
+        ),
+    )
 
     name: VolumeName
     """Tells the variants apart. Pods of a variant carry it as the label `forebay.dev/variant`."""

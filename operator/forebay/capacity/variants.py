@@ -6,7 +6,8 @@ from forebay.api.inference_service import InferenceServiceSpec, VariantSpec
 def with_variant(spec: InferenceServiceSpec, variant: VariantSpec) -> InferenceServiceSpec:
     """What the variant leaves out is the service's own, but for tensorParallelSize: another GPU needs another one."""
     names = variant.engine.model_fields_set
-    changes = {name: getattr(variant.engine, name) for name in names} | {
+    given = {name: getattr(variant.engine, name) for name in names}
+    changes = {name: value for name, value in given.items() if value is not None} | {
         "tensor_parallel_size": variant.engine.tensor_parallel_size
     }
     gpu = variant.gpu if variant.gpu.product or variant.gpu.node_selector else spec.gpu

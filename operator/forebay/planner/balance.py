@@ -278,10 +278,20 @@ def _missing(scene: Scene, rest: Turnover) -> list[Revision]:
         return [rest.growth] * missing
     new = min(missing, max(0, scene.desired - len(rest.staying)))
     if rest.proven:
-        return [scene.lineup.next_up] * (new or _to_return(scene, rest))
+        return _shapes(scene, rest, new or _to_return(scene, rest))
     new = min(new, max(0, max(1, scene.spec.rollout.max_surge) - len(rest.staying)))
     old = min(missing - new, max(0, scene.desired - counted - new))
-    return [scene.lineup.next_up] * new + [rest.growth] * old
+    return _shapes(scene, rest, new) + [rest.growth] * old
+
+
+def _shapes(scene: Scene, rest: Turnover, new: int) -> list[Revision]:
+    """Of each replica that is to be created. A shape that could not be had before is tried with one at a time."""
+    next_up, sure = scene.lineup.next_up, scene.lineup.sure
+    if next_up == sure:
+        return [next_up] * new
+    tried = any(r.revision == next_up.hash and r.state is ReplicaState.LOADING for r in rest.staying)
+    first = 0 if tried else min(1, new)
+    return [next_up] * first + [sure] * (new - first)
 
 
 def _to_return(scene: Scene, rest: Turnover) -> int:

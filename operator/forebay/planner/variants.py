@@ -55,6 +55,12 @@ class Lineup:
         """What the next replica is of: the first that may be tried, or the first of all where none may."""
         return next(iter(self.open), self.targets[0])
 
+    @property
+    def sure(self) -> Revision:
+        """The first that is not known to have been short: while the next one up has yet to show that it can be had
+        again, one replica of it is tried, and the others are of this."""
+        return next((target for target in self.open if target.variant not in self.shortages), self.next_up)
+
     def opens_at(self, variant: str) -> float | None:
         """When it is tried again; None for one that may be tried now."""
         shortage = self.shortages.get(variant)

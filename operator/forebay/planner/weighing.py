@@ -61,5 +61,5 @@ def crew_of(
         return replica.revision not in lineup.hashes, UNSTARTED[replica.state], rank, replica.name
 
     there = sorted((replica for replica in replicas if replica.state in LIVE), key=stays)
-    new = weights.get(lineup.next_up.variant, 1.0)
+    new = weights.get(lineup.sure.variant, 1.0)
     return Weights(tuple(weight_of(replica, revisions, weights) for replica in there), new)
