@@ -178,7 +178,7 @@ class TestRoofline:
         )
         mix, promise = Mix.fixed(prompt, output), Promise(0.5, 2.5 * entry.profile.step_seconds)
         carried = [
-            capacity(Engine(profile, entry.profile.kv_tokens), mix, promise).requests_per_second
+            capacity(Engine(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise).requests_per_second
             for profile in (guess, entry.profile)
         ]
         assert carried[0] == pytest.approx(carried[1], rel=ERROR_PERCENT / 100)

@@ -9,22 +9,30 @@ from forebay.capacity.replica_model import load as loaded
 from forebay.scaling.arrivals import Lengths
 from forebay.scaling.carrier import FASTEST, SLOWEST, Carrier, Refinement, refine
 from forebay.scaling.load import Served
-from tests.builders.loads import CHAT, a_carrier, a_latency, a_load, known
+from tests.builders.loads import CHAT, a_carrier, a_load, known
 from tests.builders.world import NOW
 
 CARRIER = a_carrier()
 PLANNED = known(CARRIER.carries(CHAT))
 
 
-def after(minutes: float, *, true: float, requests: float, saturated: bool, carrier: Carrier = CARRIER) -> Refinement:
+def after(
+    minutes: float,
+    *,
+    true: float,
+    requests: float,
+    saturated: bool,
+    carrier: Carrier = CARRIER,
+    running: float = 40,
+    counts_steps: bool = True,
+) -> Refinement:
     """So long under so many requests per second on each of two replicas that are `true` times as slow."""
     engine = replace(carrier.engine, profile=carrier.engine.profile.slowed(true))
     step = loaded(engine, carrier.mix(CHAT), requests).token_seconds
     load = a_load(
         2,
-        running=40,
-        inter_token_latency=a_latency({step: 100_000}),
-        served=Served(2, 2 * requests * 500, 2 * requests * 200),
+        running=running,
+        served=Served(2, 2 * requests * 500, 2 * requests * 200, 2 / step if counts_steps else None),
     )
     found: Refinement | None = None
     for second in range(0, round(minutes * 60) + 1, 5):
@@ -37,15 +45,30 @@ def after(minutes: float, *, true: float, requests: float, saturated: bool, carr
     [
         pytest.param(1.0, 46, True, 1.0, id="as the profile says"),
         pytest.param(1.2, 46, True, 1.2, id="slower, seen at saturation"),
-        pytest.param(1.2, 40, False, 1.0, id="slower, but nothing was late: not believed"),
-        pytest.param(0.8, 40, False, 0.8, id="faster under load is believed"),
+        pytest.param(1.2, 34, False, 1.2, id="slower, from seven tenths of what it may give on"),
+        pytest.param(1.2, 30, False, 1.0, id="slower, but with little to do: not believed"),
+        pytest.param(0.8, 40, False, 1.0, id="faster, but not full: not believed"),
         pytest.param(0.8, 5, False, 1.0, id="a quiet service measures nothing"),
-        pytest.param(0.3, 40, False, FASTEST, id="bounded"),
+        pytest.param(0.3, 46, True, FASTEST, id="bounded"),
         pytest.param(2.5, 24, True, SLOWEST, id="bounded the other way"),
     ],
 )
 def test_live_replicas_correct_the_profile(true, requests, saturated, expected):
     assert after(30, true=true, requests=requests, saturated=saturated).factor == pytest.approx(expected, abs=0.005)
+
+
+def test_a_faster_engine_is_believed_as_far_as_it_was_full():
+    requests = 1.1 * PLANNED.usable / PLANNED.work_seconds
+    seen = after(60, true=0.8, requests=requests, saturated=False)
+    assert 0.8 < seen.factor < 1.0
+    assert known(CARRIER.carries(CHAT, seen)).usable / known(CARRIER.carries(CHAT, seen)).work_seconds == pytest.approx(
+        requests, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("unknown", [{"counts_steps": False}, {"running": 7}])
+def test_an_engine_that_may_have_been_idle_or_counts_no_steps_measures_nothing(unknown):
+    assert after(30, true=1.2, requests=46, saturated=True, **unknown).factor == 1.0
 
 
 def test_capacity_is_called_measured_after_a_minute_of_evidence():

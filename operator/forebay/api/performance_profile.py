@@ -57,7 +57,7 @@ class PerformanceProfileSpec(Model):
     overhead_mebibytes: Annotated[Count, Field(ge=0, le=1_000_000)] | None = None
     """Memory of each GPU beside weights and KV cache. Absent: 4096."""
     usable_percent: Annotated[Count, Field(ge=1, le=100)] | None = None
-    """Share of the mean-value capacity at which the promises still hold. Absent: 90."""
+    """Share of the mean-value capacity at which the promises still hold. Absent: by the mix."""
     error_percent: Annotated[Count, Field(ge=0, le=100)] = 10
     """How far capacity computed from it may be off."""
     measured_with: Annotated[str, Field(max_length=512)] | None = None

@@ -13,9 +13,8 @@ from typing import Final
 
 from forebay.capacity.engine_profile import EngineProfile
 from forebay.capacity.speculation import Speculation
+from forebay.capacity.usable_share import usable_share
 
-USABLE_SHARE: Final = 0.9
-"""φ for requests of one length: the share of the mean-value capacity at which 19 of 20 requests are still in time."""
 KV_TARGET_MARGIN: Final = 0.9
 """κ is this share of the KV target: what is planned stays below what the guards act on."""
 
@@ -40,6 +39,11 @@ class Mix:
     def held_tokens(self) -> float:
         """KV tokens that a sequence holds on average while it decodes."""
         return self.reads / self.output_tokens
+
+    @property
+    def prompt_spread(self) -> float:
+        """Variance of prompts over their squared mean; 0 for one length."""
+        return max(0.0, self.prompt_square / self.prompt_tokens**2 - 1) if self.prompt_tokens else 0.0
 
     @staticmethod
     def fixed(prompt_tokens: float, output_tokens: float, tokens_read: Callable[[float], float] = float) -> "Mix":
@@ -90,8 +94,8 @@ class Engine:
     max_num_seqs: int = 256
     kv_share: float = KV_TARGET_MARGIN * 0.8
     """κ: the share of the KV cache that is planned to be in use."""
-    usable_share: float = USABLE_SHARE
-    """φ."""
+    usable_share: float | None = None
+    """φ, where it was measured for this engine and its traffic; None: by the mix."""
     speculation: Speculation | None = None
 
     @property
@@ -141,6 +145,8 @@ class Capacity:
     """Bmax."""
     tokens: float
     """Of one request."""
+    usable_share: float
+    """φ."""
 
     @property
     def requests_per_second(self) -> float:
@@ -177,7 +183,8 @@ def capacity(engine: Engine, mix: Mix, promise: Promise) -> Capacity:
     step = engine.step_profile
     work = work_seconds(engine, mix)
     limit = promise.inter_token_limit(mix)
-    latency = engine.usable_share * (1 - step.step_seconds / (limit * engine.tokens_per_step)) if limit > 0 else 0.0
+    share = _usable_share(engine, mix, limit)
+    latency = share * (1 - step.step_seconds / (limit * engine.tokens_per_step)) if limit > 0 else 0.0
     held = engine.kv_share * engine.kv_tokens / mix.held_tokens
     sequences = min(engine.max_num_seqs, held)
     busy = work * sequences
@@ -193,7 +200,20 @@ def capacity(engine: Engine, mix: Mix, promise: Promise) -> Capacity:
         inter_token_limit=limit,
         most_sequences=sequences,
         tokens=mix.tokens,
+        usable_share=share,
     )
+
+
+def _usable_share(engine: Engine, mix: Mix, limit: float) -> float:
+    """φ: the time between tokens of nearly every request, not of the average one, within the limit."""
+    if engine.usable_share is not None:
+        return engine.usable_share
+    step, step_limit = engine.step_profile, limit * engine.tokens_per_step
+    answered = work_seconds(engine, mix) * mix.output_tokens / engine.tokens_per_step
+    if step_limit <= 0 or answered <= 0:
+        return 0.0
+    prompt = step.prompt_token_seconds * mix.prompt_tokens
+    return usable_share(prompt**2 / (answered * step_limit), step.step_seconds / step_limit, mix.prompt_spread)
 
 
 def load(engine: Engine, mix: Mix, requests_per_second: float) -> Load:

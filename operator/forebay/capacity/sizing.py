@@ -23,7 +23,6 @@ from forebay.capacity.problem import Problem
 from forebay.capacity.profiles import ChosenProfile, GivenProfile, Pairing, choose, given_for
 from forebay.capacity.replica_model import (
     KV_TARGET_MARGIN,
-    USABLE_SHARE,
     Capacity,
     Engine,
     Load,
@@ -272,7 +271,7 @@ def engine_of(subject: Subject, replica: Replica, known: Known) -> tuple[ChosenP
         kv_tokens=tokens,
         max_num_seqs=subject.max_num_seqs,
         kv_share=KV_TARGET_MARGIN * subject.kv_target,
-        usable_share=known.usable_share or chosen.usable_share or USABLE_SHARE,
+        usable_share=known.usable_share or chosen.usable_share,
         speculation=subject.speculation,
     )
 
@@ -388,4 +387,4 @@ def _assumptions(subject: Subject, replica: Replica, throughput: Throughput | No
         chosen = throughput.chosen
         yield f"profile {chosen.name}, ±{chosen.error_percent} %"
         yield from chosen.notes
-        yield f"{throughput.engine.usable_share:.0%} of the mean-value capacity is planned (φ), so that p95 holds too"
+        yield f"{throughput.capacity.usable_share:.0%} of the mean-value capacity is planned (φ), so that p95 holds too"

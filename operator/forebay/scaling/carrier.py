@@ -1,9 +1,10 @@
 """The carrier: what one replica carries of the traffic that really comes, in GPU-seconds per second.
 
 The replica model gives it from a profile and the mix of lengths. Live replicas correct the profile within bounds: with
-all coefficients q times as large, a step takes T = q·a / (1 − q·w) where w is the work that a second brings, so
-q = T / (a + T·w). A step that is slower than modelled is believed only while the service is loaded to its limits:
-anything may slow down a step, and what a quiet service shows is no proof of a small capacity.
+all coefficients q times as large, n steps and w seconds of work fill a second, so q = 1/(a·n + w). That is an account
+of time and no model of queues: no chance and no unevenness is in it, as long as the engine was never idle. So a slower
+engine is believed from where it begins to matter, and not only once promises are broken; a faster one only where the
+profile says that nothing is left: what a quiet service shows is no proof of a small capacity, nor of a large one.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +15,6 @@ from forebay.capacity.architecture import Architecture
 from forebay.capacity.profiles import Basis
 from forebay.capacity.replica_model import Bound, Engine, Mix, Promise, capacity
 from forebay.scaling.arrivals import Lengths
-from forebay.scaling.guards import FEWEST_TOKENS
 from forebay.scaling.load import Load
 
 FASTEST: Final = 0.7
@@ -24,8 +24,16 @@ REFINING_SECONDS: Final = 300.0
 """Over so long q is smoothed."""
 MEASURED_SECONDS: Final = 60.0
 """From so much evidence on, capacity is called measured."""
-BUSY: Final = 0.5
-"""Of what an engine may give, in use: below it, steps tell little about work."""
+BUSY: Final = 0.7
+"""Of what an engine may give, in use: from there on a slower one is believed. Below it, most of a second are steps that
+do nothing, and little is known of those that work."""
+FULL: Final = 1.0
+"""The same for a faster one."""
+NEVER_IDLE: Final = 4.0
+"""Requests per engine, on average, from which on it is idle for less than a fiftieth of the time, e⁻⁴."""
+USUAL_SPREAD: Final = 1.0
+"""Variance of prompt lengths over their squared mean, while it is not known: recorded conversations have 0.8 to 0.9,
+code 0.9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +116,10 @@ class Carrier:
         return self.engines / work_seconds if work_seconds > 0 else 0.0
 
     def mix(self, lengths: Lengths) -> Mix:
-        """Every request of the mean length. What a prefix cache spares is not computed, but it is read."""
+        """Requests of the mean length, their prompts spread. What a prefix cache spares is not computed, but read."""
         full = Mix.fixed(lengths.prompt_tokens, lengths.output_tokens, self.architecture.tokens_read)
         computed = lengths.prompt_tokens * lengths.computed_share
-        return replace(full, prompt_tokens=computed, prompt_square=computed**2)
+        return replace(full, prompt_tokens=computed, prompt_square=computed**2 * (1 + USUAL_SPREAD))
 
 
 def refine(
@@ -122,24 +130,28 @@ def refine(
         return Refinement(carrier.engine, looked_at=now)
     seconds = min(max(0.0, now - before.looked_at), MEASURED_SECONDS)
     seen = replace(before, looked_at=now)
-    step, work = _step_seconds(carrier.engine, load), _work(carrier, lengths, load)
-    found = carrier.carries(lengths, before)
-    if step is None or work is None or found is None:
+    factor, found = _factor(carrier, lengths, load), carrier.carries(lengths, before)
+    work = _work(carrier, lengths, load)
+    if factor is None or work is None or found is None:
         return seen
-    if not saturated and work < BUSY * found.usable / carrier.engines:
-        return seen
-    factor = step / (carrier.engine.step_profile.step_seconds + step * work)
-    if factor > before.factor and not saturated:
+    used = work * before.factor * carrier.engines / found.usable
+    if not saturated and used < (BUSY if factor > before.factor else FULL):
         return seen
     part = 1 - exp(-seconds / REFINING_SECONDS)
     moved = before.factor + part * (min(SLOWEST, max(FASTEST, factor)) - before.factor)
     return replace(seen, factor=moved, evidence_seconds=min(REFINING_SECONDS, before.evidence_seconds + seconds))
 
 
-def _step_seconds(engine: Engine, load: Load) -> float | None:
-    seen = load.inter_token_latency
-    mean = None if seen is None or seen.count < FEWEST_TOKENS else seen.mean_seconds
-    return None if mean is None or mean <= 0 else mean * engine.tokens_per_step
+def _factor(carrier: Carrier, lengths: Lengths, load: Load) -> float | None:
+    """q: from the steps that were counted; None where they were not, or where an engine may have been idle."""
+    served, work = load.served, _work(carrier, lengths, load)
+    if served is None or served.steps_per_second is None or work is None:
+        return None
+    engines = served.replicas * carrier.engines
+    if load.running_requests < NEVER_IDLE * engines:
+        return None
+    filled = carrier.engine.step_profile.step_seconds * served.steps_per_second / engines + work
+    return 1 / filled if filled > 0 else None
 
 
 def _work(carrier: Carrier, lengths: Lengths, load: Load) -> float | None:

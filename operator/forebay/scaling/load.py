@@ -52,6 +52,8 @@ class Served:
     prompt_tokens_per_second: float
     """Computed, not spared by a cache."""
     output_tokens_per_second: float
+    steps_per_second: float | None = None
+    """None where not all of them count their steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def _gained(spans: Spans, counter: Callable[[EngineSample], float | None]) -> fl
 
 def _served(spans: Spans) -> Served | None:
     rates = [
-        (max(0.0, p1 - p0) / seconds, max(0.0, g1 - g0) / seconds)
+        (max(0.0, p1 - p0) / seconds, max(0.0, g1 - g0) / seconds, _steps(old, new, seconds))
         for old, new in spans
         if (seconds := new.taken_at - old.taken_at) > 0
         and (p0 := old.prompt_tokens) is not None
@@ -192,7 +194,19 @@ def _served(spans: Spans) -> Served | None:
     ]
     if not rates:
         return None
-    return Served(len(rates), fsum(prompt for prompt, _ in rates), fsum(output for _, output in rates))
+    steps = [step for _, _, step in rates if step is not None]
+    return Served(
+        len(rates),
+        fsum(prompt for prompt, _, _ in rates),
+        fsum(output for _, output, _ in rates),
+        fsum(steps) if len(steps) == len(rates) else None,
+    )
+
+
+def _steps(old: EngineSample, new: EngineSample, seconds: float) -> float | None:
+    if old.engine_steps is None or new.engine_steps is None:
+        return None
+    return max(0.0, new.engine_steps - old.engine_steps) / seconds
 
 
 def _active_at(known: Sequence[PodHistory]) -> float | None:

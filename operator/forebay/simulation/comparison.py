@@ -36,6 +36,8 @@ AFTER_SECONDS = 60.0
 """Played on after the last arrival, so that an answer under way at the end is not called unfinished."""
 FIRST_SECONDS = 120.0
 """What stands at the beginning is what the first minutes need."""
+MEAN_VALUE_SHARE = 0.9
+"""Of the capacity by mean values: what the batch of peers is measured in, whatever Forebay makes of a mix."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 
@@ -168,8 +170,9 @@ class Comparison:
 
     @cached_property
     def requests_per_second(self) -> float:
-        """Of one replica, by the profile that is believed."""
-        return capacity(self.case.carrier.engine, self.mix, self.case.promise).requests_per_second
+        """Of one replica, by the profile that is believed and the published rule of thumb, which peers' users have."""
+        engine = replace(self.case.carrier.engine, usable_share=MEAN_VALUE_SHARE)
+        return capacity(engine, self.mix, self.case.promise).requests_per_second
 
     @cached_property
     def ground(self) -> Ground:
