@@ -98,7 +98,7 @@ def rooflines() -> list[str]:
         for prompt, output in MIXES:
             mix = Mix.fixed(prompt, output)
             guessed, known = (
-                capacity(Engine(profile, entry.profile.kv_tokens), mix, promise).requests_per_second
+                capacity(Engine(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise).requests_per_second
                 for profile in (guess, entry.profile)
             )
             errors.append(_percent(guessed / known - 1))

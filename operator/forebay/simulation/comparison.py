@@ -196,7 +196,8 @@ class Comparison:
         first = _requests_before(self.case.trace, FIRST_SECONDS)
         if first == 0:
             return fewest
-        return min(most, max(fewest, ceil(1.2 * first / FIRST_SECONDS / self.requests_per_second)))
+        each = capacity(self.case.carrier.engine, self.mix, self.case.promise).requests_per_second
+        return min(most, max(fewest, ceil(1.2 * first / FIRST_SECONDS / each)))
 
     def forebay(self) -> Result:
         control = PlannerControl()
