@@ -86,5 +86,5 @@ def test_capacity_is_that_of_the_mix_that_arrives_once_it_was_seen():
         if tick < 2:
             assert known(done.services[0].status.capacity).per_replica == 1_968_502
     assert known(done.services[0].status.capacity) == CapacityStatus(
-        tokens_per_minute=2_800_000, per_replica=1_400_000, basis="profile"
+        tokens_per_minute=2_600_000, per_replica=1_300_000, basis="profile"
     )
