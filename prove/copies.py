@@ -70,6 +70,6 @@ def must_have_guards(fault: Fault, root: Path) -> None:
     """Raises MisfitError for a guard that is not there. pytest would refuse the whole run for one wrong name."""
     for test in fault.tests:
         file, _, name = test.partition("::")
-        path = root / file
-        if not path.is_file() or (name and f"def {name}(" not in path.read_text()):
+        path, function = root / file, name.rpartition("::")[2]
+        if not path.is_file() or (name and f"def {function}(" not in path.read_text()):
             raise MisfitError(f"there is no test {test}; name the one that guards the claim now")

@@ -17,6 +17,24 @@ FAULTS = (
         ),
     ),
     Fault(
+        "scaling.stuck-replicas-multiply",
+        "while nothing starts, one more replica is tried, and not one more at every step of a guard",
+        (
+            Edit(
+                DESIRED,
+                "return min(self.stuck, fleet.blocked - fleet.alike + min(fleet.alike, 1))",
+                "return min(self.stuck, fleet.blocked)",
+            ),
+        ),
+        (
+            "tests/scaling/test_desired.py::test_guards_while_replicas_are_on_their_way",
+            (
+                "tests/simulation/test_scenarios.py::TestPodsThatNeverStart::"
+                "test_nothing_that_serves_is_given_up_and_orders_stay_bounded"
+            ),
+        ),
+    ),
+    Fault(
         "scaling.no-cooldown-upwards",
         "guards add replicas once per scaleUpCooldown",
         (

@@ -94,7 +94,7 @@ FAULTS = (
         "the planner takes a sample with NaN in it for no sample",
         (
             Edit(
-                "operator/forebay/planner/staging.py",
+                "operator/forebay/planner/histories.py",
                 "if told is not None and told.sample is not None and is_sound(told.sample):",
                 "if told is not None and told.sample is not None:",
             ),
@@ -207,5 +207,48 @@ FAULTS = (
             "tests/telemetry/test_prometheus_source.py::test_nothing_of_an_older_scrape_is_mixed_in",
             "tests/telemetry/test_prometheus_source.py::test_a_pair_of_prometheus_servers_is_not_counted_twice",
         ),
+    ),
+    Fault(
+        "signals.a-leap-is-believed",
+        "numbers that no engine can reach order no fleet",
+        (Edit("operator/forebay/scaling/history.py", "if leaps(history.newest, sample):", "if sample is None:"),),
+        (
+            "tests/scaling/test_history.py::test_a_leap_is_no_reading_until_it_stays",
+            "tests/simulation/test_broken_metrics.py::TestLies::test_numbers_that_no_engine_can_reach_order_no_fleet",
+        ),
+    ),
+    Fault(
+        "signals.frozen-pages-are-quiet-engines",
+        "an engine that runs requests and counts nothing any more is not known to be idle",
+        (
+            Edit(
+                "operator/forebay/planner/replicas.py",
+                "if history is None or not history.stalled(limit) or not all(pod.ready for pod in pods):",
+                "if history is None or limit > 0:",
+            ),
+        ),
+        (
+            (
+                "tests/simulation/test_broken_metrics.py::TestFreeze::"
+                "test_pages_that_all_stand_still_are_the_metrics_and_nothing_is_touched"
+            ),
+            (
+                "tests/simulation/test_broken_metrics.py::TestFreeze::"
+                "test_one_that_stands_still_is_replaced_and_its_streams_end_well"
+            ),
+        ),
+    ),
+    Fault(
+        "signals.a-reset-is-no-beginning",
+        "a counter that went down began anew, and nothing is counted across it",
+        (
+            Edit("operator/forebay/scaling/history.py", "if _restarted(history.newest, sample):", "if sample is None:"),
+            Edit(
+                "operator/forebay/scaling/arrivals.py",
+                "requests=max(0.0, ended - began) / seconds,",
+                "requests=abs(ended - began) / seconds,",
+            ),
+        ),
+        ("tests/simulation/test_broken_metrics.py::test_counters_that_begin_anew_change_nothing",),
     ),
 )

@@ -116,7 +116,7 @@ def test_what_was_learned_is_shown_with_what_it_rests_on():
         "Learned",
         "  start on a placeholder's node: none seen, 120 s are assumed",
         "  start on a ready node: 95 of 100 within 70 s, half within 62 s (3 starts)",
-        "  start on a new node: 95 of 100 within 420 s, half within 420 s (1 start)",
+        "  start on a new node: 1 start seen, which is too few to tell; 420 s are assumed",
         "  growth: up to 18 % within the lead time in 95 of 100 cases (93 comparisons on 1 day)",
         "  requests: 500 prompt tokens (60 % of them computed) and 200 answer tokens on average",
         "",

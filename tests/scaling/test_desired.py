@@ -76,9 +76,9 @@ def test_one_jump_per_cooldown(fleet, jumped_ago, expected):
     [
         pytest.param(Fleet(serving=4, loading=1), 5, 5, id="blind while the new one loads"),
         pytest.param(Fleet(serving=2, loading=1), 2, 3, id="a rollout's surge loads: not blind"),
-        pytest.param(Fleet(serving=2, blocked=1, unplaced=1), 3, 4, id="the new one is stuck: not blind, not counted"),
-        pytest.param(Fleet(serving=2, blocked=2, unplaced=2), 4, 4, id="two find no node: one more would not either"),
-        pytest.param(Fleet(serving=2, blocked=2), 4, 5, id="two are stuck elsewhere: both are not counted"),
+        pytest.param(Fleet(serving=2, blocked=1, alike=1), 3, 4, id="the new one is stuck: not blind, not counted"),
+        pytest.param(Fleet(serving=2, blocked=2, alike=2), 4, 4, id="two are stuck alike: one more would be, too"),
+        pytest.param(Fleet(serving=2, blocked=2), 4, 5, id="two are stuck by themselves: both are not counted"),
         pytest.param(Fleet(serving=4, loading=1, blocked=1), 6, 6, id="one stuck, one loading: blind"),
     ],
 )

@@ -88,3 +88,14 @@ def test_silence_is_no_stall():
 def test_a_sample_that_is_not_a_number_is_no_sample(field, value):
     assert is_sound(a_sample())
     assert not is_sound(a_sample(**{field: value}))
+
+
+def test_a_leap_is_no_reading_until_it_stays():
+    """5,000 requests a second are believed, a million at once are not; what stays is where counting begins anew."""
+    before = a_history({"at": NOW, "finished": 10})
+    believed = remember(before, a_sample(at=NOW + 5, finished=10 + 25_000))
+    assert believed.newest.finished_requests == 25_010
+    for finished, waiting in ((1_000_000, 0), (10, 1_000_000)):
+        assert remember(before, a_sample(at=NOW + 59, finished=finished, waiting=waiting)) is before
+        anew = remember(before, a_sample(at=NOW + 61, finished=finished, waiting=waiting))
+        assert [mark.taken_at for mark in anew.marks] == [NOW + 61]

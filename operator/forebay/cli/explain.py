@@ -13,6 +13,7 @@ from forebay.api.status import ScaledToZeroStatus, VariantState, VariantStatus
 from forebay.cli.explain_decision import age, decision_lines, moment, past_lines, wrapped
 from forebay.cli.reading import cluster_reader
 from forebay.cli.services import Reading, read_service
+from forebay.scaling.lead_time import ENOUGH_STARTS
 
 
 def explain(
@@ -81,6 +82,8 @@ def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
     parts += [
         f"{number} {word}" for number, word in ((counts.loading, "loading"), (counts.draining, "draining")) if number
     ]
+    stuck = status.decision.inputs.get("stuck") if status.decision else None
+    parts += [f"{stuck} stuck"] if stuck else []
     line = ", ".join(parts)
     if reading.spec is not None:
         scaling = reading.spec.scaling
@@ -108,7 +111,7 @@ def _at_zero(reading: Reading, zero: ScaledToZeroStatus, now: float) -> Iterator
 def _load(status: InferenceServiceStatus) -> str:
     load = status.load
     if load.queue is None and load.kv_percent is None and status.replicas.ready == 0:
-        return "No replica serves, so there is no load to see."
+        return "No replica is known to serve, so there is no load to see."
     if load.queue is None and load.kv_percent is None:
         return "Load unknown: no engine has answered lately. Missing is not zero, so nothing is scaled down."
     queue = "queue unknown" if load.queue is None else f"{_count(load.queue, 'request')} waiting"
@@ -150,6 +153,9 @@ def _learned(learned: LearnedStatus) -> Iterator[str]:
 def _starts(where: str, starts: StartTimes) -> str:
     if not starts.seconds:
         return f"  start {where}: none seen, {starts.p95_seconds} s are assumed"
+    if len(starts.seconds) < ENOUGH_STARTS:
+        few = f"{_count(len(starts.seconds), 'start')} seen, which is too few to tell"
+        return f"  start {where}: {few}; {starts.p95_seconds} s are assumed"
     return (
         f"  start {where}: 95 of 100 within {starts.p95_seconds} s, half within {starts.p50_seconds} s "
         f"({_count(len(starts.seconds), 'start')})"

@@ -114,7 +114,7 @@ def _heard(signals: SignalsStatus, now: float) -> str:
     """State and age of what the numbers rest on."""
     within = f"answered within the last {signals.fresh_seconds} s"
     if signals.serving == 0:
-        return "none, since no replica serves."
+        return "none, since no replica is known to serve."
     if signals.silent_since is None and signals.answering == signals.serving:
         which = (
             "the one replica that serves"

@@ -11,7 +11,7 @@ from forebay.api.inference_service import Condition, ScalingMode
 from forebay.api.instants import rfc3339
 from forebay.planner.balance import Balance
 from forebay.planner.placeholders import Tally, hold_of, tally
-from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.replicas import Reason, Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
 from forebay.scaling.decision import count, seconds
@@ -60,6 +60,14 @@ def ready(outcome: Outcome) -> Answer:
     silent = [silent for silent in scene.load.silent if silent.freshness is Freshness.LOST]
     if serving and len(silent) == serving:
         return Answer("False", "MetricsLost", f"{text}, but none gives metrics, so load cannot be followed.")
+    still = [replica for replica in scene.live if replica.reason == Reason.STALLED]
+    if len(still) == len(scene.live) > 1:
+        return Answer(
+            "False",
+            "Stalled",
+            f"All {len(still)} replicas have requests and count nothing any more: either every engine hangs, or their "
+            "metrics stand still. Nothing is replaced or scaled down until one of them counts on.",
+        )
     rest = _rest(outcome)
     if serving >= fewest:
         reason = "Serving" if serving >= scene.desired else "ScalingUp"
@@ -93,7 +101,7 @@ def metrics_fresh(outcome: Outcome) -> Answer:
     if load.replicas == 0 and outcome.scene.desired == 0:
         return Answer("True", SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
     if load.replicas == 0:
-        return Answer("Unknown", "NothingServes", "No replica serves, so there are no metrics.")
+        return Answer("Unknown", "NothingServes", "No replica is known to serve, so there are no metrics to go by.")
     silent = [silent for silent in load.silent if not silent.new]
     if silent:
         worst = max(silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))

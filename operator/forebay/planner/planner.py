@@ -17,6 +17,7 @@ from forebay.planner.conditions import Outcome
 from forebay.planner.endings import endings, noted_block
 from forebay.planner.events import forgotten_learning, rule_changed, scaled, told, transitions
 from forebay.planner.handovers import handovers_of
+from forebay.planner.histories import histories_of
 from forebay.planner.nodes import lost_nodes, nodes_down
 from forebay.planner.patience import wait_before_creating
 from forebay.planner.placeholders import Means, hold_of, share_of
@@ -25,7 +26,7 @@ from forebay.planner.pools import pool_shares
 from forebay.planner.replicas import ReplicaState, Sight, replicas_of
 from forebay.planner.revisions import forgotten
 from forebay.planner.scene import Scene
-from forebay.planner.staging import Site, histories_of, site_of, stage
+from forebay.planner.staging import Site, site_of, stage
 from forebay.planner.state import ServiceMemory, State
 from forebay.planner.status import status_of, unplanned_status
 from forebay.planner.steps import Kind, Step

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.planner.bookings import calendar_of
 from forebay.planner.handovers import Handovers, Warmth
+from forebay.planner.histories import histories_of, why_silent
 from forebay.planner.learned import Learned, publish, recall, seen_load, seen_starts
 from forebay.planner.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
 from forebay.planner.outlook import outlook_of
@@ -31,11 +33,10 @@ from forebay.planner.weighing import crew_of, weight_of, weights_by_variant
 from forebay.planner.world import NodeView, PodView, Refusal, ReplicaShape, Revision, ServiceView, World
 from forebay.scaling.desired import Fleet, decide
 from forebay.scaling.freshness import Ages
-from forebay.scaling.history import PodHistory, is_sound, remember
+from forebay.scaling.history import PodHistory
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load, Reading, load_of
 from forebay.scaling.schedules import Booking
-from forebay.scaling.signals import PodSignals
 from forebay.scaling.stabilizer import carried_by
 from forebay.scaling.weights import Weights
 
@@ -258,20 +259,6 @@ def _starts(site: Site, spec: InferenceServiceSpec, seen: Seen, known: Learned) 
     return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience, site.handed_over)
 
 
-def histories_of(
-    pods: Iterable[PodView], signals: Mapping[str, PodSignals], before: Mapping[str, PodHistory]
-) -> dict[str, PodHistory]:
-    """Of the pods that exist; those of others are forgotten with them."""
-    histories: dict[str, PodHistory] = {}
-    for pod in sorted(pods, key=lambda pod: pod.uid):
-        history, told = before.get(pod.uid), signals.get(pod.uid)
-        if told is not None and told.sample is not None and is_sound(told.sample):
-            history = remember(history, told.sample)
-        if history is not None:
-            histories[pod.uid] = history
-    return histories
-
-
 def _load(seen: Seen, site: Site, since: float, weights: Mapping[str, float], crew: Weights) -> Load:
     serving: list[Reading] = []
     draining: list[Reading] = []
@@ -279,12 +266,11 @@ def _load(seen: Seen, site: Site, since: float, weights: Mapping[str, float], cr
         if replica.state not in (ReplicaState.SERVING, ReplicaState.DRAINING):
             continue
         first = replica.pods[0]
-        told = site.world.signals.get(first.uid)
         reading = Reading(
             pod=first.name,
             history=seen.histories.get(first.uid),
             ready_since=replica.ready_since,
-            error=None if told is None else told.error,
+            error=why_silent(site.world.signals.get(first.uid), seen.histories.get(first.uid)),
             weight=weight_of(replica, seen.revisions, weights),
             own=not (revision := seen.revisions.get(replica.revision)) or not revision.variant,
         )
@@ -301,12 +287,22 @@ def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:
         serving=states.count(ReplicaState.SERVING),
         loading=states.count(ReplicaState.LOADING),
         blocked=states.count(ReplicaState.BLOCKED),
-        unplaced=sum(r.state is ReplicaState.BLOCKED and r.reason in REASONS_OF_SHORTAGE for r in live),
+        alike=_alike(live),
         draining=states.count(ReplicaState.DRAINING),
         replacing=any(_is_to_be_replaced(replica, site, seen.lineup) for replica in live),
         standing=_standing(live, service, site, seen.lineup),
         newest_created_at=max((replica.created_at for replica in live), default=None),
     )
+
+
+def _alike(live: list[Replica]) -> int:
+    """Stuck replicas that say something of the next one: that there is no room, or that nothing starts any more.
+
+    Where a later replica has become ready, what keeps the stuck ones is their own: a bad node, say.
+    """
+    stuck = [r for r in live if r.state is ReplicaState.BLOCKED and r.reason != Reason.STALLED]
+    ready = max((r.ready_since for r in live if r.state is ReplicaState.SERVING), default=-inf)
+    return sum(r.reason in REASONS_OF_SHORTAGE or r.created_at > ready for r in stuck)
 
 
 def _standing(live: list[Replica], service: ServiceView, site: Site, lineup: Lineup) -> int:

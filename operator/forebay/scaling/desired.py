@@ -38,8 +38,9 @@ class Fleet:
     """On their way: capacity that is coming."""
     blocked: int = 0
     """Stuck on their way: no capacity, but still there."""
-    unplaced: int = 0
-    """Of them, those that no node has room for."""
+    alike: int = 0
+    """Of them, those that another one would fare like: no node has room, or nothing has become ready since they were
+    created."""
     draining: int = 0
     replacing: bool = False
     """Whether replicas are to be replaced: of another revision, or on a node that is to be left."""
@@ -104,11 +105,11 @@ class Situation:
     def replaceable(self) -> int:
         """Stuck replicas that another one may do better than.
 
-        When no node has room, one more is tried and no further ones: they would all wait for the same GPU, and all be
-        there when it comes.
+        Where it would fare like them, one more is tried and no further ones: what no node has room for would all wait
+        for the same GPU, and while nothing starts at all, another try at every step would only add to what is stuck.
         """
         fleet = self.fleet
-        return min(self.stuck, fleet.blocked - fleet.unplaced + min(fleet.unplaced, 1))
+        return min(self.stuck, fleet.blocked - fleet.alike + min(fleet.alike, 1))
 
 
 def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
@@ -123,15 +124,17 @@ def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
         replace(
             proposal,
             replicas=proposal.replicas + stuck,
-            because=f"{proposal.because}; on top of {_stuck_text(stuck)}" if stuck else proposal.because,
+            because=f"{proposal.because}; {_stuck_text(stuck, situation.stuck)}" if stuck else proposal.because,
             waits_for=waits_for,
         )
         for proposal in guards.propose(situation.load, situation.limits)
     )
 
 
-def _stuck_text(stuck: int) -> str:
-    return f"{count(stuck, 'stuck replica')}, which {'carries' if stuck == 1 else 'carry'} nothing"
+def _stuck_text(counted: int, stuck: int) -> str:
+    if counted < stuck:
+        return f"and {counted} more, since {stuck} are stuck; further ones would fare like them"
+    return f"on top of {count(stuck, 'stuck replica')}, which {'carries' if stuck == 1 else 'carry'} nothing"
 
 
 def arrival_rules(situation: Situation) -> tuple[Proposal, ...]:

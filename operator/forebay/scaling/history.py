@@ -17,6 +17,10 @@ OLDEST_SECONDS: Final = 120.0
 """A sample that is older than this, because none came in between, says nothing about the last minute."""
 SPACING_SECONDS: Final = 10.0
 MOST_MARKS: Final = 13
+MOST_REQUESTS_PER_SECOND: Final = 5_000.0
+"""No pod's HTTP servers take in more. Numbers that say so are wrong, and would order a fleet."""
+DOUBT_SECONDS: Final = 60.0
+"""Numbers that have leapt and stay there are a new beginning: what they are compared with is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,25 @@ def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
         return PodHistory((sample,), ((sample.taken_at, sample.kv_fraction),), sample.taken_at, sample.taken_at)
     if sample.taken_at <= history.newest.taken_at:
         return history
+    if leaps(history.newest, sample):
+        doubted = sample.taken_at - history.newest.taken_at < DOUBT_SECONDS
+        return history if doubted else remember(None, sample)
     return PodHistory(
         marks=_marks(history, sample),
         kv=_kv(history, sample),
         stepped_at=sample.taken_at if _made_progress(history.newest, sample) else history.stepped_at,
         active_at=sample.taken_at if _was_asked(history.newest, sample) else history.active_at,
     )
+
+
+def leaps(earlier: EngineSample, later: EngineSample) -> bool:
+    """Whether more requests came in between than an engine takes in: a count that is wrong, now or before."""
+    most = MOST_REQUESTS_PER_SECOND * (later.taken_at - earlier.taken_at)
+    return _taken_in(later) - _taken_in(earlier) > most > 0
+
+
+def _taken_in(sample: EngineSample) -> float:
+    return (sample.finished_requests or 0.0) + (sample.rejected_requests or 0.0) + sample.in_flight
 
 
 def _marks(history: PodHistory, sample: EngineSample) -> tuple[EngineSample, ...]:

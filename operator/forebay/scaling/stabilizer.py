@@ -73,7 +73,7 @@ def metrics_unknown(standing: Standing) -> str | None:
     if load.complete:
         return None
     if load.replicas == 0:
-        return "no replica serves, so the load is not known"
+        return "no replica is known to serve, so the load is not known"
     worst = max(load.silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
     others = f" and {len(load.silent) - 1} more" if len(load.silent) > 1 else ""
     why = f": {worst.error}" if worst.error else ""

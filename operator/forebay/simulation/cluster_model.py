@@ -157,7 +157,8 @@ class ClusterModel:
 
     def make_ready(self, replica: SimulatedReplica, since: float) -> None:
         """As if it had been created and ready for long; the way a simulation begins with standing replicas."""
-        replica.change(created_at=since - self.starts.ready_seconds)
+        created_at = since - self.starts.ready_seconds
+        replica.change(created_at=created_at, scheduled_at=created_at)
         self._become_ready(replica, since)
 
     def start_drain(self, replica: SimulatedReplica, reason: str) -> None:

@@ -49,6 +49,8 @@ class Scrapes:
     signals: dict[str, PodSignals] = field(default_factory=dict)
     """By pod uid, of pods that are there."""
     gateway_samples: dict[ServiceKey, GatewaySample] = field(default_factory=dict)
+    pages: dict[str, MetricsPage] = field(default_factory=dict)
+    """By pod uid, of the engine that runs there, when pages are written at all."""
 
     def begin(self) -> None:
         self.cluster.on_ready = self.expect
@@ -67,6 +69,8 @@ class Scrapes:
         now = self.cluster.timeline.now
         first = offset + period * (floor((now - offset) / period) + 1)
         engine = replica.engine
+        if self.page is not None:
+            self.pages[replica.view.uid] = _page_of(replica)
         self.cluster.timeline.at(first, lambda: self._ask(replica, engine))
 
     def _ask(self, replica: SimulatedReplica, engine: object) -> None:
@@ -86,7 +90,7 @@ class Scrapes:
         if self.page is None:
             engine = replica.engine
             return engine.sample(taken_at) if isinstance(engine, FluidEngine) else _sample(engine, taken_at)
-        text = self.page(replica, _page_of(replica))
+        text = self.page(replica, self.pages[replica.view.uid].text())
         if text is None:
             return "no answer within 3 s"
         try:
@@ -119,8 +123,8 @@ def _sample(engine: Engine, taken_at: float) -> EngineSample:
     return sample_of_engine(engine, taken_at)
 
 
-def _page_of(replica: SimulatedReplica) -> str:
+def _page_of(replica: SimulatedReplica) -> MetricsPage:
     engine = replica.engine
     assert isinstance(engine, ReplicaEngine), "a fluid has no page that could be written and broken"
     arguments = parse_serve(["org/model"])
-    return MetricsPage("model", (engine,), [cache_config(arguments, engine, 0)], replica.view.created_at).text()
+    return MetricsPage("model", (engine,), [cache_config(arguments, engine, 0)], replica.view.created_at)

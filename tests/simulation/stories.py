@@ -1,0 +1,78 @@
+"""Stories: traffic through a closed loop under the production planner, and what people would have seen of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from forebay.cli.explain import explanation
+from forebay.cli.services import Reading
+from forebay.simulation.closed_loop import ClosedLoop
+from forebay.simulation.cold_start import NodePool
+from forebay.simulation.outcome import Outcome
+from forebay.simulation.planner_control import PlannerControl
+from forebay.simulation.traces import Rate
+from tests.simulation.loops import CHAT, PROMISE, a_loop
+
+LENGTHS = (6000, 1000)
+"""Of requests, so that there are few of them: an 8B model on an H100 carries 1.7 a second within 40 ms per token."""
+
+
+@dataclass
+class Story:
+    loop: ClosedLoop
+    control: PlannerControl
+    done: Outcome
+    explained: dict[float, str] = field(default_factory=dict)
+    """What `forebay explain` would have said at the asked seconds, as one line."""
+
+    def wanted(self, since: float = 0.0, until: float = 1e9) -> list[int]:
+        return [tick.desired for tick in self.done.ticks if since <= tick.at <= until]
+
+    def serving(self, since: float = 0.0, until: float = 1e9) -> list[int]:
+        return [tick.serving for tick in self.done.ticks if since <= tick.at <= until]
+
+    def need(self, since: float, until: float) -> float:
+        """Mean of the true need."""
+        need = self.done.need(PROMISE)
+        return float(np.mean([n for n, tick in zip(need, self.done.ticks, strict=True) if since <= tick.at <= until]))
+
+    def in_time(self, since: float, until: float = 1e9) -> float:
+        """Share of the requests that arrive in between."""
+        arrived = self.done.trace.times[: self.done.offered]
+        return float(self.done.in_time(PROMISE)[(arrived >= since) & (arrived < until)].mean())
+
+    def rules(self) -> set[str]:
+        return {decided.rule for decided in self.control.decisions}
+
+    def reasons(self) -> set[str]:
+        return {told.reason for told in self.control.told}
+
+
+def play(
+    rate: Rate,
+    seconds: float,
+    *,
+    after: float = 120.0,
+    prepare: Callable[[ClosedLoop], object] = id,
+    ask: Sequence[float] = (),
+    **given: Any,
+) -> Story:
+    """Traffic for `seconds` and nothing for `after`, so that all can end. Explained at each second of `ask`."""
+    control = PlannerControl()
+    fields: dict[str, Any] = {"lengths": LENGTHS, "max_replicas": 100, "pools": (NodePool(nodes=13),)} | given
+    loop = a_loop(rate, seconds, control=control, **fields)
+    prepare(loop)
+    explained: dict[float, str] = {}
+    for at in ask:
+        loop.at(at, lambda at_then: explained.update({at_then.timeline.now: _explained(at_then)}))
+    done = loop.run(seconds + after)[CHAT]
+    assert not control.errors
+    return Story(loop, control, done, explained)
+
+
+def _explained(loop: ClosedLoop) -> str:
+    service = loop.cluster.services[CHAT]
+    reading = Reading(CHAT.namespace, CHAT.name, service.generation, service.spec, service.status)
+    return " ".join(" ".join(explanation(reading, loop.cluster.wall_time)).split())

@@ -1,0 +1,121 @@
+"""Metrics that vanish, are renamed, freeze, begin anew or lie: what the production planner makes of them.
+
+Three replicas under 2.6 requests a second, which is two of them at work and headroom. Load falls to next to nothing
+where holding has to be shown: a planner that took silence for idleness would give replicas away.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from forebay.simulation.scrape_model import Page
+from forebay.simulation.traces import steady, steps
+from tests.simulation.loops import PROMISE
+from tests.simulation.pages import KV, RUNNING, WAITING, between, counting_anew, frozen, renamed, saying, silent
+from tests.simulation.stories import Story, play
+
+RATE = 2.6
+FALLS = steps((0, RATE), (320, 0.1))
+BROKEN_FROM, BROKEN_UNTIL = 300.0, 700.0
+LATER = 650.0
+"""Lost, and long after the last window in which there was load."""
+QUICK = {"scaleDownCooldown": "120s"}
+"""So that the stories are short."""
+
+
+def while_the_load_falls(page: Page) -> Story:
+    return play(FALLS, 960, after=40, standing=3, page=page, ask=(LATER,), scaling=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        pytest.param(silent, "no engine has answered lately. Missing is not zero", id="vanish"),
+        pytest.param(renamed("vllm:num_requests_running"), "Missing is not zero", id="rename running"),
+        pytest.param(renamed("vllm:kv_cache_usage_perc"), "Missing is not zero", id="rename KV"),
+        pytest.param(saying("NaN", RUNNING), "Missing is not zero", id="lie with NaN"),
+        pytest.param(saying("-50.0", RUNNING, WAITING), "is -50.0, which is no reading", id="lie below zero"),
+    ],
+)
+def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None], says: str):
+    """Not even long after the load is gone; when it can be read again, the count falls as it would have."""
+    story = while_the_load_falls(between(BROKEN_FROM, BROKEN_UNTIL, broken))
+    assert set(story.wanted(BROKEN_FROM, BROKEN_UNTIL)) == {3}
+    assert story.wanted()[-1] == 1
+    assert story.in_time(330) > 0.99
+    assert says in story.explained[LATER]
+    assert "Nothing, as long as the load of every replica that serves is not known." in story.explained[LATER]
+    assert {"MetricsStale", "MetricsLost", "MetricsBack"} <= story.reasons()
+
+
+class TestFreeze:
+    def test_pages_that_all_stand_still_are_the_metrics_and_nothing_is_touched(self):
+        story = while_the_load_falls(frozen(BROKEN_FROM, BROKEN_UNTIL))
+        assert set(story.wanted(BROKEN_FROM, BROKEN_UNTIL)) == {3}
+        assert set(story.serving(BROKEN_FROM, BROKEN_UNTIL)) == {3}
+        assert story.wanted()[-1] == 1
+        assert (
+            "All 3 replicas have requests and count nothing any more: either every engine hangs, or their metrics "
+            "stand still. Nothing is replaced or scaled down until one of them counts on." in story.explained[LATER]
+        )
+
+    def test_one_that_stands_still_is_replaced_and_its_streams_end_well(self):
+        story = play(steady(RATE), 800, standing=3, page=frozen(BROKEN_FROM, only=1), ask=(500,))
+        assert set(story.wanted(30)) == {3}
+        assert min(story.serving()) == 2
+        assert story.serving()[-1] == 3
+        assert story.done.summary(PROMISE).failed == 0
+        assert {"ReplicaStalled", "ReplicaDrainTimeout"} <= story.reasons()
+        assert "3 replicas wanted, 2 ready, 1 loading, 1 draining" in story.explained[500]
+        stalled = next(told for told in story.control.told if told.reason == "ReplicaStalled")
+        assert "has made no step since" in stalled.message
+        assert 120 <= stalled.at - BROKEN_FROM <= 140
+
+
+def test_counters_that_begin_anew_change_nothing():
+    """Every 100 s on every replica: no reset is an arrival, and none is silence."""
+    story = play(steady(RATE), 700, after=0, standing=3, page=counting_anew(100.0), ask=(650,))
+    assert set(story.wanted(30)) == {3}
+    assert "MetricsStale" not in story.reasons()
+    assert "requests of 44" in story.explained[650]
+
+
+class TestLies:
+    def test_gauges_that_always_say_idle_hide_no_work(self):
+        """The counters tell of the work, and it holds the count."""
+        story = play(
+            steady(RATE), 1000, after=0, standing=3, page=between(400, 1e9, saying("0.0", RUNNING, WAITING, KV))
+        )
+        assert set(story.wanted(30)) == {3}
+        assert story.in_time(400) > 0.97
+
+    @pytest.mark.parametrize(
+        "lie",
+        [
+            pytest.param(saying("1000000.0", WAITING), id="a queue of a million"),
+            pytest.param(saying("1e9", "vllm:request_success_total"), id="a thousand million finished"),
+        ],
+    )
+    def test_numbers_that_no_engine_can_reach_order_no_fleet(self, lie: Callable[[str], str]):
+        """One replica of three says so, for half a minute: its numbers are not believed, and it counts as silent."""
+        story = play(steady(RATE), 500, after=0, standing=3, page=between(400, 440, lie, only=1), ask=(435,))
+        assert set(story.wanted(30)) == {3}
+        assert {"MetricsStale", "MetricsBack"} <= story.reasons()
+        assert "it says that more than 5,000 requests a second came in" in story.explained[435]
+
+    def test_a_queue_that_one_replica_makes_up_is_answered_in_single_steps(self):
+        """It cannot be told from a true one when it stays; but it is one step of a guard per lead time, and no jump."""
+        story = play(
+            steady(RATE),
+            800,
+            after=0,
+            standing=3,
+            page=between(400, 1e9, saying("1000000.0", WAITING), only=1),
+            ask=(625,),
+        )
+        rises = [(round(at), count) for at, count in story.done.changes if at > 30]
+        steps_at = sorted({at for at, _ in rises})
+        assert [max(count for at, count in rises if at == when) for when in steps_at] == [5, 8, 12]
+        assert min(later - earlier for earlier, later in pairwise(steps_at)) >= 120, "not before the last step serves"
+        assert "1000000 requests wait on 5 replicas, target 20 each" in story.explained[625]
