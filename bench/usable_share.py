@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Iterator, Sequence
 from math import exp, log, sqrt
 from typing import Final
 
@@ -20,8 +21,9 @@ from rich.progress import Progress
 
 from bench.suites import ROOT
 from forebay.simulation.engine_profile import EngineProfile
-from forebay.simulation.engine_stats import Completion, Request
+from forebay.simulation.engine_stats import Request
 from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
+from forebay.simulation.shared_engines import played
 
 TARGET = ROOT / "operator" / "forebay" / "capacity" / "data" / "usable_share.json"
 LIMIT: Final = 0.04
@@ -74,20 +76,16 @@ def _share_in_time(profile: EngineProfile, busy: float, spread: float) -> float:
     rate = REPLICAS * busy * REQUESTS / work
     limits = EngineLimits(max_num_seqs=4096)
     engines = [ReplicaEngine(profile, limits, every_histogram=False) for _ in range(REPLICAS)]
-    now, done = 0.0, list[Completion]()
-    for index, (prompt, output) in enumerate(lengths):
-        now += draw.expovariate(rate)
-        for engine in engines:
-            due = engine.next_event_time
-            if due is not None and due <= now:
-                done += engine.advance(now)
-        chosen = min(engines, key=lambda engine: engine.outstanding)
-        done += chosen.advance(now)
-        chosen.submit(Request(str(index), prompt, output, now))
-    for engine in engines:
-        done += engine.advance(now + 1e6)
+    done = played(engines, _arriving(draw, rate, lengths))
     counted = [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
     return sum((completion.token_seconds or 0.0) <= LIMIT for completion in counted) / len(counted)
+
+
+def _arriving(draw: random.Random, rate: float, lengths: Sequence[tuple[int, int]]) -> Iterator[Request]:
+    now = 0.0
+    for index, (prompt, output) in enumerate(lengths):
+        now += draw.expovariate(rate)
+        yield Request(str(index), prompt, output, now)
 
 
 def _length(draw: random.Random, mean: int, sigma: float) -> int:

@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
@@ -128,7 +128,7 @@ def _runs(judged: Comparison, plan: Plan, best: Sequence[Tuned]) -> Iterator[Cal
     yield judged.oracle
     for entry in (static(), *defaults(), *(each.entry for each in best)):
         if entry.rule == static().rule or _wanted(entry, plan):
-            yield lambda entry=entry: judged.peer(entry)  # type: ignore[misc]
+            yield partial(judged.peer, entry)
 
 
 def _wanted(entry: Entry, plan: Plan) -> bool:

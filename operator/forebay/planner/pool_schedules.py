@@ -18,7 +18,7 @@ from forebay.planner.room import looks_ahead
 from forebay.planner.settings import Settings
 from forebay.planner.staging import Site
 from forebay.planner.state import PoolMemory
-from forebay.planner.windows import Coming, WindowCase, judged, not_in_time, ready_at
+from forebay.planner.windows import Coming, WindowCase, not_in_time, standing
 from forebay.planner.world import PodView, WarmPoolView
 from forebay.scaling.decision import count
 from forebay.scaling.lead_time import LeadTimes, Prospect, Start, WarmState, learn
@@ -215,16 +215,7 @@ def pool_schedule_statuses(
             held=share.held,
             near=looks_ahead(booking, site.now),
         )
-        state, message = judged(case, next((said for check in HINDRANCES if (said := check(case))), ""))
-        return PoolScheduleStatus(
-            name=name,
-            state=state,
-            message=f"{message}.",
-            warm_from=rfc3339(booking.warm_from) if booking.opened is None else None,
-            start=start,
-            end=rfc3339(window.end),
-            placeholders=booking.replicas,
-            ready_at=ready_at(case),
-        )
+        why = next((said for check in HINDRANCES if (said := check(case))), "")
+        return PoolScheduleStatus(**dict(standing(case, why)), placeholders=booking.replicas)
 
     return tuple(told(booking) for booking in calendar.bookings)

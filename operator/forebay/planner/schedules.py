@@ -14,7 +14,7 @@ from forebay.planner.conditions import Outcome
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.room import Room
 from forebay.planner.scene import Scene
-from forebay.planner.windows import Coming, WindowCase, judged, not_in_time, ready_at
+from forebay.planner.windows import Coming, WindowCase, not_in_time, standing
 from forebay.scaling.decision import count
 from forebay.scaling.schedules import Booking
 
@@ -131,18 +131,9 @@ def _status(booked: Booking, outcome: Outcome, before: ScheduleStatus | None) ->
         outcome=outcome,
         loading=loading,
     )
-    state, message = judged(case, next((said for check in HINDRANCES if (said := check(case))), ""))
-    return ScheduleStatus(
-        name=name,
-        state=state,
-        message=f"{message}.",
-        warm_from=rfc3339(booked.warm_from) if booked.opened is None else None,
-        start=start,
-        end=rfc3339(window.end),
-        replicas=booked.replicas,
-        ready_at=ready_at(case),
-        **_released(booked, outcome.scene),
-    )
+    why = next((said for check in HINDRANCES if (said := check(case))), "")
+    told = dict(standing(case, why))
+    return ScheduleStatus(**told, replicas=booked.replicas, **_released(booked, outcome.scene))
 
 
 def _released(booked: Booking, scene: Scene) -> dict[str, str]:

@@ -94,6 +94,21 @@ def not_in_time(case: WindowCase) -> str | None:
     return f"all will be ready at about {local_time(expected, case.booked.schedule.time_zone)}{tail}"
 
 
+def standing(case: WindowCase, why: str) -> WindowStatus:
+    """How it stands with the window, in words. `why` is what is in the way, if anything is."""
+    state, message = judged(case, why)
+    booking = case.booked
+    return WindowStatus(
+        name=booking.schedule.name,
+        state=state,
+        message=f"{message}.",
+        warm_from=rfc3339(booking.warm_from) if booking.opened is None else None,
+        start=rfc3339(case.window.start),
+        end=rfc3339(case.window.end),
+        ready_at=ready_at(case),
+    )
+
+
 def judged(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
     """The state and the sentence for it, without its full stop. `why` is what is in the way, if anything is."""
     done_at = case.done_at

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from math import ceil
 
 from forebay.capacity.replica_model import Promise
-from forebay.simulation.engine_stats import Completion, Request
+from forebay.simulation.engine_stats import Request
 from forebay.simulation.outcome import possible
 from forebay.simulation.policy import View
 from forebay.simulation.replica_engine import ReplicaEngine
 from forebay.simulation.scrape_model import ScrapeSettings
 from forebay.simulation.served_model import ServedModel
+from forebay.simulation.shared_engines import played
 from forebay.simulation.traces import Trace
 
 WINDOW_SECONDS = 60.0
@@ -96,28 +97,20 @@ def _fewest(
 
 
 def _share_in_time(trace: Trace, window: range, model: ServedModel, promise: Promise, count: int) -> float:
-    """Of the window's requests, sent to the replica with the least outstanding tokens, as the gateway does."""
+    """Of the window's requests, on so many replicas that begin idle."""
     if not window:
         return 1.0
     engines = [ReplicaEngine(model.profile, model.limits, every_histogram=False) for _ in range(count)]
-    start = float(trace.times[window.start])
-    done: list[Completion] = []
     for engine in engines:
-        engine.advance(start)
-    for index in window:
-        now = float(trace.times[index])
-        for engine in engines:
-            due = engine.next_event_time
-            if due is not None and due <= now:
-                done += engine.advance(now)
-        chosen = min(engines, key=lambda engine: engine.outstanding)
-        done += chosen.advance(now)
-        prompt, output = int(trace.prompt_tokens[index]), int(trace.output_tokens[index])
-        cached = 0 if trace.cached_tokens is None else min(int(trace.cached_tokens[index]), prompt - 1)
-        chosen.submit(Request(str(index), prompt, output, now, cached))
-    for engine in engines:
-        done += engine.advance(start + 1e6)
+        engine.advance(float(trace.times[window.start]))
+    done = played(engines, (_request(trace, index) for index in window))
     return sum(completion.in_time(promise) for completion in done) / len(window)
+
+
+def _request(trace: Trace, index: int) -> Request:
+    prompt, output = int(trace.prompt_tokens[index]), int(trace.output_tokens[index])
+    cached = 0 if trace.cached_tokens is None else min(int(trace.cached_tokens[index]), prompt - 1)
+    return Request(str(index), prompt, output, float(trace.times[index]), cached)
 
 
 class Oracle:
