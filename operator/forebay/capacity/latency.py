@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import erf, exp, log, pi, sqrt
 from typing import Final
 
-from forebay.capacity.replica_model import Engine, Load, Mix, load, work_seconds
+from forebay.capacity.replica_model import Engine, Load, Mix, load, prompt_seconds, work_seconds
 
 _Z_P95: Final = 1.6449
 """How many standard deviations above the mean 95 % of a normal spread lie."""
@@ -120,7 +120,7 @@ def _token_seconds(engine: Engine, mix: Mix, at: Load, rate: float) -> float:
     """
     step = engine.step_profile
     busy = 1 - step.step_seconds / at.step_seconds
-    prompt = step.prompt_token_seconds * mix.prompt_tokens + step.prompt_square_seconds * mix.prompt_square
+    prompt = prompt_seconds(engine, mix)
     steps = mix.output_tokens / engine.tokens_per_step
     own = (work_seconds(engine, mix) - prompt + busy * prompt) / steps
     return (1 + own / step.step_seconds) * at.token_seconds
@@ -132,7 +132,7 @@ def _prompt_step(engine: Engine, mix: Mix, batched_tokens: int, sequences: float
     What decodes takes its tokens from those that a step may compute.
     """
     step = engine.step_profile
-    prompt = step.prompt_token_seconds * mix.prompt_tokens + step.prompt_square_seconds * mix.prompt_square
+    prompt = prompt_seconds(engine, mix)
     base = step.step_seconds + sequences * (step.sequence_seconds + step.kv_token_seconds * mix.held_tokens)
     return prompt, base, mix.prompt_tokens / max(1.0, batched_tokens - sequences)
 

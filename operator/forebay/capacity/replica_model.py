@@ -170,10 +170,16 @@ class Load:
     """That they hold."""
 
 
+def prompt_seconds(engine: Engine, mix: Mix) -> float:
+    """What a prompt adds to the steps that compute it."""
+    step = engine.step_profile
+    return step.prompt_token_seconds * mix.prompt_tokens + step.prompt_square_seconds * mix.prompt_square
+
+
 def work_seconds(engine: Engine, mix: Mix) -> float:
     """s: with speculation a request takes fewer steps, and each is dearer."""
     step = engine.step_profile
-    prefill = step.prompt_token_seconds * mix.prompt_tokens + step.prompt_square_seconds * mix.prompt_square
+    prefill = prompt_seconds(engine, mix)
     decode = step.sequence_seconds * mix.output_tokens + step.kv_token_seconds * mix.reads
     return prefill + decode / engine.tokens_per_step
 
