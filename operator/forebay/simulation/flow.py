@@ -1,8 +1,8 @@
-"""Traffic as a flow: what came in each second, by length of answer, instead of single requests.
+"""Traffic as a flow: what came in each step of two seconds, by length of answer, instead of single requests.
 
-A week of a service has millions of requests and 604,800 seconds. Requests of a second are told apart by the length of
-their answer, in classes that hold equally many each; of their prompts the sums are kept, and a sample of the requests
-themselves stands for their spread. Nothing is smoothed: a burst of a second is a burst of a second.
+A week of a service has millions of requests and 302,400 steps. Requests of a step are told apart by the length of their
+answer, in classes that hold equally many each; of their prompts the sums are kept, and a sample of the requests
+themselves stands for their spread. Nothing is smoothed: a burst of a step is a burst of a step.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ class Lengths:
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Offered requests by second. Row t holds what came in [t, t + 1)."""
+    """Offered requests by step. Row t holds what came in the `BIN_SECONDS` from t × `BIN_SECONDS` on."""
 
     name: str
     lengths: Lengths
     requests: Floats
-    """[second, class of answer]."""
+    """[step, class of answer]."""
     prompts: Floats
-    """Prompt tokens, [second, class of answer]."""
+    """Prompt tokens, [step, class of answer]."""
     computed: Floats
-    """Share of the prompt tokens of each second that no prefix cache spared."""
+    """Share of the prompt tokens of each step that no prefix cache spared."""
     batch: Floats
-    """Share of the requests of each second that are batch work."""
+    """Share of the requests of each step that are batch work."""
     sha256: str = ""
     method: tuple[str, ...] = ()
 
@@ -80,12 +80,6 @@ class Flow:
     @cached_property
     def mix(self) -> Mix:
         return self.lengths.mix
-
-    @cached_property
-    def per_second(self) -> Floats:
-        """Requests that came in each second."""
-        counts: Floats = self.requests.sum(axis=1)
-        return counts
 
     def between(self, start: float, end: float) -> Flow:
         """Of that span, which begins at 0."""
@@ -106,22 +100,25 @@ def flow_of(trace: Trace, seconds: float, lengths: Lengths | None = None) -> Flo
     lengths = lengths or Lengths.of(trace)
     rows, classes = int(np.ceil(seconds / BIN_SECONDS)), len(lengths.outputs)
     number = np.searchsorted(lengths.edges, trace.output_tokens, side="right")
-    second = (trace.times / BIN_SECONDS).astype(np.int64)
-    cell = second * classes + number
+    step = (trace.times / BIN_SECONDS).astype(np.int64)
+    cell = step * classes + number
     prompt = trace.prompt_tokens.astype(float)
     spared = np.zeros(len(trace)) if trace.cached_tokens is None else trace.cached_tokens.astype(float)
     prompts = np.bincount(cell, prompt, minlength=rows * classes).reshape(rows, classes).astype(float)
     totals = np.maximum(prompts.sum(axis=1), 1.0)
-    came = np.maximum(np.bincount(second, minlength=rows), 1)
+    came = np.maximum(np.bincount(step, minlength=rows), 1)
     return Flow(
         name=trace.name,
         lengths=lengths,
         requests=np.bincount(cell, minlength=rows * classes).reshape(rows, classes).astype(float),
         prompts=prompts,
-        computed=1 - np.bincount(second, spared, minlength=rows) / totals,
-        batch=np.bincount(second, trace.batch.astype(float), minlength=rows) / came,
+        computed=1 - np.bincount(step, spared, minlength=rows) / totals,
+        batch=np.bincount(step, trace.batch.astype(float), minlength=rows) / came,
         sha256=trace.sha256,
-        method=(*trace.method[:-1], f"requests of each second together, answers in {classes} classes of length"),
+        method=(
+            *trace.method[:-1],
+            f"requests of each {BIN_SECONDS:g} s together, answers in {classes} classes of length",
+        ),
     )
 
 

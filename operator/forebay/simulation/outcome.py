@@ -7,7 +7,7 @@ have served in time, because an idle replica could not, are counted apart and le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -113,9 +113,6 @@ class Summary:
     """Of the number of replicas wanted."""
     most_replicas: int
     """Wanted at once."""
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
