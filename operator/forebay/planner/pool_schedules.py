@@ -18,15 +18,12 @@ from forebay.planner.room import looks_ahead
 from forebay.planner.settings import Settings
 from forebay.planner.staging import Site
 from forebay.planner.state import PoolMemory
-from forebay.planner.windows import Coming, WindowCase, not_in_time, standing
+from forebay.planner.windows import NODE_SHARE, Coming, WindowCase, not_in_time, standing
 from forebay.planner.world import PodView, WarmPoolView
 from forebay.scaling.decision import count
 from forebay.scaling.lead_time import LeadTimes, Prospect, Start, WarmState, learn
 from forebay.scaling.schedules import Booking, Pace, booked
 from forebay.scaling.timetable import Timetable
-
-NODE_SHARE: Final = 0.5
-"""Of the lead time; a placeholder that has found no node by then will not hold a place within the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)

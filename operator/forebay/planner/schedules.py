@@ -14,12 +14,9 @@ from forebay.planner.conditions import Outcome
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.room import Room
 from forebay.planner.scene import Scene
-from forebay.planner.windows import Coming, WindowCase, not_in_time, standing
+from forebay.planner.windows import NODE_SHARE, Coming, WindowCase, not_in_time, standing
 from forebay.scaling.decision import count
 from forebay.scaling.schedules import Booking
-
-NODE_SHARE: Final = 0.5
-"""Of the lead time; a replica that has found no node by then will not be ready within the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)

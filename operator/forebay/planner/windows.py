@@ -14,6 +14,8 @@ from forebay.api.status import WindowStatus
 from forebay.scaling.decision import seconds
 from forebay.scaling.schedules import MARGIN_SECONDS, Booking, Window, local_time
 
+NODE_SHARE: Final = 0.5
+"""Of the lead time; what has found no node by then will not be ready within the rest of it."""
 JUDGED: Final = (ScheduleState.MET, ScheduleState.MISSED)
 
 
