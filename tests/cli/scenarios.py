@@ -10,6 +10,7 @@ from forebay.cli.services import Reading
 from tests.builders.cluster import Cluster, Demand, a_cluster
 from tests.builders.loads import a_carrier
 from tests.builders.schedules import a_schedule
+from tests.builders.variants import BIG, a_mixed_cluster, serve
 from tests.builders.world import a_node, a_revision, a_service, a_spec
 
 
@@ -205,6 +206,40 @@ def woken() -> Cluster:
     return cluster
 
 
+def variant_used() -> Cluster:
+    """The service's own GPU has room for one of three."""
+    cluster = a_mixed_cluster(big=1)
+    cluster.run_until(serve(cluster, 1, 2))
+    cluster.run(60)
+    return cluster
+
+
+def variants_all_short() -> Cluster:
+    """Neither GPU has room for the third replica."""
+    cluster = a_mixed_cluster(small=0)
+    cluster.run(800)
+    return cluster
+
+
+def variant_returning() -> Cluster:
+    """Nodes with the service's own GPU have come, and the first replica is on its way back."""
+    cluster = a_mixed_cluster(big=1)
+    cluster.run_until(serve(cluster, 1, 2))
+    cluster.add_node(a_node("more", product=BIG))
+    cluster.run_until(lambda: len(cluster.pods_of("chat")) == 4)
+    cluster.run(20)
+    return cluster
+
+
+def variant_without_surge() -> Cluster:
+    """There is room on the service's own GPU, but none under maxReplicas."""
+    cluster = a_mixed_cluster(big=1, max_surge=0)
+    cluster.run_until(serve(cluster, 1, 2))
+    cluster.add_node(a_node("more", product=BIG))
+    cluster.run(1200)
+    return cluster
+
+
 SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     steady,
     guard_fired,
@@ -229,4 +264,8 @@ SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     sleepy,
     at_zero,
     woken,
+    variant_used,
+    variants_all_short,
+    variant_returning,
+    variant_without_surge,
 )

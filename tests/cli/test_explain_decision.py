@@ -146,7 +146,8 @@ def test_what_was_decided_at_a_time():
         "  90 requests wait on 2 replicas, target 20 each",
         "",
         "After that",
-        "  15:17:55Z (10 min ago)  3  recently_raised: the count rose less than scaleDownCooldown (300 s) ago",
+        "  15:17:55Z (10 min ago)  3  recently_raised: the count rose less than scaleDownCooldown (300 s)",
+        "                          ago; none goes before that is over",
     ]
 
 

@@ -5,36 +5,13 @@ from typing import Any
 
 from forebay.api.status import CapacityStatus, VariantState
 from forebay.planner.plan import CreatePod
-from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.cluster import Demand
 from tests.builders.loads import a_carrier
+from tests.builders.variants import BIG, OLD, SMALL, a_mixed_cluster, of, serve
 from tests.builders.world import a_node, a_revision, a_service, a_variant
 
-BIG, SMALL, OLD = "H100", "L40S", "A100"
 HOLD_SECONDS = 600.0
 PATIENCE_SECONDS = 300.0
-
-
-def a_mixed_cluster(*, big: int = 2, small: int = 8, replicas: int = 3, **fields) -> Cluster:
-    """`chat` on H100s, with L40S as its variant; so many GPUs of each."""
-    service = a_service(
-        "chat",
-        wanted=a_revision("own", product=BIG),
-        variants=fields.pop("variants", (a_variant("small", product=SMALL),)),
-        **{"min_replicas": replicas, "max_replicas": replicas} | fields,
-    )
-    cluster = a_cluster(
-        service, nodes=[a_node("big", gpus=big, product=BIG), a_node("small", gpus=small, product=SMALL)]
-    )
-    cluster.demand["chat"] = Demand(requests=10)
-    return cluster
-
-
-def of(cluster: Cluster, revision: str) -> int:
-    return len(cluster.serving("chat", revision))
-
-
-def serve(cluster: Cluster, own: int, small: int):
-    return lambda: (of(cluster, "own"), of(cluster, "small")) == (own, small)
 
 
 def test_the_preferred_shape_is_used_as_long_as_it_can_be_had():

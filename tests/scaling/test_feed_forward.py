@@ -51,7 +51,7 @@ def test_feed_forward(requests, outlook, expected):
 def test_its_sentence_has_the_numbers():
     assert known(feed_forward(offered(100), LIMITS, NOTHING_AHEAD)).because == (
         "1.6 GPU-seconds of work arrive per second (100 requests of 16 ms); with 20 % headroom that takes 2.6 replicas "
-        "of 0.74 each"
+        "of 0.74 GPU-seconds per second each"
     )
 
 

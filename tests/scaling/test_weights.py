@@ -57,7 +57,7 @@ def test_feed_forward_counts_each_replica_by_its_own_capacity():
     even = feed_forward(offered(75), LIMITS, Outlook())
     mixed = feed_forward(offered(75), LIMITS, Outlook(), MIXED)
     assert (known(even).replicas, known(mixed).replicas) == (2, 3)
-    assert known(mixed).because.endswith("so 3, which carry as much as 2")
+    assert known(mixed).because.endswith("so 3 replicas, which carry as much as 2 of base")
 
 
 def test_so_does_the_backlog():

@@ -1,10 +1,11 @@
 """Stations of a tick that do as a test says, and remember what they were asked."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from forebay.api.inference_service import DecisionStatus, InferenceServiceStatus, ReplicaStatus
+from forebay.api.status import VariantState, VariantStatus
 from forebay.planner.plan import Plan, ServicePlan
 from forebay.planner.settings import Settings
 from forebay.planner.world import ServiceKey, World
@@ -21,14 +22,25 @@ NOTHING_TO_DO = Plan(services=())
 
 
 def a_service_plan(
-    name: str = "chat", *, desired: int = 2, ready: int = 2, rule: str = "min_replicas", namespace: str = "team-a"
+    name: str = "chat",
+    *,
+    desired: int = 2,
+    ready: int = 2,
+    rule: str = "min_replicas",
+    namespace: str = "team-a",
+    variants: Mapping[str, int] | None = None,
 ) -> ServicePlan:
+    """`variants`: replicas that are ready, by variant."""
     return ServicePlan(
         key=ServiceKey(namespace, name),
         uid=f"uid-{name}",
         actions=(),
         status=InferenceServiceStatus(
             replicas=ReplicaStatus(desired=desired, ready=ready),
+            variants=tuple(
+                VariantStatus(name=name, ready=count, state=VariantState.STANDBY)
+                for name, count in (variants or {}).items()
+            ),
             decision=DecisionStatus(rule=rule, because=f"{desired} replicas are enough", desired=desired),
         ),
     )

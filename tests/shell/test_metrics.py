@@ -3,7 +3,7 @@ from prometheus_client import generate_latest
 
 from forebay import __version__
 from forebay.cluster.kubernetes_api import Call
-from forebay.planner.plan import Plan
+from forebay.planner.plan import Plan, ServicePlan
 from forebay.planner.world import ServiceKey
 from forebay.shell.metrics import Metrics
 from forebay.shell.pulse import Pulse
@@ -39,6 +39,49 @@ def test_the_series_of_a_service_that_went_are_removed_and_only_those():
     page = a_page(metrics)
     assert 'service="chat"' not in page
     assert 'forebay_scrape_age_seconds{namespace="team-a",service="code"} 3.0' in page
+
+
+def shown_variants(metrics: Metrics) -> dict[str, str]:
+    """Values by the labels of the series."""
+    lines = [line for line in a_page(metrics).splitlines() if line.startswith("forebay_variant_ready_replicas{")]
+    series = (line.partition("{")[2].rpartition("} ") for line in lines)
+    return {labels: value for labels, _, value in series}
+
+
+def test_replicas_of_each_variant_are_shown_for_services_that_have_variants():
+    metrics = some_metrics()
+    metrics.show_plan(
+        Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}), a_service_plan("code", ready=3)))
+    )
+    assert shown_variants(metrics) == {
+        'namespace="team-a",service="chat",variant="base"': "1.0",
+        'namespace="team-a",service="chat",variant="small"': "2.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("after", "left"),
+    [
+        pytest.param(
+            (a_service_plan("chat", variants={"base": 3}),), ["base"], id="a variant that was taken out of the spec"
+        ),
+        pytest.param((a_service_plan("chat"),), [], id="all variants"),
+        pytest.param((), [], id="the service"),
+    ],
+)
+def test_the_series_of_a_variant_that_went_is_removed(after: tuple[ServicePlan, ...], left: list[str]):
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}),)))
+    metrics.show_plan(Plan(services=after))
+    assert [labels.rpartition("=")[2].strip('"') for labels in shown_variants(metrics)] == left
+
+
+def test_a_held_plan_leaves_the_variants_standing():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}),)))
+    before = shown_variants(metrics)
+    metrics.show_plan(Plan(services=(), held="no services where there were 200"))
+    assert shown_variants(metrics) == before != {}
 
 
 def test_a_held_plan_leaves_the_last_numbers_standing():

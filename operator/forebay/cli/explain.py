@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from forebay.api.inference_service import Condition, InferenceServiceStatus, ScheduleStatus
 from forebay.api.instants import unix_seconds
@@ -45,6 +46,8 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
             f"what follows is about generation {status.observed_generation}."
         )
     yield _replicas(reading, status)
+    if status.variants:
+        yield "Its shapes, in order of preference (base is what the service's own fields say):"
     for variant in status.variants:
         yield from wrapped(_variant(variant), "  ")
     if status.scaled_to_zero is not None:
@@ -93,12 +96,18 @@ def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
     return line + "."
 
 
+_USE: Final = {
+    VariantState.NEXT: "the next replica is of it",
+    VariantState.STANDBY: "used if those before cannot be had",
+}
+
+
 def _variant(variant: VariantStatus) -> str:
     moving = ((variant.loading, "loading"), (variant.draining, "draining"))
     parts = [f"{variant.ready} ready", *(f"{number} {word}" for number, word in moving if number)]
-    what = {VariantState.NEXT: "the next replica is of it", VariantState.STANDBY: "may be used"}.get(variant.state)
+    what = _USE.get(variant.state) or f"not to be had: {variant.message}"
     carries = "" if variant.carries_percent == 100 else f", each carries {variant.carries_percent} % of one of base"
-    return f"{variant.name}: {', '.join(parts)}{carries}; {what or f'not to be had: {variant.message}'}"
+    return f"{variant.name}: {', '.join(parts)}{carries}; {what}"
 
 
 def _at_zero(reading: Reading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:

@@ -3,8 +3,8 @@
 From the same scene that the plan is made from, so it names the limits that the planner itself will act on.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from math import ceil
+from collections.abc import Callable, Iterator
+from math import ceil, inf
 from typing import Final
 
 from forebay.api.instants import rfc3339
@@ -16,6 +16,7 @@ from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind
 from forebay.planner.variant_status import returns
+from forebay.planner.variants import shown
 from forebay.scaling.decision import Due, count, seconds
 from forebay.scaling.lead_time import ENOUGH_STARTS, LeadTimes, WarmState
 
@@ -32,9 +33,9 @@ def agenda_of(outcome: Outcome) -> tuple[Due, ...]:
     """The soonest first, and what has no time of its own after that."""
     found = [
         *outcome.scene.decision.ahead,
-        *_named(outcome.replicas(ReplicaState.LOADING), outcome.scene, _arrival, "loading"),
-        *_named(outcome.replicas(ReplicaState.BLOCKED), outcome.scene, _retry, "stuck"),
-        *_named(outcome.replicas(ReplicaState.DRAINING), outcome.scene, _end, "draining"),
+        *_named(outcome, ReplicaState.LOADING, _arrival, "loading", "expected or given up"),
+        *_named(outcome, ReplicaState.BLOCKED, _retry, "stuck", "tried anew"),
+        *_named(outcome, ReplicaState.DRAINING, _end, "draining", "deleted at the latest"),
         *_schedules(outcome.scene),
         *_now(outcome),
         *_rollout(outcome),
@@ -69,11 +70,16 @@ def _now(outcome: Outcome) -> Iterator[Due]:
         yield Due(None, f"{step.subject} begins to drain: it gets no new requests and finishes those it has.")
 
 
-def _named(replicas: Sequence[Replica], scene: Scene, tell: Teller, doing: str) -> Iterator[Due]:
-    told = sorted((due for replica in replicas if (due := tell(scene, replica))), key=lambda due: due.at or 0.0)
+def _named(outcome: Outcome, state: ReplicaState, tell: Teller, doing: str, fate: str) -> Iterator[Due]:
+    """The first of them by name; of the others how many there are, and when the last of them has met its fate."""
+    found = (tell(outcome.scene, replica) for replica in outcome.replicas(state))
+    told = sorted((due for due in found if due), key=lambda due: due.at or 0.0)
     yield from told[:MOST_NAMED]
-    if len(told) > MOST_NAMED:
-        yield Due(told[-1].at, f"By then the same holds for {len(told) - MOST_NAMED} more that are {doing}.")
+    more = len(told) - MOST_NAMED
+    if more > 0:
+        are, last_at = "is" if more == 1 else "are", told[-1].at
+        by_then = "" if last_at is None else f"; by then {'it' if more == 1 else 'each'} is {fate}"
+        yield Due(last_at, f"{count(more, 'more replica')} {are} {doing}{by_then}.")
 
 
 def _arrival(scene: Scene, replica: Replica) -> Due | None:
@@ -101,12 +107,16 @@ def _arrival(scene: Scene, replica: Replica) -> Due | None:
 
 
 def _retry(scene: Scene, replica: Replica) -> Due | None:
-    if holds_half(replica):
-        return Due(None, f"{replica.name} has only some of its nodes; in its turn it gives them back and tries anew.")
-    due_at = retry_due_at(scene, replica)
+    why, due_at = replica.message.rstrip("."), retry_due_at(scene, replica)
     if due_at is None:
-        return Due(None, f"{replica.message.rstrip('.')}; it is kept to be looked at.")
-    return Due(due_at, f"{replica.message.rstrip('.')}; another one is tried in its place.")
+        return Due(None, f"{why}; it is kept to be looked at.")
+    shape, at = scene.lineup.yields_to(replica) or (None, inf)
+    if holds_half(replica):
+        then = "tries anew" if shape is None or at > scene.now else f"one of {shown(shape.variant)} is tried"
+        return Due(None, f"{replica.name} has only some of its nodes; in its turn it gives them back, and {then}.")
+    if shape is not None and at <= due_at:
+        return Due(at if at > scene.now else None, f"{why}; one of {shown(shape.variant)} is tried in its place.")
+    return Due(due_at, f"{why}; another one is tried in its place.")
 
 
 def _end(scene: Scene, replica: Replica) -> Due | None:

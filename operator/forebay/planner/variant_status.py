@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from forebay.api.instants import rfc3339
 from forebay.api.status import VariantState, VariantStatus
 from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.returning import Exchange, exchange_of, surge_of
+from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
 from forebay.planner.variants import opens_at, shown
 from forebay.planner.world import Revision
@@ -20,17 +22,34 @@ def variant_statuses(scene: Scene) -> tuple[VariantStatus, ...]:
 def returns(scene: Scene) -> Iterator[Due]:
     """What brings replicas back to each shape that is preferred to one that serves."""
     lineup = scene.lineup
+    yield from _return_under_way(scene)
     used = [scene.rank(replica) for replica in scene.having(ReplicaState.SERVING)]
     for rank, target in enumerate(lineup.targets):
         behind, due_at = sum(other > rank for other in used), lineup.opens_at(target.variant)
         if not behind or due_at is None:
             continue
         yield Due(
-            due_at if not _waits_now(scene, target) else None,
+            due_at if not lineup.short_now(target.variant) else None,
             f"{shown(target.variant)} is tried again, with one replica on top of what is wanted; once it serves, one "
-            f"of {count(behind, 'replica')} that {'is' if behind == 1 else 'are'} less preferred drains "
-            f"({lineup.shortages[target.variant].why}).",
+            f"of {_less_preferred(behind)} drains ({lineup.shortages[target.variant].why}).",
         )
+
+
+def _return_under_way(scene: Scene) -> Iterator[Due]:
+    """To a shape that may be tried, or is."""
+    exchange = exchange_of(scene, turnover(scene, scene.live))
+    if exchange is None:
+        return
+    new, behind = shown(exchange.new.variant), _less_preferred(len(exchange.leaving))
+    coming = [replica for replica in scene.having(ReplicaState.LOADING) if replica.revision == exchange.new.hash]
+    if coming and len(scene.live) > scene.desired:
+        yield Due(None, f"Once {coming[0].name} serves, which is of {new}, one of {behind} drains.")
+    elif waits := _why_not_yet(scene, exchange):
+        yield Due(None, f"{new} may be tried again, to take the place of one of {behind}; that waits for {waits}.")
+
+
+def _less_preferred(replicas: int) -> str:
+    return f"{count(replicas, 'replica')} that {'is' if replicas == 1 else 'are'} less preferred"
 
 
 def _status(scene: Scene, target: Revision) -> VariantStatus:
@@ -64,12 +83,18 @@ def _message(scene: Scene, target: Revision) -> str:
     if due_at is None:
         return ""
     shortage = lineup.shortages[target.variant]
-    if _waits_now(scene, target):
+    if lineup.short_now(target.variant):
         hold = seconds(opens_at(shortage, lineup.hold_seconds) - shortage.seen_at)
         return f"{shortage.why}. It is tried again {hold} after that has ended."
     return f"{shortage.why}. It is tried again at {rfc3339(due_at)}."
 
 
-def _waits_now(scene: Scene, target: Revision) -> bool:
-    """Whether it is being found short at this very moment."""
-    return scene.lineup.shortages[target.variant].seen_at == scene.now
+def _why_not_yet(scene: Scene, exchange: Exchange) -> str:
+    """What a return waits for, as a clause; empty where it is a matter of moments."""
+    most, surge = scene.limits.max_replicas, surge_of(exchange, scene)
+    if not scene.load.complete:
+        return "the load of every replica that serves to be known"
+    if len(scene.live) >= most + surge:
+        why = "one of it carries less than one that would go" if exchange.carries_less else "rollout.maxSurge is 0"
+        return f"room under maxReplicas ({most}), since {why}"
+    return ""

@@ -78,6 +78,22 @@ class Lineup:
             return False
         return self.several and _in_vain(replica, own=replica.revision == self.targets[0].hash)
 
+    def yields_to(self, replica: Replica) -> tuple[Revision, float] | None:
+        """The shape of which one is tried in the place of a replica that could not be had, and when; None while every
+        other shape is just being found short as well, or when the replica is not in vain."""
+        if not self.several or replica.revision not in self.hashes:
+            return None
+        if not _in_vain(replica, own=replica.revision == self.targets[0].hash):
+            return None
+        others = (t for t in self.targets if t.hash != replica.revision and not self.short_now(t.variant))
+        times = [(target, self.opens_at(target.variant) or self.now) for target in others]
+        return min(times, key=lambda found: found[1], default=None)
+
+    def short_now(self, variant: str) -> bool:
+        """Whether it is being found short at this very moment, so that its hold has not begun."""
+        shortage = self.shortages.get(variant)
+        return shortage is not None and shortage.seen_at == self.now
+
     def missed(self, before: Revision) -> str:
         """Why the shapes that are preferred to `before` could not be had, as clauses."""
         found = ((shown(t.variant), self.shortages.get(t.variant)) for t in self.targets[: self.rank(before.variant)])

@@ -89,6 +89,12 @@ def percent(fraction: float) -> str:
     return f"{fraction * 100:.0f} %"
 
 
+def amount(value: float, noun: str) -> str:
+    """`1 request`, `2.5 requests`: of what is measured, with two digits that count."""
+    shown = significant(value)
+    return f"{shown} {noun}" if shown == "1" else f"{shown} {noun}s"
+
+
 def count(amount: int, noun: str) -> str:
     """`1 replica`, `2 replicas`."""
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"

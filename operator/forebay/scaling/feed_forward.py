@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-from forebay.scaling.decision import Proposal, number, percent, seconds, significant
+from forebay.scaling.decision import Proposal, amount, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
 from forebay.scaling.offered import Offered
 from forebay.scaling.outlook import Outlook
@@ -66,7 +66,7 @@ def feed_forward(offered: Offered, limits: Limits, outlook: Outlook, weights: We
         replicas=replicas,
         rule="feed_forward",
         because=f"{significant(work)} GPU-seconds of work arrive per second "
-        f"({significant(offered.requests_per_second or 0.0)} requests of {seconds(carried.work_seconds)}); "
+        f"({amount(offered.requests_per_second or 0.0, 'request')} of {seconds(carried.work_seconds)}); "
         f"with {percent(headroom(offered, limits, outlook).fraction)} headroom that takes {number(needed)} replicas of "
-        f"{significant(carried.usable)} each{each}",
+        f"{significant(carried.usable)} GPU-seconds per second each{each}",
     )

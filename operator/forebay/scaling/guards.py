@@ -70,10 +70,11 @@ def inter_token_latency(load: Load, limits: Limits) -> Proposal | None:
     """
     seen, limit = load.inter_token_latency, limits.inter_token_latency_seconds
     mean = None if seen is None or seen.count < FEWEST_TOKENS else seen.mean_seconds
-    if mean is None or mean <= limit or _alone(load):
+    reached = limit * limits.latency_share
+    if mean is None or mean <= reached or _alone(load):
         return None
     return Proposal(
-        replicas=_stepped(load, _excess(mean, limit, limits.idle_token_seconds), limits),
+        replicas=_stepped(load, _excess(mean, reached, limits.idle_token_seconds), limits),
         rule="inter_token_latency",
         because=f"inter-token latency (mean) was {seconds(mean)} over the last minute, limit {seconds(limit)}",
     )
@@ -124,10 +125,11 @@ def _late(
 ) -> Proposal | None:
     """Counters that stand still are no violation: nobody waited."""
     value = None if seen is None else seen.quantile_seconds(quantile)
-    if seen is None or value is None or value <= limit or seen.above(limit) < FEWEST_LATE or _alone(load):
+    reached = limit * limits.latency_share
+    if seen is None or value is None or value <= reached or seen.above(reached) < FEWEST_LATE or _alone(load):
         return None
     return Proposal(
-        replicas=_stepped(load, value / limit if limit else LARGEST_STEP, limits),
+        replicas=_stepped(load, value / reached if reached else LARGEST_STEP, limits),
         rule=rule,
         because=f"{what} was {seconds(value)} over the last minute, limit {seconds(limit)}",
     )

@@ -5,14 +5,22 @@ Rounded to what matters, so that noise is not news and a status that says the sa
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from forebay.scaling.decision import Proposal, count, number, percent, seconds, significant
+from forebay.capacity.replica_model import Bound
+from forebay.scaling.decision import Proposal, amount, count, number, percent, seconds, significant
 from forebay.scaling.feed_forward import headroom
 from forebay.scaling.latency import Latency
 from forebay.scaling.limits import Limits
 from forebay.scaling.load import Load
 from forebay.scaling.offered import NO_ARRIVALS, Offered
 from forebay.scaling.outlook import Outlook
+
+BOUND_BY: Final = {
+    Bound.ITL: "the time between tokens",
+    Bound.KV: "room in the KV cache",
+    Bound.SEQUENCES: "maxNumSeqs",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +60,8 @@ def _fleet(account: Account) -> dict[str, str]:
 def _load(load: Load, limits: Limits) -> dict[str, str]:
     inputs = {"metrics": str(load.freshness) if load.replicas else "none: no replica serves"}
     if load.known:
-        inputs["waiting"] = f"{number(load.waiting_requests)} requests, target {number(limits.queue_depth)} per replica"
-        inputs["running"] = f"{number(load.running_requests)} requests"
+        inputs["waiting"] = f"{_requests(load.waiting_requests)}, target {number(limits.queue_depth)} per replica"
+        inputs["running"] = _requests(load.running_requests)
         inputs["kvCache"] = f"{percent(load.kv_fraction)}, target {percent(limits.kv_fraction)}"
     for name, value, limit in (
         ("queueWait", _quantile(load.queue_time, 0.99), limits.queue_wait_seconds),
@@ -81,15 +89,20 @@ def _work(account: Account) -> dict[str, str]:
     inputs = {
         "offeredWork": NO_ARRIVALS
         if work is None
-        else f"{significant(work)} GPU-seconds per second: {significant(offered.requests_per_second or 0.0)} requests "
-        f"of {seconds(carried.work_seconds)}",
+        else f"{significant(work)} GPU-seconds per second: {amount(offered.requests_per_second or 0.0, 'request')} of "
+        f"{seconds(carried.work_seconds)}",
         "lengths": f"{lengths.prompt_tokens:.0f} tokens in, {lengths.output_tokens:.0f} out{declared}",
         "capacity": f"{significant(carried.usable)} GPU-seconds per second and replica ({carried.basis}), bound by "
-        f"{carried.bound}",
+        f"{BOUND_BY[carried.bound]}",
     }
     if work is not None:
         inputs["headroom"] = str(headroom(offered, account.limits, account.outlook))
     return inputs
+
+
+def _requests(number_of: float) -> str:
+    shown = number(number_of)
+    return f"{shown} request" if shown == "1" else f"{shown} requests"
 
 
 def _quantile(seen: Latency | None, quantile: float) -> float | None:

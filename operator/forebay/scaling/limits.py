@@ -23,6 +23,8 @@ class Limits:
     """For the 95th percentile."""
     inter_token_latency_seconds: float = 0.04
     """For the mean."""
+    latency_share: float = 1.0
+    """Of the three limits above, from which on they count as reached."""
     idle_token_seconds: float | None = None
     """Between two tokens on an engine that has nothing else to do; None while no profile tells."""
     max_num_seqs: int = 256

@@ -76,6 +76,9 @@ def metrics_unknown(standing: Standing) -> str | None:
         return "no replica is known to serve, so the load is not known"
     worst = max(load.silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
     others = f" and {len(load.silent) - 1} more" if len(load.silent) > 1 else ""
+    if all(silent.new for silent in load.silent):
+        begun = "have" if others else "has"
+        return f"the load is not known in full: {worst.pod}{others} {begun} just begun to serve"
     why = f": {worst.error}" if worst.error else ""
     give = "give" if others else "gives"
     return f"the load is not known, and silence is no reason to scale down: {worst.pod}{others} {give} no metrics{why}"
@@ -85,7 +88,7 @@ def recently_raised(standing: Standing) -> str | None:
     cooldown = standing.limits.scale_down_cooldown_seconds
     if standing.now - standing.raised_at >= cooldown:
         return None
-    return f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago"
+    return f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago; none goes before that is over"
 
 
 def not_watched_in_full(standing: Standing) -> str | None:

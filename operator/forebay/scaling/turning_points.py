@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Final
 
-from forebay.scaling.decision import Due, Proposal, count, number, percent, seconds, significant
+from forebay.scaling.decision import Due, Proposal, amount, count, number, percent, seconds, significant
 from forebay.scaling.feed_forward import headroom
 from forebay.scaling.latency import Latency
 from forebay.scaling.limits import Limits
@@ -131,7 +131,7 @@ def _more_work(here: Crossroads) -> Iterator[str]:
     if most <= offered.work:
         return
     each = offered.carried.work_seconds
-    requests = f", or {significant(most / each)} requests of this kind" if each > 0 else ""
+    requests = f", or {amount(most / each, 'request')} of this kind" if each > 0 else ""
     yield (
         f"More than {significant(most)} GPU-seconds of work per second{requests} "
         f"({significant(offered.work)} now): feed_forward."

@@ -178,11 +178,5 @@ def _late(load: Load, limits: Limits) -> Proposal | None:
 
 
 def _with_headroom(limits: Limits) -> Limits:
-    """Limits that are reached while the real ones are still `headroom` away."""
-    margin = 1 + limits.headroom
-    return replace(
-        limits,
-        queue_wait_seconds=limits.queue_wait_seconds / margin,
-        time_to_first_token_seconds=limits.time_to_first_token_seconds / margin,
-        inter_token_latency_seconds=limits.inter_token_latency_seconds / margin,
-    )
+    """Limits that are reached while they are still `headroom` away."""
+    return replace(limits, latency_share=1 / (1 + limits.headroom))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Final
 
-from forebay.scaling.decision import number, whole_replicas
+from forebay.scaling.decision import count, number, whole_replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Weights:
 
     def shown(self, replicas: int) -> str:
         """So many, as people read it where they are compared with a need."""
-        return str(replicas) if self.even else f"{replicas}, which carry as much as {number(self.carried(replicas))}"
+        shown = count(replicas, "replica")
+        return shown if self.even else f"{shown}, which carry as much as {number(self.carried(replicas))} of base"
 
 
 EVEN: Final = Weights()
