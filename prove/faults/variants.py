@@ -10,8 +10,20 @@ FAULTS = (
     Fault(
         "variants.never-used",
         "replicas that cannot be had make way for ones of the next variant",
-        (Edit(VARIANTS, "return self.several and _in_vain(", "return False and _in_vain("),),
+        (Edit(VARIANTS, "return self.several and not _on_some_nodes(", "return False and not _on_some_nodes("),),
         (f"{TESTS}::test_what_stays_unschedulable_is_replaced_by_the_next_variant",),
+    ),
+    Fault(
+        "variants.half-a-group-is-no-shortage",
+        "a shape of which only a part finds its nodes could not be had, as one that finds none",
+        (
+            Edit(
+                VARIANTS,
+                "    if replica.state is not ReplicaState.BLOCKED:\n",
+                "    if replica.state is not ReplicaState.BLOCKED or _on_some_nodes(replica):\n",
+            ),
+        ),
+        ("tests/planner/test_variant_groups.py::test_a_pair_that_finds_only_one_of_its_nodes_leads_to_a_variant_of_one",),
     ),
     Fault(
         "variants.capacity-ignored",

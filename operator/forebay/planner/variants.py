@@ -73,10 +73,12 @@ class Lineup:
         return names.index(variant) if variant in names else len(names)
 
     def makes_way(self, replica: Replica) -> bool:
-        """Whether it could not be had, and another shape may be."""
+        """Whether it could not be had, and another shape may be. A group that holds some of its nodes goes in its turn
+        (`groups.may_give_back`), whatever comes after it."""
         if not self.open or replica.revision == self.next_up.hash or replica.revision not in self.hashes:
             return False
-        return self.several and _in_vain(replica, own=replica.revision == self.targets[0].hash)
+        own = replica.revision == self.targets[0].hash
+        return self.several and not _on_some_nodes(replica) and _in_vain(replica, own)
 
     def yields_to(self, replica: Replica) -> tuple[Revision, float] | None:
         """The shape of which one is tried in the place of a replica that could not be had, and when; None while every
@@ -169,14 +171,16 @@ def _lack(
 
 
 def _in_vain(replica: Replica, own: bool) -> bool:
-    """Of a group that holds half of its nodes others decide.
-
-    An engine that fails on another shape may not be made for it. One that fails on the service's own may fail for its
-    model or its image, which another shape would not mend.
+    """An engine that fails on another shape may not be made for it. One that fails on the service's own may fail for
+    its model or its image, which another shape would not mend.
     """
-    if replica.state is not ReplicaState.BLOCKED or len({pod.node is None for pod in replica.pods}) > 1:
+    if replica.state is not ReplicaState.BLOCKED:
         return False
     return replica.reason in REASONS_OF_SHORTAGE or (not own and is_faulty(replica))
+
+
+def _on_some_nodes(replica: Replica) -> bool:
+    return len({pod.node is None for pod in replica.pods}) > 1
 
 
 def _held_back(target: Revision, before: Lineup, memory: ServiceMemory, replicas: Sequence[Replica]) -> Shortage | None:
