@@ -23,7 +23,9 @@ FAULTS = (
                 "    if replica.state is not ReplicaState.BLOCKED or _on_some_nodes(replica):\n",
             ),
         ),
-        ("tests/planner/test_variant_groups.py::test_a_pair_that_finds_only_one_of_its_nodes_leads_to_a_variant_of_one",),
+        (
+            "tests/planner/test_variant_groups.py::test_a_pair_that_finds_only_one_of_its_nodes_leads_to_a_variant_of_one",
+        ),
     ),
     Fault(
         "variants.capacity-ignored",

@@ -64,7 +64,7 @@ def test_a_decision_is_explained_with_its_rule_its_reason_and_its_numbers():
 
 def test_unknown_load_is_said_and_not_shown_as_zero():
     lines = list(explanation(a_reading(load={}), NOW))
-    assert "Load unknown: no engine has answered lately. Missing is not zero, so nothing is scaled down." in lines
+    assert "Load unknown: no engine gives metrics to go by. Missing is not zero, so nothing is scaled down." in lines
 
 
 def test_at_zero_it_says_since_when_and_what_wakes_it():

@@ -82,10 +82,10 @@ def test_a_changed_signal_changes_the_text(changed: dict[str, Any], words: str):
 
 
 def test_each_silent_replica_changes_the_text():
-    assert "each of the 3 replicas that serve answered within the last 30 s" in told()
+    assert "each of the 3 replicas that serve gave metrics within the last 30 s" in told()
     for silent in (1, 2, 3):
         text = " ".join(told(silent=silent).split())
-        assert f"Signals: Stale; {3 - silent} of 3 replicas answered within the last 30 s" in text
+        assert f"Signals: Stale; {3 - silent} of 3 replicas gave metrics within the last 30 s" in text
         assert "the longest silence has lasted for 50 s" in text
 
 

@@ -1,5 +1,6 @@
 """Stories: traffic through a closed loop under the production planner, and what people would have seen of it."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from forebay.simulation.planner_control import PlannerControl
 from forebay.simulation.traces import Rate
 from tests.simulation.loops import CHAT, PROMISE, a_loop
 
+_NUMBER = r"[0-9.]+"
 LENGTHS = (6000, 1000)
 """Of requests, so that there are few of them: an 8B model on an H100 carries 1.7 a second within 40 ms per token."""
 
@@ -42,6 +44,11 @@ class Story:
         """Share of the requests that arrive in between."""
         arrived = self.done.trace.times[: self.done.offered]
         return float(self.done.in_time(PROMISE)[(arrived >= since) & (arrived < until)].mean())
+
+    def unsaid(self, at: float, *phrases: str) -> list[str]:
+        """Those of the phrases that are not in the explanation of that second. `#` stands for any number."""
+        text = self.explained[at]
+        return [phrase for phrase in phrases if re.search(re.escape(phrase).replace(r"\#", _NUMBER), text) is None]
 
     def rules(self) -> set[str]:
         return {decided.rule for decided in self.control.decisions}

@@ -122,7 +122,7 @@ def _load(status: InferenceServiceStatus) -> str:
     if load.queue is None and load.kv_percent is None and status.replicas.ready == 0:
         return "No replica is known to serve, so there is no load to see."
     if load.queue is None and load.kv_percent is None:
-        return "Load unknown: no engine has answered lately. Missing is not zero, so nothing is scaled down."
+        return "Load unknown: no engine gives metrics to go by. Missing is not zero, so nothing is scaled down."
     queue = "queue unknown" if load.queue is None else f"{_count(load.queue, 'request')} waiting"
     kv_cache = "KV cache unknown" if load.kv_percent is None else f"KV cache {load.kv_percent} % full"
     return f"{queue}, {kv_cache}."

@@ -112,7 +112,7 @@ def _numbers(decision: DecisionStatus, now: float) -> Iterator[str]:
 
 def _heard(signals: SignalsStatus, now: float) -> str:
     """State and age of what the numbers rest on."""
-    within = f"answered within the last {signals.fresh_seconds} s"
+    within = f"gave metrics within the last {signals.fresh_seconds} s"
     if signals.serving == 0:
         return "none, since no replica is known to serve."
     if signals.silent_since is None and signals.answering == signals.serving:
@@ -126,7 +126,7 @@ def _heard(signals: SignalsStatus, now: float) -> str:
     if signals.silent_since is None:
         return f"{signals.state}; {told}, and the others have just begun to serve."
     silence = f"the longest silence has lasted for {age(now - _unix(signals.silent_since))}"
-    return f"{signals.state}; {told}, and {silence}. Until all answer, nothing is scaled down."
+    return f"{signals.state}; {told}, and {silence}. Until all do, nothing is scaled down."
 
 
 def _rules(decision: DecisionStatus) -> Iterator[str]:

@@ -11,7 +11,7 @@ from forebay.api.instants import rfc3339
 from forebay.planner.conditions import Outcome
 from forebay.planner.endings import retry_due_at
 from forebay.planner.groups import holds_half
-from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.replicas import Reason, Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind
@@ -108,6 +108,8 @@ def _arrival(scene: Scene, replica: Replica) -> Due | None:
 
 def _retry(scene: Scene, replica: Replica) -> Due | None:
     why, due_at = replica.message.rstrip("."), retry_due_at(scene, replica)
+    if replica.reason == Reason.STALLED:
+        return Due(None, f"{why}; {_of_the_stalled(scene)}.")
     if due_at is None:
         return Due(None, f"{why}; it is kept to be looked at.")
     shape, at = scene.lineup.yields_to(replica) or (None, inf)
@@ -117,6 +119,12 @@ def _retry(scene: Scene, replica: Replica) -> Due | None:
     if shape is not None and at <= due_at:
         return Due(at if at > scene.now else None, f"{why}; one of {shown(shape.variant)} is tried in its place.")
     return Due(due_at, f"{why}; another one is tried in its place.")
+
+
+def _of_the_stalled(scene: Scene) -> str:
+    if any(replica.state is ReplicaState.SERVING for replica in scene.live):
+        return "it is replaced, one that stands still at a time"
+    return "nothing is done about it until one of all that stand still counts on"
 
 
 def _end(scene: Scene, replica: Replica) -> Due | None:

@@ -133,7 +133,7 @@ def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
 
 def _stuck_text(counted: int, stuck: int) -> str:
     if counted < stuck:
-        return f"and {counted} more, since {stuck} are stuck; further ones would fare like them"
+        return f"plus {counted} for the {stuck} that are stuck: further ones would fare like them"
     return f"on top of {count(stuck, 'stuck replica')}, which {'carries' if stuck == 1 else 'carry'} nothing"
 
 
@@ -180,7 +180,7 @@ def decide(
     began = now if fleet.newest_created_at is None else min(now, fleet.newest_created_at)
     arrivals = observe(memory.arrivals, load.flow, now, outlook.demand.asked_requests)
     refinement = _refined(memory, arrivals, carrier, load, limits, outlook, now)
-    found = offer(carrier, arrivals, refinement, outlook.lengths, now)
+    found = offer(carrier, arrivals, refinement, outlook.lengths, now, held=_held(load, outlook))
     offered = found if isinstance(found, Offered) else None
     if offered is not None:
         limits = replace(limits, idle_token_seconds=offered.carried.idle_token_seconds)
@@ -223,6 +223,11 @@ def decide(
     )
     remembered = _remember(situation, applied, largest.rule)
     return decision, replace(remembered, arrivals=arrivals, refinement=refinement, offered=offered)
+
+
+def _held(load: Load, outlook: Outlook) -> bool:
+    """Whether nobody tells of arrivals now, so that those that were seen last stand for them."""
+    return load.replicas > 0 and not load.known and outlook.demand.asked_requests is None
 
 
 def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: int, unbounded: int) -> Crossroads:

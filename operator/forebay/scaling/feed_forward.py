@@ -65,7 +65,7 @@ def feed_forward(offered: Offered, limits: Limits, outlook: Outlook, weights: We
     return Proposal(
         replicas=replicas,
         rule="feed_forward",
-        because=f"{significant(work)} GPU-seconds of work arrive per second "
+        because=f"{significant(work)} GPU-seconds of work arrive per second{offered.as_seen} "
         f"({amount(offered.requests_per_second or 0.0, 'request')} of {seconds(carried.work_seconds)}); "
         f"with {percent(headroom(offered, limits, outlook).fraction)} headroom that takes {number(needed)} replicas of "
         f"{significant(carried.usable)} GPU-seconds per second each{each}",

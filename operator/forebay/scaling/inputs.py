@@ -90,7 +90,7 @@ def _work(account: Account) -> dict[str, str]:
         "offeredWork": NO_ARRIVALS
         if work is None
         else f"{significant(work)} GPU-seconds per second: {amount(offered.requests_per_second or 0.0, 'request')} of "
-        f"{seconds(carried.work_seconds)}",
+        f"{seconds(carried.work_seconds)}{offered.as_seen}",
         "lengths": f"{lengths.prompt_tokens:.0f} tokens in, {lengths.output_tokens:.0f} out{declared}",
         "capacity": f"{significant(carried.usable)} GPU-seconds per second and replica ({carried.basis}), bound by "
         f"{BOUND_BY[carried.bound]}",

@@ -25,6 +25,8 @@ class Offered:
     carried: Carried
     dispersion: float
     """Of arrivals: variance over mean."""
+    held: bool = False
+    """The rate is the last that was seen, since nobody tells of one now."""
 
     @property
     def work(self) -> float | None:
@@ -32,9 +34,20 @@ class Offered:
         rate = self.requests_per_second
         return None if rate is None else rate * self.carried.work_seconds
 
+    @property
+    def as_seen(self) -> str:
+        """What has to be said of a rate that is only held, as a clause."""
+        return ", as last seen" if self.held else ""
+
 
 def offer(
-    carrier: Carrier | None, arrivals: Arrivals, refinement: Refinement | None, earlier: Lengths | None, now: float
+    carrier: Carrier | None,
+    arrivals: Arrivals,
+    refinement: Refinement | None,
+    earlier: Lengths | None,
+    now: float,
+    *,
+    held: bool = False,
 ) -> Offered | str:
     """What is offered, or why it cannot be told. Lengths seen now go before those of earlier, then declared ones."""
     if carrier is None:
@@ -45,7 +58,7 @@ def offer(
     carried = carrier.carries(lengths, refinement)
     if carried is None:
         return NO_PROMISE
-    return Offered(arrivals.requests_per_second(now), lengths, carried, arrivals.dispersion)
+    return Offered(arrivals.requests_per_second(now), lengths, carried, arrivals.dispersion, held)
 
 
 def lengths_of(carrier: Carrier, arrivals: Arrivals, earlier: Lengths | None) -> Lengths | None:

@@ -59,7 +59,7 @@ def would_lower(here: Crossroads) -> tuple[str, ...]:
     if standing.wanted < 1:
         return _last_replica(standing.limits)
     if not standing.load.complete:
-        return ("Nothing, as long as the load of every replica that serves is not known.",)
+        return ("Nothing, until the load of every replica that serves is known.",)
     return tuple(_low_enough(here))
 
 
