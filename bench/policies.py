@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -21,10 +21,13 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import Progress
 
-from bench.policies_page import page, picture
-from bench.suites import EPOCH, QUICK, ROOT, SUITES, Suite, judged_trace, manifest, tuning_trace
+from bench.policies_page import page
+from bench.policies_picture import picture
+from bench.runs import Run, of_entry, rows
+from bench.suites import EPOCH, IN_TIME, QUICK, ROOT, SUITES, Suite, judged_trace, manifest, tuning_trace
 from forebay.simulation.cold_start import ColdStarts
-from forebay.simulation.comparison import Case, Comparison, Result, true_model
+from forebay.simulation.comparison import Case, Comparison, true_model
+from forebay.simulation.gateway_model import GatewaySettings
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.report import document
 from forebay.simulation.served_model import view_of_manifest
@@ -34,7 +37,8 @@ RESULTS = ROOT / "bench" / "results"
 WANTED: Final = 0.99
 """A setting that keeps so many requests in time is tuned for GPU-hours; one that does not, for requests in time."""
 OFF_BY: Final = 0.2
-FLOOR_QUANTILE: Final = 0.95
+FLOOR_QUANTILE: Final = 0.5
+"""Of a scheduled peak's need a week before: the floor is what a calendar knows, and what varies is for the rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +50,27 @@ class Tuned:
 
 
 def comparison(suite: Suite, trace: Trace, seed: int, window_replicas: int = 0) -> Comparison:
-    view = view_of_manifest(manifest(suite, window_replicas))
-    windows = (suite.window,) if suite.window and window_replicas else ()
-    return Comparison(
-        Case(
-            true_model(view, seed, OFF_BY),
-            trace,
-            trace.seconds,
-            seed,
-            starts=ColdStarts(ready_seconds=suite.cold_start_seconds),
-            windows=windows,
-            window_replicas=max(1, window_replicas),
-            epoch=EPOCH,
-        )
+    model = true_model(view_of_manifest(manifest(suite, window_replicas)), seed, OFF_BY)
+    case = Case(
+        replace(model, prefill_on_top=suite.prefill_on_top),
+        trace,
+        trace.seconds,
+        seed,
+        starts=ColdStarts(ready_seconds=suite.cold_start_seconds),
+        windows=(suite.window,) if suite.window and window_replicas else (),
+        window_replicas=max(1, window_replicas),
+        epoch=EPOCH,
+        judged_by=IN_TIME,
+        crowd=suite.crowd,
     )
+    if suite.sheds:
+        places = GatewaySettings(queued_per_replica=ceil(Comparison(case).ground.batch))
+        case = replace(case, gateway=places)
+    return Comparison(case)
 
 
 def floor_of_window(suite: Suite, tuning: Trace) -> int:
-    """What the scheduled peak needed a week before, for all but a twentieth of the time."""
+    """What the scheduled peak needed a week before."""
     if suite.window is None:
         return 0
     needs = comparison(suite, tuning, 0).needs
@@ -72,15 +79,15 @@ def floor_of_window(suite: Suite, tuning: Trace) -> int:
     return counts[ceil(FLOOR_QUANTILE * len(counts)) - 1]
 
 
-def tuned(tried: Sequence[tuple[Entry, Result]]) -> Iterator[Tuned]:
+def tuned(tried: Sequence[tuple[Entry, dict[str, Any]]]) -> Iterator[Tuned]:
     """The best setting of each rule, and whether it lies inside its grid."""
     for rule in dict.fromkeys(entry.rule for entry, _ in tried):
-        mine = [(entry, result.summary) for entry, result in tried if entry.rule == rule]
-        good = [pair for pair in mine if pair[1].attainment >= WANTED]
+        mine = [(entry, row) for entry, row in tried if entry.rule == rule]
+        good = [pair for pair in mine if pair[1]["attainment"] >= WANTED]
         if good:
-            chosen = min(good, key=lambda pair: pair[1].gpu_hours)[0]
+            chosen = min(good, key=lambda pair: float(pair[1]["gpuHours"]))[0]
         else:
-            chosen = max(mine, key=lambda pair: pair[1].attainment)[0]
+            chosen = max(mine, key=lambda pair: float(pair[1]["attainment"]))[0]
         yield Tuned(chosen, chosen not in (mine[0][0], mine[-1][0]))
 
 
@@ -92,21 +99,21 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
     task = progress.add_task(suite.name, total=len(settings) + len(seeds) * (len(lined_up) + rules + 2))
     tuning = tuning_trace(suite, traces)
     floor = floor_of_window(suite, tuning)
-    on_tuning = comparison(suite, tuning, 0, floor)
-    tried: list[tuple[Entry, Result]] = []
-    for entry in settings:
-        tried.append((entry, on_tuning.peer(entry)))
-        progress.advance(task)
-    best = list(tuned(tried))
+
+    def played(compared: Comparison, chosen: Sequence[Run]) -> Iterator[dict[str, Any]]:
+        for row in rows(compared, chosen):
+            progress.advance(task)
+            yield row
+
+    on_tuning = played(comparison(suite, tuning, 0, floor), [of_entry(entry) for entry in settings]) if settings else ()
+    best = list(tuned(list(zip(settings, on_tuning, strict=True))))
     runs = []
     for seed in seeds:
-        on_judged = comparison(suite, judged_trace(suite, traces, seed), seed, floor)
-        results = [on_judged.forebay(), on_judged.oracle()]
-        progress.advance(task, 2)
-        for entry in (*lined_up, *(each.entry for each in best)):
-            results.append(on_judged.peer(entry))
-            progress.advance(task)
-        runs.append(document(on_judged, results, {"offBy": OFF_BY, "windowReplicas": floor}))
+        compared = comparison(suite, judged_trace(suite, traces, seed), seed, floor)
+        entries = (*lined_up, *(each.entry for each in best))
+        policies = list(played(compared, [Comparison.forebay, Comparison.oracle, *map(of_entry, entries)]))
+        report = document(compared, [], {"offBy": OFF_BY, "windowReplicas": floor})
+        runs.append(report | {"policies": policies})
     tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
     return {"suite": suite.name, "says": suite.says, "seeds": list(seeds), "tunings": tunings, "runs": runs}
 
@@ -124,6 +131,9 @@ def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "gpuHours": fmean(row["gpuHours"] for row in rows),
             "oracleRatio": fmean(row["oracleRatio"] or 0.0 for row in rows),
             "firstTokenP99": fmean(row["timeToFirstToken"]["p99"] for row in rows),
+            "strict": _mean(row["strictAttainment"] for row in rows),
+            "recovery": _mean(row["recoverySeconds"] for row in rows),
+            "impossible": fmean(row["impossible"] for row in rows),
             "shed": sum(row["shed"] for row in rows),
             "changesPerDay": fmean(row["replicaChangesPerDay"] for row in rows),
             "windows": sum(row["schedules"]["total"] for row in rows),
@@ -131,25 +141,37 @@ def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
+def _mean(values: Iterable[float | str | None]) -> float | str | None:
+    """Of numbers; a word, or nothing, where one of them is none."""
+    found = list(values)
+    numbers = [value for value in found if isinstance(value, (int, float))]
+    if len(numbers) == len(found):
+        return fmean(numbers)
+    return next(value for value in found if not isinstance(value, (int, float)))
+
+
+def write(played: dict[str, Any]) -> None:
+    """Result, picture and page."""
+    rows, name = list(summary(played)), played["suite"]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(played | {"summary": rows}, indent=1) + "\n")
+    picture(rows, played["says"], RESULTS, name)
+    page(RESULTS, ROOT / "docs" / "benchmarks.md")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Forebay beside other systems' scaling rules, on the same traffic.")
     parser.add_argument("--traces", type=Path, help="folder with the recordings; without it only the excerpt is played")
-    parser.add_argument("--suites", default="ABCDF", help="letters of the suites to play")
+    parser.add_argument("--suites", default="", help="names of the suites to play, with commas; all by default")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    chosen = [suite for suite in SUITES if suite.name in options.suites] if options.traces else [QUICK]
+    names = tuple(filter(None, options.suites.split(",")))
+    chosen = [suite for suite in SUITES if not names or suite.name in names] if options.traces else [QUICK]
     seeds = range(1, options.seeds + 1) if options.traces else (1,)
-    RESULTS.mkdir(exist_ok=True)
     with Progress(console=Console(stderr=True)) as progress:
         for suite in chosen:
             played = play(suite, options.traces, list(seeds), progress)
-            rows = list(summary(played))
-            for run in played["runs"]:
-                for policy in run["policies"]:
-                    del policy["timeline"], policy["decisions"]
-            (RESULTS / f"{suite.name}.json").write_text(json.dumps(played | {"summary": rows}, indent=1) + "\n")
-            picture(rows, suite.says, RESULTS / f"{suite.name}.png")
-    page(RESULTS, ROOT / "docs" / "benchmarks.md")
+            write(played)
     return 0
 
 

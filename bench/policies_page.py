@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from bench.policies_picture import picture_name
 
 INTRODUCTION = """\
 # Benchmarks: Forebay beside other systems' scaling rules
@@ -17,10 +18,19 @@ on [the page on simulation](simulation.md): the same arrivals, lengths, cold sta
 that is off from the profile everybody plans with by up to 20 % in each coefficient, drawn anew for each seed.
 
 *In time* is the share of all offered requests whose first token came within 500 ms and whose mean time between tokens
-was within 40 ms; shed, failed and unfinished ones have missed. *Of possible* leaves out what even an idle replica could
-not have served in time. GPU-hours count starting and ending pods. Rules marked (tuned) play with the best setting of a
-grid, chosen on the first third of the recording and judged on the rest, as all are.
+was within 40 ms; shed, failed and unfinished ones have missed. *At 25 ms* is the same with the tighter limit between
+tokens, which nobody was asked to keep. *Of possible* leaves out what even an idle replica could not have served in
+time. GPU-hours count starting and ending pods. All figures but *worst seed* are means over the seeds.
+
+Rules marked (tuned) play with the best setting of a grid: of those that keep 99 % in time the one with the fewest
+GPU-hours, and where none does the one that keeps most. It is chosen on other traffic than all are judged by: the first
+third of a recording, or the same evening a week before. The oracle knows the future, and aims at 99.5 % in each window.
 """
+WANTED = 0.99
+"""In time: who keeps less is not compared by what it spends."""
+
+
+Row = dict[str, Any]
 
 
 def page(results: Path, target: Path) -> None:
@@ -29,70 +39,98 @@ def page(results: Path, target: Path) -> None:
     target.write_text("\n".join([INTRODUCTION, *suites]))
 
 
+def _share(name: str) -> Callable[[Row], str]:
+    return lambda row: f"{100 * row[name]:.2f} %"
+
+
+def _recovery(row: Row) -> str:
+    seconds = row["recovery"]
+    return f"{seconds:.0f} s" if isinstance(seconds, float) else str(seconds)
+
+
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "policy": lambda row: f"**{row['name']}**" if row["name"] == "Forebay" else row["name"],
+    "setting": lambda row: row["target"],
+    "in time": _share("attainment"),
+    "worst seed": _share("worst"),
+    "at 25 ms": _share("strict"),
+    "of possible": _share("ofPossible"),
+    "GPU-hours": lambda row: f"{row['gpuHours']:.2f}",
+    "× oracle": lambda row: f"{row['oracleRatio']:.2f}",
+    "TTFT p99": lambda row: f"{row['firstTokenP99']:.2f} s",
+    "changes a day": lambda row: f"{row['changesPerDay']:.0f}",
+    "windows warm": lambda row: f"{row['windowsMet']} of {row['windows']}",
+    "shed": lambda row: f"{row['shed']:,}",
+    "in time again after": _recovery,
+}
+
+
+def _columns(rows: list[Row]) -> Iterator[str]:
+    """Those that say something in this suite."""
+    for name in COLUMNS:
+        silent = {
+            "at 25 ms": rows[0]["strict"] is None,
+            "windows warm": not any(row["windows"] for row in rows),
+            "shed": not any(row["shed"] for row in rows),
+            "in time again after": rows[0]["recovery"] is None,
+        }
+        if not silent.get(name):
+            yield name
+
+
 def _suite(played: dict[str, Any]) -> str:
     inputs = played["runs"][0]["inputs"]
     rows = sorted(played["summary"], key=lambda row: (-row["attainment"], row["gpuHours"]))
     digest = f", sha256 `{inputs['sha256'][:16]}…`" if inputs["sha256"] else ""
+    seeds = len(played["seeds"])
+    floor = inputs["windowReplicas"]
+    window = f" The scheduled window's floor is {floor} replicas, half its need a week before." if floor else ""
     played_on = (
         f"{inputs['requests']:,} requests in {inputs['seconds'] / 60:.0f} minutes of {inputs['trace']}{digest}; "
-        f"{len(played['seeds'])} seeds; a start takes {inputs['coldStartSeconds']['ready_seconds']:.0f} s. "
-        f"{'; '.join(inputs['method'])}."
+        f"{seeds} seed{'s' * (seeds != 1)}; a start takes {inputs['coldStartSeconds']['ready_seconds']:.0f} s. "
+        f"{'; '.join(inputs['method'])}.{window} "
+        f"{_percent(rows[0]['impossible'])} of the requests could not have been served in time by an idle replica."
     )
-    lines = [
-        f"## {played['suite']}: {played['says']}",
-        "",
-        played_on,
-        "",
-        "| policy | setting | in time | worst seed | of possible | GPU-hours | × oracle | TTFT p99 | changes a day |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        name = f"**{row['name']}**" if row["name"] == "Forebay" else row["name"]
-        lines.append(
-            f"| {name} | {row['target']} | {100 * row['attainment']:.2f} % | {100 * row['worst']:.2f} % | "
-            f"{100 * row['ofPossible']:.2f} % | {row['gpuHours']:.2f} | {row['oracleRatio']:.2f} | "
-            f"{row['firstTokenP99']:.2f} s | {row['changesPerDay']:.0f} |"
-        )
+    columns = list(_columns(rows))
+    table = [" | ".join(COLUMNS[name](row) for name in columns) for row in rows]
+    lines = [f"## {played['suite']}: {played['says']}", "", played_on, ""]
+    lines += [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns), *(f"| {line} |" for line in table)]
     outside = [tuning["rule"] for tuning in played["tunings"] if not tuning["insideGrid"]]
     if outside:
         lines += ["", f"At the edge of its grid was the best setting of: {', '.join(outside)}."]
-    lines += ["", _beaten_by(rows), "", f"![attainment against GPU-hours](../bench/results/{played['suite']}.png)", ""]
+    lines += ["", *(f"- {line}" for line in verdicts(rows))]
+    lines += ["", f"![attainment against GPU-hours](../bench/results/{picture_name(played['suite'])})", ""]
     return "\n".join(lines)
 
 
-def _beaten_by(rows: list[dict[str, Any]]) -> str:
-    """Who was better than Forebay in both, said plainly."""
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %" if share else "None"
+
+
+def _called(rows: list[Row]) -> str:
+    return ", ".join(f"{row['name']} ({row['target']})" for row in rows)
+
+
+def verdicts(rows: list[Row]) -> Iterator[str]:
+    """Who was better than Forebay at what, said plainly."""
     ours = next(row for row in rows if row["name"] == "Forebay")
-    better = [
-        f"{row['name']} ({row['target']})"
-        for row in rows
-        if row["name"] not in ("Forebay", "oracle")
-        and row["attainment"] >= ours["attainment"]
-        and row["gpuHours"] <= ours["gpuHours"]
-    ]
-    if not better:
-        return "No peer kept as many requests in time with as few GPU-hours as Forebay."
-    return f"As good as Forebay or better in both figures: {', '.join(better)}."
+    others = [row for row in rows if row["name"] not in ("Forebay", "oracle")]
+    kept, hours = ours["attainment"], ours["gpuHours"]
+    both = [row for row in others if row["attainment"] >= kept and row["gpuHours"] <= hours]
+    if both:
+        yield f"As good as Forebay or better in both figures: {_called(both)}."
+    else:
+        yield "No peer kept as many requests in time with as few GPU-hours as Forebay."
+    more = [row for row in others if row["attainment"] > kept and row not in both]
+    if more:
+        yield f"More in time, for more GPU-hours: {_called(more)}."
+    cheaper = [row for row in others if row["attainment"] >= WANTED and row["gpuHours"] < hours and row not in both]
+    if cheaper:
+        yield f"{100 * WANTED:.0f} % in time for fewer GPU-hours, and less in time than Forebay: {_called(cheaper)}."
+    sooner = [row for row in others if _seconds(row["recovery"]) < _seconds(ours["recovery"])]
+    if sooner:
+        yield f"In time again sooner after the crowd came: {_called(sooner)}."
 
 
-def picture(rows: list[dict[str, Any]], title: str, target: Path) -> None:
-    """Attainment against GPU-hours, with the front of those that nobody beats in both."""
-    figure = Figure(figsize=(9, 5.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axis = figure.subplots()
-    for row in rows:
-        ours = row["name"] == "Forebay"
-        colour = "#1b6ca8" if ours else "#5f6c7b" if row["name"] == "oracle" else "#d1495b"
-        axis.scatter(row["gpuHours"], 100 * row["attainment"], s=70 if ours else 30, color=colour, zorder=3)
-        axis.annotate(
-            row["name"],
-            (row["gpuHours"], 100 * row["attainment"]),
-            fontsize=7,
-            xytext=(4, 3),
-            textcoords="offset points",
-        )
-    axis.set_xlabel("GPU-hours")
-    axis.set_ylabel("requests in time (%)")
-    axis.set_title(title, loc="left", fontsize=11)
-    axis.grid(alpha=0.25)
-    figure.savefig(target, dpi=110, metadata={"Software": None})
+def _seconds(recovery: object) -> float:
+    return recovery if isinstance(recovery, float) and isfinite(recovery) else float("inf")

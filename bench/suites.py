@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from forebay.capacity.replica_model import Promise
 from forebay.simulation.servegen import Client, digest_of, read_clients, servegen
 from forebay.simulation.traces import Trace, between, rate_factor, read_file, steps, synthetic, with_lengths_of
 
@@ -21,6 +23,9 @@ EPOCH: Final = 1_750_010_400.0
 """2025-06-15T18:00:00Z: what the beginning of the evening is to clocks and cron lines."""
 PEAK: Final = (3600.0, 4 * 3600.0)
 """19 to 22 o'clock of that evening."""
+CROWD: Final = (1200.0, 3000.0)
+IN_TIME: Final = Promise(0.5, 0.04)
+"""What is in time in every suite, unless a request's own prefill comes on top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,18 @@ class Suite:
     cold_start_seconds: float = 120.0
     window: tuple[float, float] | None = None
     """A peak that is known beforehand to whoever has a calendar: begin and end."""
+    slo: Mapping[str, str] = field(default_factory=dict)
+    """As in the manifest, where it is not the default."""
+    prefill_on_top: bool = False
+    """A request is in time that begins within 500 ms and what its own prompt takes, whatever the manifest promises."""
+    crowd: tuple[float, float] | None = None
+    """When a flash crowd comes and goes."""
+    sheds: bool = False
+    """Whether the gateway turns requests away that no replica has a place for within its latency limit."""
 
 
 SUITES: Final = (
-    Suite("A", "Azure 2023 conversation, to about 8 replicas", CONVERSATION, 5.0),
+    Suite("A", "Azure 2023 conversation, to about 8 replicas", CONVERSATION, 5.0, most=24),
     Suite(
         "B",
         "an evening of ServeGen m-small with conversation lengths, its peak scheduled",
@@ -47,9 +60,22 @@ SUITES: Final = (
         most=24,
         window=PEAK,
     ),
-    Suite("C", "Mooncake conversation: long contexts", "mooncake-fast25/conversation_trace.jsonl", 1.0, most=40),
-    Suite("D", "a flash crowd: three times the requests within a minute"),
-    Suite("F", "Azure 2023 code: prefill in bursts", "azure-2023/AzureLLMInferenceTrace_code.csv", 4.0),
+    Suite(
+        "C",
+        "Mooncake conversation: long contexts; in time is what begins within 500 ms and its own prefill",
+        "mooncake-fast25/conversation_trace.jsonl",
+        most=40,
+        slo={"timeToFirstToken": "3s"},
+        prefill_on_top=True,
+    ),
+    Suite("D", "a flash crowd: three times the requests within half a minute", crowd=CROWD),
+    Suite(
+        "D-shed",
+        "the same flash crowd, with a gateway that sheds what no replica has room for",
+        crowd=CROWD,
+        sheds=True,
+    ),
+    Suite("F", "Azure 2023 code: prefill in bursts", "azure-2023/AzureLLMInferenceTrace_code.csv", 2.0, most=64),
 )
 QUICK: Final = Suite("quick", "the first 15 minutes of Azure 2023 conversation", rate=4.0)
 
@@ -62,6 +88,8 @@ def manifest(suite: Suite, window_replicas: int = 0) -> dict[str, Any]:
         "gpu": {"product": "NVIDIA-H100-80GB-HBM3"},
         "scaling": {"minReplicas": 1, "maxReplicas": suite.most},
     }
+    if suite.slo:
+        spec["slo"] = dict(suite.slo)
     if suite.window and window_replicas:
         hours = (suite.window[1] - suite.window[0]) / 3600
         peak = {"name": "peak", "start": "0 19 * * *", "timeZone": "UTC", "duration": f"{hours:.0f}h"}
@@ -98,7 +126,8 @@ def _recording(suite: Suite, path: Path, seed: int) -> Trace:
 
 
 def _flash_crowd(seed: int) -> Trace:
-    shape = steps((0, 8.0), (1200, 16.0), (1230, 24.0), (3000, 8.0))
+    begin, end = CROWD
+    shape = steps((0, 8.0), (begin, 16.0), (begin + 30, 24.0), (end, 8.0))
     return synthetic("flash crowd", shape, 4800, seed, lengths=(1155, 211), spread=0.8)
 
 

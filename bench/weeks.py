@@ -9,20 +9,19 @@ after every policy, so that a run that is stopped leaves what it has.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from bench.policies import FLOOR_QUANTILE, OFF_BY, RESULTS, Tuned, summary, tuned
-from bench.policies_page import page, picture
-from bench.suites import CONVERSATION, ROOT, SUITES, Suite, clients_of, manifest
+from bench.policies import FLOOR_QUANTILE, OFF_BY, Tuned, tuned, write
+from bench.runs import Run, of_entry, rows
+from bench.suites import CONVERSATION, SUITES, Suite, clients_of, manifest
 from forebay.simulation.cold_start import ColdStarts
-from forebay.simulation.comparison import Case, Comparison, Result, true_model
+from forebay.simulation.comparison import Case, Comparison, true_model
 from forebay.simulation.flow import Flow, Lengths, flow_of, joined
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.report import document
@@ -90,7 +89,7 @@ def comparison(
 
 
 def floor_of_peak(tuning: Flow) -> int:
-    """What the evenings of the first week needed, for all but a twentieth of the time."""
+    """What the evenings of the first week needed."""
     needs = comparison(tuning, 0).needs
     evening = [
         count
@@ -101,34 +100,35 @@ def floor_of_peak(tuning: Flow) -> int:
 
 
 def play(traces: Path, seeds: Sequence[int], plan: Plan, told: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """All runs; `told` gets what there is after each of them."""
+    """All runs; `told` gets what there is after each of them, those of a seed in their order."""
     tuning = days(traces, 0, plan.tuning_days, 0)
     floor = floor_of_peak(tuning)
     best = list(_tuned(tuning, floor, plan)) if plan.tune else []
     runs: list[dict[str, Any]] = []
     for seed in seeds:
         judged = comparison(days(traces, 7, plan.days, seed), seed, floor)
-        results: list[Result] = []
-        for run in _runs(judged, plan, best):
-            results.append(run())
-            print(f"{results[-1].name}: {results[-1].summary}", file=sys.stderr, flush=True)
-            told(_played([*runs, document(judged, results, _inputs(floor))], seeds, best, plan))
-        runs.append(document(judged, results, _inputs(floor)))
+        report, policies = document(judged, [], {"offBy": OFF_BY, "windowReplicas": floor}), []
+        for row in rows(judged, list(_runs(plan, best))):
+            policies.append(row)
+            says = f"{row['name']}: {100 * row['attainment']:.2f} % in time, {row['gpuHours']:.0f} GPU-hours"
+            print(says, file=sys.stderr, flush=True)
+            told(_played([*runs, report | {"policies": policies}], seeds, best, plan))
+        runs.append(report | {"policies": policies})
     return _played(runs, seeds, best, plan)
 
 
 def _tuned(tuning: Flow, floor: int, plan: Plan) -> Iterator[Tuned]:
-    on_tuning = comparison(tuning, 0, floor)
-    tried = [(entry, on_tuning.peer(entry)) for entry in grid() if _wanted(entry, plan)]
-    return tuned(tried)
+    entries = [entry for entry in grid() if _wanted(entry, plan)]
+    tried = rows(comparison(tuning, 0, floor), [of_entry(entry) for entry in entries])
+    return tuned(list(zip(entries, tried, strict=True)))
 
 
-def _runs(judged: Comparison, plan: Plan, best: Sequence[Tuned]) -> Iterator[Callable[[], Result]]:
-    yield judged.forebay
-    yield judged.oracle
+def _runs(plan: Plan, best: Sequence[Tuned]) -> Iterator[Run]:
+    yield Comparison.forebay
+    yield Comparison.oracle
     for entry in (static(), *defaults(), *(each.entry for each in best)):
         if entry.rule == static().rule or _wanted(entry, plan):
-            yield partial(judged.peer, entry)
+            yield of_entry(entry)
 
 
 def _wanted(entry: Entry, plan: Plan) -> bool:
@@ -140,16 +140,8 @@ def _midnights(flow: Flow) -> Iterator[float]:
         yield number * DAY_SECONDS
 
 
-def _inputs(floor: int) -> dict[str, Any]:
-    return {"offBy": OFF_BY, "windowReplicas": floor}
-
-
 def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence[Tuned], plan: Plan) -> dict[str, Any]:
     """As `bench.policies` has it for a suite, so that the page is made of both alike."""
-    for run in runs:
-        for policy in run["policies"]:
-            policy.pop("timeline", None)
-            policy.pop("decisions", None)
     tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
     says = (
         f"{plan.days} of the 7 days of ServeGen m-small's second week, in the fluid model, the daily peak scheduled by "
@@ -164,15 +156,6 @@ def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence
         "tunings": tunings,
         "runs": list(runs),
     }
-
-
-def write(played: dict[str, Any]) -> None:
-    """Result, picture and page."""
-    rows = list(summary(played))
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{played['suite']}.json").write_text(json.dumps(played | {"summary": rows}, indent=1) + "\n")
-    picture(rows, played["says"], RESULTS / f"{played['suite']}.png")
-    page(RESULTS, ROOT / "docs" / "benchmarks.md")
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """The closed loop: pods, scrapes and requests in virtual time, with the production planner and with a simple policy."""
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from forebay.planner.settings import Settings
 from forebay.simulation.closed_loop import ClosedLoop, Setting
 from forebay.simulation.cold_start import ColdStarts, NodePool
 from forebay.simulation.engine_sample import sample_of_engine
+from forebay.simulation.flow import flow_of
 from forebay.simulation.gateway_model import Fate, GatewaySettings
 from forebay.simulation.planner_control import PlannerControl
 from forebay.simulation.policy import PolicyControl, View
@@ -226,6 +228,30 @@ def test_requests_that_no_replica_could_serve_in_time_are_told_apart():
     done = a_loop(trace, 200, control=PlannerControl()).run(400)[CHAT]
     assert done.summary(PROMISE).impossible == 1.0
     assert done.summary(PROMISE).attainment == 0.0
+
+
+def test_a_prompt_may_be_given_the_time_that_computing_it_alone_takes():
+    """40,000 tokens take seconds: never in time by one limit for all, always by one that lets each prompt its own."""
+    trace = synthetic("long", steady(0.1), 200, 1, lengths=(40_000, 20))
+    alone = replace(a_model(), prefill_on_top=True)
+    for model, share in ((a_model(), 0.0), (alone, 1.0)):
+        done = a_loop(trace, 200, control=PlannerControl(), model=model, standing=2).run(400)[CHAT]
+        assert done.summary(PROMISE).attainment == share
+        assert done.summary(PROMISE).impossible == 1 - share
+    with pytest.raises(ValueError, match="play the trace"):
+        a_loop(flow_of(trace, 200), 200, control=PlannerControl(), model=alone)
+
+
+def test_recovery_is_the_end_of_the_last_half_minute_that_was_late():
+    """One replica carries 20 requests a second and not 70; two more come 120 s after they are ordered."""
+    crowd = steps((0, 20.0), (300, 70.0))
+    loop, _ = a_fixed_loop((0, 1), (310, 3), standing=1, seconds=900, rate=crowd)
+    done = loop.run(900)[CHAT]
+    assert 90 <= done.recovery_seconds(PROMISE, 300.0, 900.0) <= 270
+    never, _ = a_fixed_loop((0, 1), standing=1, seconds=600, rate=crowd)
+    assert never.run(600)[CHAT].recovery_seconds(PROMISE, 300.0, 600.0) == inf
+    calm, _ = a_fixed_loop((0, 3), standing=3, seconds=600, rate=crowd)
+    assert calm.run(600)[CHAT].recovery_seconds(PROMISE, 300.0, 600.0) == 0.0
 
 
 def test_gpu_hours_count_starting_and_ending_pods():

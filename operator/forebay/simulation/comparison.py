@@ -22,8 +22,9 @@ from forebay.simulation.closed_loop import ClosedLoop, Played, Setting
 from forebay.simulation.cold_start import ColdStarts, NodePool
 from forebay.simulation.flow import BIN_SECONDS, Flow
 from forebay.simulation.fluid_need import flow_needs
+from forebay.simulation.gateway_model import GatewaySettings
 from forebay.simulation.oracle import Needs, Oracle, needs, static_peak
-from forebay.simulation.outcome import ClassShare, Summary
+from forebay.simulation.outcome import ClassShare, Outcome, Summary
 from forebay.simulation.peers.believed import Believed
 from forebay.simulation.peers.lineup import Entry, Ground
 from forebay.simulation.planner_control import Decided, PlannerControl
@@ -38,6 +39,8 @@ FIRST_SECONDS = 120.0
 """What stands at the beginning is what the first minutes need."""
 MEAN_VALUE_SHARE = 0.9
 """Of the capacity by mean values: what the batch of peers is measured in, whatever Forebay makes of a mix."""
+STRICT_TOKEN_SECONDS = 0.025
+"""Between tokens: the tighter of the two limits that benchmarks of serving use."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 
@@ -58,6 +61,11 @@ class Case:
     window_floors: tuple[int, ...] = ()
     """Of each window; empty where all have the same."""
     epoch: float = 1_750_000_000.0
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    judged_by: Promise | None = None
+    """What counts as in time, where that is not the promise of the service's own spec."""
+    crowd: tuple[float, float] | None = None
+    """A flash crowd: from when to when."""
 
     @property
     def key(self) -> ServiceKey:
@@ -80,8 +88,13 @@ class Case:
 
     @property
     def promise(self) -> Promise:
-        """Of the service's own spec."""
+        """Of the service's own spec: what every policy aims at."""
         return self.carrier.promise
+
+    @property
+    def yardstick(self) -> Promise:
+        """What counts as in time."""
+        return self.judged_by or self.promise
 
     @property
     def played_seconds(self) -> float:
@@ -108,7 +121,12 @@ class Case:
             nodes=ceil(gpus / 8), gpus_per_node=8, resource_name=shape.resource_name, labels=tuple(labels.items())
         )
         return Setting(
-            pools=(pool,), starts=self.starts, seed=self.seed, epoch=self.epoch, standing={self.key: standing}
+            pools=(pool,),
+            starts=self.starts,
+            seed=self.seed,
+            epoch=self.epoch,
+            standing={self.key: standing},
+            gateway=self.gateway,
         )
 
 
@@ -140,6 +158,10 @@ class Result:
     """(tenant, asked, served in time) requests."""
     by_class: Mapping[str, ClassShare]
     """Interactive and batch requests."""
+    strict_attainment: float | None = None
+    """The share in time were 25 ms promised between tokens; None for a flow, which is judged while it is played."""
+    recovery_seconds: float | None = None
+    """From the beginning of a flash crowd until its requests are in time again; infinite when they never were."""
     decisions: tuple[Decided, ...] = ()
 
 
@@ -156,8 +178,8 @@ class Comparison:
         case, (fewest, most) = self.case, self.case.bounds
         seconds = case.played_seconds
         if isinstance(case.trace, Flow):
-            return flow_needs(case.trace, case.model, case.promise, seconds=seconds, fewest=fewest, most=most)
-        return needs(case.trace, case.model, case.promise, seconds=seconds, fewest=fewest, most=most)
+            return flow_needs(case.trace, case.model, case.yardstick, seconds=seconds, fewest=fewest, most=most)
+        return needs(case.trace, case.model, case.yardstick, seconds=seconds, fewest=fewest, most=most)
 
     @cached_property
     def fleet(self) -> Needs:
@@ -218,9 +240,16 @@ class Comparison:
         loop = ClosedLoop(case.setting(self.standing()), [case.model], {case.key: case.trace}, control)
         loop.on_tick = lambda now: self.on_progress(now / case.played_seconds)
         outcome = loop.play(case.played_seconds)[case.key]
-        tenants = outcome.by_tenant(case.promise)
-        return Result(
-            name, version, target, outcome, outcome.summary(case.promise), tenants, outcome.by_class(case.promise)
+        promise = case.yardstick
+        summary, tenants, classes = outcome.summary(promise), outcome.by_tenant(promise), outcome.by_class(promise)
+        result = Result(name, version, target, outcome, summary, tenants, classes)
+        if not isinstance(outcome, Outcome):
+            return result
+        strict = replace(promise, inter_token_latency=STRICT_TOKEN_SECONDS)
+        return replace(
+            result,
+            strict_attainment=float(outcome.in_time(strict).mean()) if outcome.offered else 1.0,
+            recovery_seconds=None if case.crowd is None else outcome.recovery_seconds(promise, *case.crowd),
         )
 
 

@@ -61,12 +61,12 @@ class Completion:
             return None
         return (self.finished - self.first_token) / (self.tokens - 1)
 
-    def in_time(self, promise: Promise) -> bool:
-        """Whether this one request was served as promised."""
+    def in_time(self, promise: Promise, allowed_seconds: float = 0.0) -> bool:
+        """Whether this one request was served as promised, its first token at most so much later."""
         first = self.first_token_seconds
         return (
             first is not None
-            and first <= promise.time_to_first_token
+            and first <= promise.time_to_first_token + allowed_seconds
             and (self.token_seconds or 0.0) <= promise.inter_token_latency
             and (promise.end_to_end is None or self.finished - self.request.arrival <= promise.end_to_end)
         )

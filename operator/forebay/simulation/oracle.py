@@ -8,12 +8,14 @@ a cold start earlier, so the fleet at t is the largest need of [t, t + cold star
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
 from forebay.capacity.replica_model import Promise
 from forebay.simulation.engine_stats import Request
-from forebay.simulation.outcome import possible
+from forebay.simulation.outcome import possible, prefilled
 from forebay.simulation.policy import View
 from forebay.simulation.replica_engine import ReplicaEngine
 from forebay.simulation.scrape_model import ScrapeSettings
@@ -64,24 +66,19 @@ def needs(
         raise ValueError(f"{trace.name}: no request could be served in time even by an idle replica")
     kept = trace.where(able, "requests that an idle replica could not serve in time are left out")
     times: list[float] = kept.times.tolist()
+    allowed: list[float] = model.allowed(*prefilled(kept)).tolist()
     counts: list[int] = []
     guess = fewest
     for index in range(ceil(seconds / step_seconds)):
         middle = (index + 0.5) * step_seconds
         window = range(bisect_left(times, middle - WINDOW_SECONDS / 2), bisect_left(times, middle + WINDOW_SECONDS / 2))
-        guess = _fewest(kept, window, model, promise, guess, fewest, most)
+        guess = _fewest(partial(_keep, kept, window, model, promise, allowed), guess, fewest, most)
         counts.append(guess)
     return Needs(step_seconds, tuple(counts))
 
 
-def _fewest(
-    trace: Trace, window: range, model: ServedModel, promise: Promise, guess: int, fewest: int, most: int
-) -> int:
-    """Found from the need of the window before, which is seldom far."""
-
-    def kept(count: int) -> bool:
-        return _share_in_time(trace, window, model, promise, count) >= IN_TIME
-
+def _fewest(kept: Callable[[int], bool], guess: int, fewest: int, most: int) -> int:
+    """Replicas that keep the promise; found from the need of the window before, which is seldom far."""
     if kept(guess):
         while guess > fewest and kept(guess - 1):
             guess -= 1
@@ -96,15 +93,18 @@ def _fewest(
     return high
 
 
-def _share_in_time(trace: Trace, window: range, model: ServedModel, promise: Promise, count: int) -> float:
-    """Of the window's requests, on so many replicas that begin idle."""
+def _keep(
+    trace: Trace, window: range, model: ServedModel, promise: Promise, allowed: Sequence[float], count: int
+) -> bool:
+    """Whether so many replicas that begin idle keep nearly all of the window's requests in time."""
     if not window:
-        return 1.0
+        return True
     engines = [ReplicaEngine(model.profile, model.limits, every_histogram=False) for _ in range(count)]
     for engine in engines:
         engine.advance(float(trace.times[window.start]))
     done = played(engines, (_request(trace, index) for index in window))
-    return sum(completion.in_time(promise) for completion in done) / len(window)
+    in_time = sum(completion.in_time(promise, allowed[int(completion.request.id)]) for completion in done)
+    return in_time >= IN_TIME * len(window)
 
 
 def _request(trace: Trace, index: int) -> Request:

@@ -24,6 +24,9 @@ from forebay.simulation.traces import Flags, Floats, Trace
 DAY_SECONDS = 86_400.0
 INTERACTIVE, BATCH = "interactive", "batch"
 """Classes of work, as a quota gives them to a tenant or a key."""
+RECOVERY_STEP_SECONDS = 30.0
+PROMISED_SHARE = 0.95
+"""Of the requests a promise speaks of."""
 NEED_WINDOW_SECONDS = 60.0
 """The need at a moment rests on what arrives within half of that before and after it."""
 
@@ -142,10 +145,16 @@ class Outcome:
         done: Flags = np.array(self.log.fate) == Fate.DONE
         first, token = self.first_token_seconds, np.array(self.log.token_seconds)
         with np.errstate(invalid="ignore"):
-            kept: Flags = done & (first <= promise.time_to_first_token) & (token <= promise.inter_token_latency)
+            kept: Flags = done & (first <= self._first_limit(promise)) & (token <= promise.inter_token_latency)
             if promise.end_to_end is not None:
                 kept &= np.array(self.log.finished) - self.trace.times[: self.offered] <= promise.end_to_end
         return kept
+
+    def _first_limit(self, promise: Promise) -> Floats:
+        """Seconds from arrival that each request's first token may take."""
+        prompt, computed = (column[: self.offered] for column in prefilled(self.trace))
+        limit: Floats = promise.time_to_first_token + self.model.allowed(prompt, computed)
+        return limit
 
     def summary(self, promise: Promise) -> Summary:
         fates = np.bincount(np.array(self.log.fate, dtype=np.int64), minlength=len(Fate)) if self.offered else [0] * 5
@@ -164,6 +173,19 @@ class Outcome:
             changes_per_day=changes_per_day(self.changes, self.seconds),
             most_replicas=max((count for _, count in self.changes), default=0),
         )
+
+    def recovery_seconds(self, promise: Promise, begin: float, end: float) -> float:
+        """From `begin` until requests are in time again and stay so until `end`; infinite when they never are.
+
+        In time are they in half a minute of whose requests 95 of 100 are, which is what a promise says.
+        """
+        kept, times = self.in_time(promise), self.trace.times[: self.offered]
+        edges = np.arange(begin, end, RECOVERY_STEP_SECONDS)
+        spans = [(until, kept[(times >= until - RECOVERY_STEP_SECONDS) & (times < until)]) for until in edges[1:]]
+        late = [until for until, span in spans if len(span) and span.mean() < PROMISED_SHARE]
+        if not late:
+            return 0.0
+        return float("inf") if late[-1] == edges[-1] else float(late[-1] - begin)
 
     def by_class(self, promise: Promise) -> dict[str, ClassShare]:
         """Interactive and batch requests, those of them that there are."""
@@ -223,9 +245,14 @@ def changes_per_day(changes: Sequence[tuple[float, int]], seconds: float) -> flo
 
 def possible(model: ServedModel, trace: Trace, promise: Promise) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """By request of the trace: whether an idle replica would serve it in time."""
-    prompt, output = trace.prompt_tokens.astype(float), trace.output_tokens.astype(float)
-    computed = prompt if trace.cached_tokens is None else prompt - trace.cached_tokens.astype(float)
-    return possible_lengths(model, prompt, computed, output, promise)
+    prompt, computed = prefilled(trace)
+    return possible_lengths(model, prompt, computed, trace.output_tokens.astype(float), promise)
+
+
+def prefilled(trace: Trace) -> tuple[Floats, Floats]:
+    """Tokens of each prompt, and those of them that no prefix cache spares."""
+    prompt = trace.prompt_tokens.astype(float)
+    return prompt, prompt if trace.cached_tokens is None else prompt - trace.cached_tokens
 
 
 def possible_lengths(model: ServedModel, prompt: Floats, computed: Floats, output: Floats, promise: Promise) -> Flags:
@@ -235,7 +262,8 @@ def possible_lengths(model: ServedModel, prompt: Floats, computed: Floats, outpu
     first = profile.request_overhead_seconds + chunks * profile.step_seconds
     first = first + profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
     token = profile.step_seconds + profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2)
-    kept: Flags = (first <= promise.time_to_first_token) & ((output < 2) | (token <= promise.inter_token_latency))
+    limit = promise.time_to_first_token + model.allowed(prompt, computed)
+    kept: Flags = (first <= limit) & ((output < 2) | (token <= promise.inter_token_latency))
     if promise.end_to_end is not None:
         kept &= first + (output - 1) * token <= promise.end_to_end
     return kept
@@ -253,8 +281,7 @@ def _engine(profile: EngineProfile, limits: EngineLimits, usable_share: float) -
 
 
 def _work_seconds(profile: EngineProfile, trace: Trace) -> Floats:
-    prompt, output = trace.prompt_tokens.astype(float), trace.output_tokens.astype(float)
-    computed = prompt if trace.cached_tokens is None else prompt - trace.cached_tokens
+    (prompt, computed), output = prefilled(trace), trace.output_tokens.astype(float)
     prefill = profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
     work: Floats = prefill + output * (profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2))
     return work

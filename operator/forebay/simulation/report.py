@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import inf
 from typing import Any
 
 from forebay.simulation.comparison import Comparison, Result
@@ -45,6 +46,8 @@ def _inputs(comparison: Comparison) -> dict[str, Any]:
         "seconds": case.seconds,
         "requests": len(case.trace),
         "promise": asdict(case.promise),
+        "judgedBy": asdict(case.yardstick) | {"prefillOnTop": case.model.prefill_on_top},
+        "gateway": asdict(case.gateway),
         "bounds": list(case.bounds),
         "coldStartSeconds": asdict(case.starts),
         "believed": asdict(case.carrier.engine.step_profile),
@@ -61,6 +64,8 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
         "target": result.target,
         "attainment": summary.attainment,
         "attainmentOfPossible": summary.attainment / possible if possible > 0 else None,
+        "strictAttainment": result.strict_attainment,
+        "recoverySeconds": result.recovery_seconds if result.recovery_seconds != inf else "never",
         "attainmentByClass": {name: share.attainment for name, share in result.by_class.items()},
         "offeredByClass": {name: share.offered for name, share in result.by_class.items()},
         "impossible": summary.impossible,

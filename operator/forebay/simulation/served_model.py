@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from forebay.cluster.projections import InferenceServiceObject
 from forebay.cluster.service_views import ServiceViews
 from forebay.planner.world import Revision, ServiceView
 from forebay.simulation.engine_profile import EngineProfile
 from forebay.simulation.replica_engine import EngineLimits
+from forebay.simulation.traces import Floats
 from forebay.simulation.vllm_arguments import parse_serve
 from forebay.workloads.ownership import Owner
 from forebay.workloads.pods import build_pod
@@ -30,6 +33,17 @@ class ServedModel:
     """From the last answer to the end of the pod."""
     grace_seconds: float = 340.0
     """After which a pod that is being deleted is killed."""
+    prefill_on_top: bool = False
+    """Whether a first token may also take what its own prompt takes to compute: for contexts of very different lengths
+    that no one limit fits."""
+
+    def allowed(self, prompt: Floats, computed: Floats) -> Floats:
+        """Seconds by which each request's first token may come after the promised time, by its lengths in tokens."""
+        profile = self.profile
+        if not self.prefill_on_top:
+            return np.zeros_like(computed)
+        own: Floats = profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
+        return own
 
 
 def view_of_manifest(document: dict[str, Any], created: str = "2025-01-01T00:00:00Z") -> ServiceView:

@@ -1,4 +1,4 @@
-"""Engines behind a router that sends each request to the one with the least outstanding tokens, as the gateway does.
+"""Engines behind a router that sends each request to the one with the fewest in flight, as the gateway does.
 
 For whoever asks what so many replicas would have done, with no cluster around them.
 """

@@ -1,0 +1,81 @@
+"""A picture of a suite: attainment against GPU-hours, with the front that nobody beats in both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+COLOURS: Final = {"Forebay": "#1b6ca8", "oracle": "#5f6c7b"}
+OTHERS: Final = "#d1495b"
+PLACES: Final = tuple((x, y) for y in (3, -9, 12, -18, 21, -27, 30) for x in (6, -6))
+"""Of a label beside its point, in points of print; the first that is free is taken."""
+
+Row = dict[str, Any]
+
+
+def picture_name(suite: str) -> str:
+    return f"{suite}.png"
+
+
+def picture(rows: list[Row], title: str, folder: Path, suite: str) -> None:
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    axis.margins(0.14, 0.08)
+    front = _front(rows)
+    axis.step(
+        [row["gpuHours"] for row in front],
+        [100 * row["attainment"] for row in front],
+        where="post",
+        color="#c9ced6",
+        linewidth=1.2,
+        zorder=1,
+    )
+    for row in rows:
+        ours = row["name"] == "Forebay"
+        colour = COLOURS.get(row["name"], OTHERS)
+        axis.scatter(row["gpuHours"], 100 * row["attainment"], s=70 if ours else 30, color=colour, zorder=3)
+    axis.set_xlabel("GPU-hours")
+    axis.set_ylabel("requests in time (%)")
+    axis.set_title(title, loc="left", fontsize=10, wrap=True)
+    axis.grid(alpha=0.25)
+    figure.draw_without_rendering()
+    _label(axis, rows)
+    figure.savefig(folder / picture_name(suite), dpi=110, metadata={"Software": None})
+
+
+def _front(rows: list[Row]) -> list[Row]:
+    """Those of whom none spends less and keeps more, cheapest first."""
+    front: list[Row] = []
+    for row in sorted(rows, key=lambda row: (row["gpuHours"], -row["attainment"])):
+        if not front or row["attainment"] > front[-1]["attainment"]:
+            front.append(row)
+    return front
+
+
+def _label(axis: Axes, rows: list[Row]) -> None:
+    """Every name where it covers no other one, the best first."""
+    taken: list[Bbox] = []
+    for row in sorted(rows, key=lambda row: -row["attainment"]):
+        at = (row["gpuHours"], 100 * row["attainment"])
+        for x, y in PLACES:
+            label = axis.annotate(
+                row["name"],
+                at,
+                fontsize=7,
+                xytext=(x, y),
+                textcoords="offset points",
+                ha="left" if x > 0 else "right",
+                arrowprops={"arrowstyle": "-", "color": "#c9ced6", "linewidth": 0.6} if abs(y) > 9 else None,
+                fontweight="bold" if row["name"] == "Forebay" else "normal",
+            )
+            box = label.get_window_extent()
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            label.remove()
