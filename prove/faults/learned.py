@@ -4,7 +4,7 @@ from prove.fault import Edit, Fault
 
 LEARNED = "operator/forebay/planner/learned.py"
 LEAD_TIME = "operator/forebay/scaling/lead_time.py"
-STORIES = "tests/planner/test_learned.py"
+STORIES = "tests/planner/test_learning.py"
 
 OUTLOOK = "operator/forebay/planner/outlook.py"
 
@@ -33,7 +33,7 @@ FAULTS = (
         ),
         (
             f"{STORIES}::test_an_operator_that_starts_goes_on_with_what_was_learned",
-            f"{STORIES}::test_what_was_learned_comes_back_from_the_status",
+            "tests/planner/test_learned.py::test_what_was_learned_comes_back_from_the_status",
         ),
     ),
     Fault(

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
 from tests.builders.world import a_node, a_revision, a_service, a_variant
 
 BIG, SMALL, OLD = "H100", "L40S", "A100"

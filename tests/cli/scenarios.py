@@ -7,7 +7,8 @@ from typing import Any
 from forebay.api.inference_service import ScalingMode
 from forebay.api.instants import rfc3339
 from forebay.cli.services import Reading
-from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier
 from tests.builders.schedules import a_schedule
 from tests.builders.variants import BIG, a_mixed_cluster, serve

@@ -21,7 +21,8 @@ from forebay.cli.services import Reading
 from forebay.planner.planner import plan
 from forebay.planner.state import State
 from forebay.scaling.signals import Histogram
-from tests.builders.cluster import Cluster, Demand
+from tests.builders.cluster import Cluster
+from tests.builders.engines import Demand
 from tests.builders.plans import only
 from tests.builders.world import NOW, a_histogram, a_service, a_world, pods_of, signals_of
 from tests.cli.scenarios import busy, reading_of

@@ -13,7 +13,8 @@ from forebay.planner.replicas import Replica, ReplicaState, Sight, replicas_of
 from forebay.planner.settings import Settings
 from forebay.planner.state import ServiceMemory, State
 from forebay.planner.world import PodView, ServiceView
-from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
 from tests.builders.loads import a_history
 from tests.builders.plans import actions, adopts, creates, deletes, events, message, reasons
 from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_world, nodes, signals_of

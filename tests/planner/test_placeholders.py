@@ -26,7 +26,7 @@ from tests.builders.world import (
     pods_of,
     signals_of,
 )
-from tests.planner.test_properties import quick, worlds
+from tests.planner.any_world import quick, worlds
 
 PATIENT = State.empty(NOW - 3600)
 

@@ -4,176 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode, WhenNoSpare
 from forebay.planner.plan import AdoptPod, CancelDrain, CreatePod, DeletePod, StartDrain
 from forebay.planner.planner import plan
-from forebay.planner.settings import Settings
-from forebay.planner.state import ServiceMemory, Shortage, State
-from forebay.planner.world import PodView, Problem, Refusal, World
-from forebay.scaling.signals import PodSignals
-from tests.builders.cluster import Cluster, Demand, a_cluster
-from tests.builders.loads import a_carrier
+from forebay.planner.state import State
+from forebay.planner.world import PodView, World
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
 from tests.builders.plans import actions, creates, drains
-from tests.builders.world import (
-    NOW,
-    a_histogram,
-    a_node,
-    a_pod,
-    a_revision,
-    a_sample,
-    a_service,
-    a_spec,
-    a_variant,
-    a_world,
-    pods_of,
-    signals_of,
-)
-
-quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-slow = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-REVISIONS = (a_revision("aaaa", number=1), a_revision("bbbb", number=2), a_revision("cccc", pods=2, number=3))
-VARIANTS = (
-    a_variant("dddd", gpus=2, number=1, carrier=a_carrier(slower=1.6)),
-    a_variant("eeee", pods=2, number=1),
-    a_variant("ffff"),
-)
-moments = st.sampled_from([NOW - 7200, NOW - 900, NOW - 290, NOW - 30, NOW - 1, NOW + 5])
-maybe_moments = st.none() | moments
-numbers = st.sampled_from([0.0, 1.0, 5.0, 19.0, 60.0, 1e6, float("nan"), float("inf")])
-fractions = st.sampled_from([0.0, 0.3, 0.79, 0.95, 1.01, float("nan")])
-
-
-def mostly(common: Any, *others: Any) -> st.SearchStrategy[Any]:
-    """The common case five times of six: what is of interest is often several rare things at once."""
-    return st.sampled_from((*([common] * 5 * len(others)), *others))
-
-
-@st.composite
-def services(draw: st.DrawFn, name: str):
-    low = draw(st.integers(0, 5))
-    high = draw(st.integers(max(1, low), 6))
-    status = InferenceServiceStatus(replicas=ReplicaStatus(desired=draw(st.integers(0, 7))))
-    return a_service(
-        name,
-        min_replicas=low,
-        max_replicas=high,
-        mode=draw(mostly(ScalingMode.AUTO, ScalingMode.RECOMMEND, ScalingMode.PAUSED)),
-        warm_replicas=draw(st.integers(0, high)) if low else 0,
-        scale_to_zero_after=None if low else "30s",
-        wake_requested_at=draw(mostly("", "2025-06-15T15:00:00Z", "9999-12-31T23:59:59Z", "0000-00-00T99:00:00Z")),
-        max_surge=draw(st.integers(0, 2)),
-        when_no_spare=draw(st.sampled_from([WhenNoSpare.AUTO, WhenNoSpare.REPLACE])),
-        wanted=draw(st.sampled_from([replace(r, number=0, name="") for r in REVISIONS])),
-        problems=draw(mostly((), (Problem("Odd", "odd"),))),
-        deleting=draw(mostly(False, True)),
-        status=draw(st.sampled_from([InferenceServiceStatus(), status])),
-        variants=draw(st.sampled_from([(), (), VARIANTS[:1], VARIANTS])),
-        carrier=draw(st.sampled_from([None, a_carrier()])),
-    )
-
-
-@st.composite
-def pods(draw: st.DrawFn, service, ordinal: int, rank: int, trouble: str | None):
-    return a_pod(
-        service,
-        ordinal,
-        rank=rank,
-        revision=draw(
-            mostly(service.wanted.hash if service.wanted else "gone", "aaaa", "bbbb", "cccc", "dddd", "eeee", "gone")
-        ),
-        owner_uid=draw(mostly("", None, "foreign")),
-        ready=draw(st.booleans()),
-        serving=draw(mostly(True, False)),
-        phase=draw(mostly(None, "Failed", "Succeeded", "Running", "Unknown")),
-        node=draw(st.sampled_from([None, "node-0", "node-1", "node-2", "node-3", "nowhere"])),
-        created_at=draw(moments),
-        unready_since=draw(maybe_moments),
-        ready_since=draw(maybe_moments),
-        deleting=draw(mostly(False, True)),
-        drain_started_at=draw(mostly(None, NOW - 900, NOW - 30)),
-        blocked=draw(mostly(trouble, None, "Unschedulable", "ImagePull", "CrashLoop", "QuotaExceeded", "Odd")),
-        gpus=draw(st.integers(0, 8)),
-    )
-
-
-samples = st.builds(
-    a_sample,
-    at=moments,
-    running=numbers,
-    waiting=numbers,
-    kv=fractions,
-    deferred=st.sampled_from([0.0, 2.0]),
-    steps=st.none() | numbers,
-    generation_tokens=st.none() | numbers,
-    queue_time=st.sampled_from([None, a_histogram(), a_histogram({0.1: 50, 5.0: 50})]),
-    time_to_first_token=st.sampled_from([None, a_histogram({0.3: 10, 2.0: 90})]),
-    inter_token_latency=st.sampled_from([None, a_histogram({0.01: 10, 0.09: 900})]),
-)
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> World:
-    chosen = [draw(services(name)) for name in draw(st.sampled_from([("chat",), ("chat", "code"), ()]))]
-    trouble = draw(mostly(None, "Unschedulable", "CrashLoop"))
-    there = [
-        draw(pods(service, ordinal, rank, trouble))
-        for service in chosen
-        for ordinal in range(draw(st.integers(0, 7)))
-        for rank in draw(st.sampled_from([(0,), (0,), (0, 1), (1,)]))
-    ]
-    told = {
-        pod.uid: PodSignals(draw(st.none() | samples), draw(st.sampled_from([None, "no answer"])))
-        for pod in there
-        if draw(st.booleans())
-    }
-    known = draw(st.integers(0, 3))
-    ran = draw(st.sampled_from([(), tuple(variant.wanted for variant in VARIANTS[:2])]))
-    return a_world(
-        *chosen,
-        pods=there,
-        signals=told,
-        nodes=[
-            a_node(
-                f"node-{i}",
-                ready=draw(mostly(True, False)),
-                cordoned=draw(mostly(False, True)),
-                unready_since=NOW - 600,
-            )
-            for i in range(draw(mostly(4, 0, 1, 2)))
-        ],
-        revisions={service.uid: (*REVISIONS[:known], *ran) for service in chosen},
-        settings=Settings(
-            max_drains_per_10_minutes=draw(st.sampled_from([0, 1, 40])),
-            max_creates_per_minute=draw(st.sampled_from([0, 1, 200])),
-            max_gpus=draw(st.sampled_from([None, 0, 6])),
-        ),
-        refusals=[
-            Refusal(service.uid, "chat-x", draw(st.sampled_from(["QuotaExceeded", "NameTaken"])), "no", draw(moments))
-            for service in chosen
-            if draw(st.booleans())
-        ],
-    )
-
-
-PATIENT = State.empty(NOW - 3600)
-SHORT = replace(
-    PATIENT,
-    services={
-        a_service(name).uid: ServiceMemory(
-            shortages={"": Shortage(NOW - 60, 1, "no room"), "dddd": Shortage(0.0, 2, "")}
-        )
-        for name in ("chat", "code")
-    },
-)
-"""A shape that could not be had a minute ago, and one that may be tried again."""
-IMPATIENT = replace(PATIENT, services={a_service(name).uid: ServiceMemory(retries=3) for name in ("chat", "code")})
-"""After stuck replicas were given up a few times: those that are stuck now are left where they are."""
-states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT, SHORT])
-
+from tests.builders.world import NOW, a_revision, a_service, a_spec, a_world, pods_of, signals_of
+from tests.planner.any_world import clusters, quick, slow, states, worlds
 
 Place = tuple[str, int]
 """Revision and ordinal: a replica, of one pod or several."""
@@ -292,34 +134,6 @@ def test_desired_is_always_within_bounds(world, state):
             scaling = service.spec.scaling
             assert scaling.min_replicas <= share.status.decision.desired <= scaling.max_replicas
             assert share.status.replicas.desired <= scaling.max_replicas
-
-
-SLIM = a_variant("slim", product="L4", hash="slim", carrier=a_carrier(slower=1.6))
-TWIN = a_variant("twin", product="L4", hash="twin", gpus=2)
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
-    low = draw(st.integers(1, 3))
-    variants = draw(st.sampled_from([(), (SLIM,), (TWIN, SLIM)]))
-    sizes = [draw(st.integers(2, 6)), draw(st.integers(1, 6))]
-    nodes = [a_node(f"node-{number}", gpus=gpus, product="H100") for number, gpus in enumerate(sizes)]
-    cluster = a_cluster(
-        a_service(
-            "chat",
-            min_replicas=low,
-            max_replicas=draw(st.integers(low, 5)),
-            max_surge=draw(st.integers(0, 2)),
-            variants=variants,
-            wanted=a_revision(product="H100"),
-            carrier=draw(st.sampled_from([None, a_carrier()])),
-        ),
-        nodes=[*nodes, *([a_node("node-2", gpus=draw(st.integers(1, 4)), product="L4")] if variants else [])],
-        load_seconds=draw(st.sampled_from([5.0, 60.0])),
-        termination_seconds=draw(st.sampled_from([5.0, 90.0])),
-    )
-    cluster.demand["chat"] = Demand(requests=draw(st.sampled_from([0, 50, 200, 900])))
-    return cluster
 
 
 DISTURBANCES = (

@@ -1,7 +1,8 @@
 """Whole lives of a service, in virtual time, against a cluster in memory."""
 
 from forebay.api.inference_service import WhenNoSpare
-from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier, known
 from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_spec
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from forebay.api.labels import GROUP_GATE
 from forebay.api.status import VariantState
-from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
 from tests.builders.variants import BIG, SMALL, of
 from tests.builders.world import a_node, a_revision, a_service, a_variant
 

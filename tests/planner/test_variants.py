@@ -5,7 +5,7 @@ from typing import Any
 
 from forebay.api.status import CapacityStatus, VariantState
 from forebay.planner.plan import CreatePod
-from tests.builders.cluster import Demand
+from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier
 from tests.builders.variants import BIG, OLD, SMALL, a_mixed_cluster, of, serve
 from tests.builders.world import a_node, a_revision, a_service, a_variant

@@ -14,7 +14,8 @@ from forebay.planner.settings import Settings
 from forebay.planner.state import State
 from forebay.planner.wake_call import NO_CALL, wake_call
 from forebay.scaling.limits import Limits
-from tests.builders.cluster import Cluster, Demand, a_cluster
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier
 from tests.builders.plans import condition, creates, desired, message, only, rule
 from tests.builders.schedules import a_schedule

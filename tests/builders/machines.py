@@ -1,0 +1,129 @@
+"""Nodes with their pods in memory: a scheduler that sees GPUs and selectors, and kubelets that load models."""
+
+from dataclasses import dataclass, field, replace
+
+from forebay.planner.world import NodeView, PodView, Revision
+from tests.builders.engines import Engine
+from tests.builders.world import NOW, a_node
+
+Key = tuple[str, str]
+"""Namespace and name."""
+PULL_SECONDS = 5.0
+"""Until a placeholder is ready."""
+
+
+@dataclass
+class Machines:
+    """What happens to pods by itself, as time goes on."""
+
+    nodes: dict[str, NodeView] = field(default_factory=lambda: {n: a_node(n) for n in ("node-0", "node-1")})
+    now: float = NOW
+    load_seconds: float = 60.0
+    termination_seconds: float = 15.0
+    crashing: set[str] = field(default_factory=set)
+    """Hashes of revisions whose engines crash."""
+    unpullable: set[str] = field(default_factory=set)
+    """Hashes of revisions, or names of nodes, where the image cannot be pulled."""
+    pods: dict[Key, PodView] = field(default_factory=dict)
+    engines: dict[str, Engine] = field(default_factory=dict)
+    """By uid of the pod."""
+    revisions: dict[str, list[Revision]] = field(default_factory=dict)
+    """By uid of the service."""
+    avoided: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Nodes that a pod keeps away from, by its name."""
+
+    def live(self) -> None:
+        """The kubelets and the scheduler do their part up to now."""
+        for key, pod in sorted(self.pods.items()):
+            engine = self.engines[pod.uid]
+            if pod.deleting and engine.ends_at is not None and self.now >= engine.ends_at and self.node_ready(pod):
+                del self.pods[key], self.engines[pod.uid]
+        for key, pod in sorted(self.pods.items(), key=_queue):
+            if key in self.pods and not pod.deleting and pod.phase == "Pending" and pod.node is None:
+                self._schedule(key, pod)
+        for key, pod in sorted(self.pods.items()):
+            if not pod.deleting and pod.node is not None and not pod.ready and self.node_ready(pod):
+                self._load(key, pod)
+
+    def put(self, pod: PodView) -> None:
+        """A pod that comes from somewhere else."""
+        self.pods[pod.key.namespace, pod.name] = pod
+        self.engines[pod.uid] = Engine(scheduled_at=pod.created_at if pod.node else None)
+
+    def store(self, key: Key, pod: PodView) -> None:
+        if pod != self.pods[key]:
+            self.pods[key] = replace(pod, resource_version=str(int(pod.resource_version) + 1))
+
+    def end(self, key: Key) -> None:
+        pod = self.pods[key]
+        if not pod.deleting:
+            self.engines[pod.uid].ends_at = self.now + (self.termination_seconds if pod.node else 0.0)
+            self.store(key, replace(pod, deleting=True, ready=False, ready_since=None))
+
+    def node_ready(self, pod: PodView) -> bool:
+        return pod.node is None or (pod.node in self.nodes and self.nodes[pod.node].ready)
+
+    def _schedule(self, key: Key, pod: PodView) -> None:
+        if pod.gates:
+            gated = "Scheduling is blocked due to non-empty scheduling gates"
+            self.store(key, replace(pod, blocked="Unschedulable", blocked_message=gated))
+            return
+        apart = {other.node for other in self._group(pod) if other is not pod}
+        for node in sorted(self.nodes.values(), key=lambda node: node.name):
+            there = [other for other in self.pods.values() if other.node == node.name]
+            free = sum(node.gpus.values()) - sum(other.gpus for other in there)
+            yielding = [] if pod.place is not None else sorted((o for o in there if o.place is not None), key=by_name)
+            fits = free + sum(other.gpus for other in yielding) >= pod.gpus and node.name not in apart
+            fits = fits and self._selector(pod).items() <= node.labels.items()
+            if fits and node.ready and not node.cordoned and node.name not in self.avoided.get(pod.name, ()):
+                while free < pod.gpus:
+                    victim = yielding.pop()
+                    free += victim.gpus
+                    del self.pods[victim.key.namespace, victim.name], self.engines[victim.uid]
+                self.engines[pod.uid].scheduled_at = self.now
+                placed = replace(pod, node=node.name, unready_since=self.now, scheduled_at=self.now)
+                self.store(key, replace(placed, blocked=None, blocked_message=""))
+                return
+        if pod.blocked is None:
+            self.store(key, replace(pod, blocked="Unschedulable", blocked_message="Insufficient nvidia.com/gpu"))
+
+    def _selector(self, pod: PodView) -> dict[str, str]:
+        found = (r for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision)
+        return {name: value for revision in found for name, value in revision.shape.node_selector}
+
+    def _load(self, key: Key, pod: PodView) -> None:
+        began = self.engines[pod.uid].scheduled_at or pod.created_at
+        if pod.revision in self.unpullable or pod.node in self.unpullable:
+            self.store(key, replace(pod, blocked="ImagePull", blocked_message="manifest unknown"))
+        elif pod.revision in self.crashing:
+            if self.now - began >= 10:
+                restarts = int((self.now - began) // 20) + 1
+                self.store(key, replace(pod, phase="Running", blocked="CrashLoop", restarts=restarts))
+        elif pod.rank > 0 or self._group_placed_for(pod, self.load_seconds if pod.place is None else PULL_SECONDS):
+            healthy = replace(pod, phase="Running", ready=True, ready_since=self.now, unready_since=None)
+            self.store(key, replace(healthy, blocked=None, blocked_message=""))
+
+    def _group(self, pod: PodView) -> list[PodView]:
+        """The pods of its replica."""
+        if pod.place is not None:
+            return [pod]
+        mine = (pod.service_uid, pod.revision, pod.ordinal)
+        return [p for p in self.pods.values() if (p.service_uid, p.revision, p.ordinal) == mine]
+
+    def _group_placed_for(self, pod: PodView, seconds: float) -> bool:
+        """Rank 0 loads with all the others, or not at all."""
+        names = [r.shape.pods for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision]
+        group = self._group(pod)
+        if len(group) < max(names, default=1) or any(p.node is None for p in group):
+            return False
+        return all(self.now - (self.engines[p.uid].scheduled_at or p.created_at) >= seconds for p in group)
+
+
+def _queue(item: tuple[Key, PodView]) -> tuple[bool, float, str]:
+    """The order in which the scheduler looks at pods: by priority, then by age."""
+    key, pod = item
+    return pod.place is not None, pod.created_at, key[1]
+
+
+def by_name(pod: PodView) -> str:
+    return pod.name

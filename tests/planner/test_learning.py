@@ -1,0 +1,194 @@
+"""A service learns as it runs, and an operator that starts goes on with what was learned."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forebay.api.inference_service import InferenceServiceStatus
+from forebay.planner.learned import Learned, seen_load, to_status
+from forebay.planner.planner import plan
+from forebay.planner.state import State
+from forebay.scaling.growth import Growth
+from forebay.scaling.lead_time import LeadTimes, WarmState
+from tests.builders.cluster import Cluster, a_cluster
+from tests.builders.engines import Demand
+from tests.builders.loads import a_carrier
+from tests.builders.plans import only
+from tests.builders.world import NOW, a_node, a_service, a_world, pods_of, signals_of
+
+_, READY, _ = WarmState
+
+
+def a_learning_cluster(**fields: Any) -> Cluster:
+    cluster = a_cluster(a_service("chat", min_replicas=3, max_replicas=6), **fields)
+    cluster.demand["chat"] = Demand(requests=10)
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
+    cluster.run(60)
+    return cluster
+
+
+def lead_seconds(cluster: Cluster) -> float:
+    learned = cluster.state.services[cluster.services["chat"].uid].learned
+    assert learned is not None
+    return learned.lead_times.quantile_seconds(READY, 0.95)
+
+
+def seconds_of(cluster: Cluster, state: str = "ready_node") -> tuple[int, ...]:
+    learned = cluster.status("chat").learned
+    assert learned is not None
+    assert learned.lead_time is not None
+    found = getattr(learned.lead_time, state).seconds
+    assert isinstance(found, tuple)
+    return found
+
+
+def test_a_service_learns_how_long_its_replicas_take_to_start():
+    cluster = a_learning_cluster(load_seconds=95.0)
+    assert seconds_of(cluster) == (95, 95, 95)
+    assert lead_seconds(cluster) == 95
+
+
+def test_a_node_that_has_to_come_first_is_another_matter():
+    cluster = a_cluster(a_service("chat", min_replicas=1, max_replicas=2), nodes=[], load_seconds=95.0)
+    cluster.run(200)
+    cluster.nodes["late"] = a_node("late", created_at=cluster.now)
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 1)
+    cluster.run(10)
+    assert seconds_of(cluster) == ()
+    assert seconds_of(cluster, "new_node") == (295,)
+
+
+def test_an_operator_that_starts_goes_on_with_what_was_learned():
+    cluster = a_learning_cluster(load_seconds=95.0)
+    cluster.load_seconds = 200.0
+    cluster.delete_pod(cluster.serving("chat")[0])
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
+    cluster.run(10)
+    cluster.restart_operator()
+    cluster.tick()
+    assert seconds_of(cluster) == (95, 95, 95, 200), "of a pod that is gone as well, and none twice"
+    assert lead_seconds(cluster) == 200
+
+
+def test_pods_that_live_tell_what_the_status_does_not():
+    cluster = a_learning_cluster(load_seconds=95.0)
+    cluster.services["chat"] = replace(cluster.services["chat"], status=InferenceServiceStatus())
+    cluster.restart_operator()
+    cluster.tick()
+    assert seconds_of(cluster) == (95, 95, 95)
+    assert "LearnedReset" not in cluster.told("chat")
+
+
+def test_starts_that_were_over_while_no_operator_watched_are_counted():
+    cluster = a_learning_cluster(load_seconds=95.0)
+    cluster.delete_pod(cluster.serving("chat")[0])
+    cluster.run(30)
+    for _ in range(40):
+        cluster.live()
+        cluster.now += 5
+    cluster.restart_operator()
+    cluster.tick()
+    assert seconds_of(cluster) == (95, 95, 95, 95)
+
+
+def test_a_corrupt_status_is_told_of_once_and_set_right_by_the_pods():
+    cluster = a_learning_cluster(load_seconds=95.0)
+    stored = {"learned": {"version": 1, "leadTime": "yesterday"}}
+    broken = InferenceServiceStatus.model_validate(
+        json.loads(cluster.status("chat").model_dump_json(by_alias=True)) | stored
+    )
+    cluster.services["chat"] = replace(cluster.services["chat"], status=broken)
+    cluster.restart_operator()
+    cluster.run(120)
+    assert cluster.told("chat").count("LearnedReset") == 1
+    assert seconds_of(cluster) == (95, 95, 95)
+    assert len(cluster.serving("chat")) == 3
+
+
+def test_nothing_is_written_while_nothing_is_learned():
+    cluster = a_learning_cluster()
+    learned = cluster.status("chat").learned
+    cluster.run(7200)
+    assert cluster.status("chat").learned == learned
+
+
+class Served:
+    """One replica of a service whose requests double every ten minutes, for ten minutes."""
+
+    def __init__(self) -> None:
+        carrier = a_carrier(declared=None)
+        self.service = a_service("chat", min_replicas=1, max_replicas=1, carrier=carrier)
+        self.pods = pods_of(self.service, 1)
+        self.now, self.state, self.finished = NOW, State.empty(NOW), 0.0
+
+    def run(self, minutes: float, *, rate: float | None = None, waiting: float = 0.0) -> None:
+        for _ in range(int(minutes * 6)):
+            self.now += 10
+            self.finished += 10 * (rate or (20.0 if (self.now // 600) % 2 else 10.0))
+            signals = signals_of(
+                self.pods,
+                at=self.now,
+                waiting=waiting,
+                finished=self.finished,
+                finished_prompt_tokens=500 * self.finished,
+                finished_output_tokens=200 * self.finished,
+                prompt_tokens=500 * self.finished,
+                generation_tokens=200 * self.finished,
+            )
+            done, self.state = plan(a_world(self.service, pods=self.pods, signals=signals), self.state, self.now)
+            self.service = replace(self.service, status=only(done).status)
+
+    @property
+    def learned(self) -> Learned:
+        learned = self.state.services[self.service.uid].learned
+        assert learned is not None
+        return learned
+
+
+def test_growth_and_lengths_are_learned_decide_and_outlive_the_operator():
+    """Arriving work goes from 10 to 20 requests of 15.89 ms: (0.318 + 0.745)/(0.159 + 0.745) − 1 = 17.6 %, so 18 %."""
+    served = Served()
+    served.run(150)
+    assert served.learned.growth.fraction == pytest.approx(0.18)
+    published = served.service.status.learned
+    assert published is not None
+    assert published.lengths is not None
+    assert (published.lengths.prompt_tokens, published.lengths.output_tokens) == (500, 200)
+    served.state = State.empty(served.now)
+    served.run(2)
+    assert served.learned.growth.fraction == pytest.approx(0.18)
+    decision = served.service.status.decision
+    assert decision is not None
+    assert any("growth 18 %" in value for value in decision.inputs.values())
+    fresh = Served()
+    fresh.run(2)
+    assert fresh.learned.growth.fraction == 0.0
+
+
+def test_the_load_of_a_silent_replica_teaches_nothing():
+    served = Served()
+    served.run(20)
+    scaling = served.state.services[served.service.uid].scaling
+    before = replace(served.learned, growth=Growth())
+    later = served.now + 60
+    assert seen_load(before, scaling, False, 300, later).growth == Growth()
+    assert seen_load(before, scaling, True, 300, later).growth != Growth()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        pytest.param(60, "2 replicas", id="a minute: 47.7 GPU-seconds of waiting work are worth a replica"),
+        pytest.param(900, "1 replica", id="a quarter of an hour: it will be done before another one serves"),
+    ],
+)
+def test_waiting_work_is_weighed_by_the_lead_time_that_was_learned(seconds, expected):
+    served = Served()
+    learned = to_status(Learned(lead_times=LeadTimes({READY: (seconds,) * 5}), newest_start=NOW))
+    served.service = replace(served.service, status=InferenceServiceStatus(learned=learned))
+    served.run(3, rate=40.0, waiting=3000.0)
+    decision = served.service.status.decision
+    assert decision is not None
+    assert decision.inputs["rule.backlog"] == expected
