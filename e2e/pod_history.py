@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-from e2e.harness.kubectl import Kubectl, Object
+from e2e.harness.kubectl import Kubectl, Object, is_ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Moment:
     at: float
     taking_requests: frozenset[str]
     """Pods that are neither draining nor being deleted."""
+    ready: frozenset[str]
+    """Those of them that are Ready."""
     existing: frozenset[str]
 
 
@@ -72,7 +74,8 @@ class PodHistory:
             pods[name] = pod
             self.nodes[name] = pod["spec"].get("nodeName", "")
         taking = frozenset(name for name, pod in pods.items() if _takes_requests(pod))
-        self.moments.append(Moment(time.time(), taking, frozenset(pods)))
+        ready = frozenset(name for name in taking if is_ready(pods[name]))
+        self.moments.append(Moment(time.time(), taking, ready, frozenset(pods)))
 
 
 def _takes_requests(pod: Object) -> bool:

@@ -67,6 +67,12 @@ FAULTS = (
         (f"{TESTS}::test_an_operator_that_has_just_started_leaves_replicas_where_they_are",),
     ),
     Fault(
+        "variants.the-next-return-does-not-wait",
+        "replicas return one at a time: the next is tried when what the last one replaced has gone",
+        (Edit(RETURNING, " and len(rest.live) == len(scene.live)", ""),),
+        (f"{TESTS}::test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the_hold",),
+    ),
+    Fault(
         "variants.return-drains-what-is-needed",
         "a replica of a variant drains once one of the preferred shape serves, and not before",
         (

@@ -60,7 +60,7 @@ def test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the
 
     def watch() -> None:
         assert len(cluster.serving("chat")) >= 3
-        assert len(cluster.holding_places("chat")) <= 4
+        assert len(cluster.pods_of("chat")) <= 4, "the next one is not tried before the last one has gone"
 
     cluster.run(HOLD_SECONDS - PATIENCE_SECONDS / 2, watch=watch)
     assert serve(cluster, 1, 2)(), "not before the hold"

@@ -61,10 +61,13 @@ def on_top(exchange: Exchange | None) -> int:
 
 
 def may_begin(scene: Scene, rest: Turnover, exchange: Exchange) -> bool:
-    """Whether one of the preferred shape may be tried now: all that is wanted serves, and nothing else is under way."""
+    """Whether one of the preferred shape may be tried now: all that is wanted serves, and nothing else is under way.
+
+    Nor does anything begin to go in this very tick, such as the one whose place the last return has taken.
+    """
     if exchange.carries_less and scene.spec.scaling.mode is not ScalingMode.AUTO:
         return False
-    return _quiet(scene, rest) and len(rest.staying) == scene.desired
+    return _quiet(scene, rest) and len(rest.staying) == scene.desired and len(rest.live) == len(scene.live)
 
 
 def may_finish(scene: Scene, rest: Turnover, exchange: Exchange) -> bool:
