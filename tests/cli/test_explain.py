@@ -79,6 +79,24 @@ def test_at_zero_it_says_since_when_and_what_wakes_it():
     ]
 
 
+def test_variants_are_told_in_order_with_why_one_is_not_to_be_had_and_what_each_carries():
+    why = "chat-0 finds no node since 2026-03-01T11:00:00Z: no GPU. It is tried again at 2026-03-01T12:10:00Z."
+    variants = [
+        {"name": "base", "ready": 1, "loading": 1, "state": "Short", "message": why},
+        {"name": "small", "ready": 2, "draining": 1, "carriesPercent": 55, "state": "Next"},
+        {"name": "old", "ready": 0, "state": "Standby"},
+    ]
+    lines = list(explanation(a_reading(variants=variants), NOW))
+    assert lines[2:8] == [
+        "Its shapes, in order of preference (base is what the service's own fields say):",
+        "  base: 1 ready, 1 loading; not to be had: chat-0 finds no node since 2026-03-01T11:00:00Z: no GPU.",
+        "  It is tried again at 2026-03-01T12:10:00Z.",
+        "  small: 2 ready, 1 draining, each carries 55 % of one of base; the next replica is of it",
+        "  old: 0 ready; used if those before cannot be had",
+        "95 requests waiting, KV cache 82 % full.",
+    ]
+
+
 def test_a_spec_that_was_not_looked_at_yet_is_said_first():
     assert list(explanation(a_reading(generation=5), NOW))[1] == (
         "The newest spec (generation 5) has not been looked at yet; what follows is about generation 4."

@@ -123,7 +123,7 @@ def _retry(scene: Scene, replica: Replica) -> Due | None:
 
 def _of_the_stalled(scene: Scene) -> str:
     if any(replica.state is ReplicaState.SERVING for replica in scene.live):
-        return "it is replaced, one that stands still at a time"
+        return "it is replaced in its turn, one at a time"
     return "nothing is done about it until one of all that stand still counts on"
 
 
