@@ -88,8 +88,7 @@ def _suite(played: dict[str, Any]) -> str:
     played_on = (
         f"{inputs['requests']:,} requests in {inputs['seconds'] / 60:.0f} minutes of {inputs['trace']}{digest}; "
         f"{seeds} seed{'s' * (seeds != 1)}; a start takes {inputs['coldStartSeconds']['ready_seconds']:.0f} s. "
-        f"{'; '.join(inputs['method'])}.{window} "
-        f"{_percent(rows[0]['impossible'])} of the requests could not have been served in time by an idle replica."
+        f"{'; '.join(inputs['method'])}.{window}{_impossible(rows[0]['impossible'])}"
     )
     columns = list(_columns(rows))
     table = [" | ".join(COLUMNS[name](row) for name in columns) for row in rows]
@@ -103,8 +102,8 @@ def _suite(played: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %" if share else "None"
+def _impossible(share: float) -> str:
+    return f" {100 * share:.2f} % of the requests even an idle replica could not have served in time." if share else ""
 
 
 def _called(rows: list[Row]) -> str:

@@ -1,10 +1,10 @@
 """Measures φ for many mixes with the simulated engine: `python -m bench.usable_share`, a few minutes.
 
 φ is the share of the mean-value capacity at which 995 of 1,000 requests see their own mean time between tokens within
-the limit. Eight replicas behind a router that picks the one with the fewest in flight take requests at random times, with
-log-normal prompts and answers, faster and slower until the share is found. Two numbers of an engine and its mix decide
-it, whatever the lengths, the card or the split of the work (a spot check over 30 to 300 tokens of answer agreed within
-0.03): what the squares of prompts weigh, and the share of the limit that an idle step takes.
+the limit. Eight replicas behind a router that picks the one with the fewest in flight take requests at random times,
+with log-normal prompts and answers, faster and slower until the share is found. Two numbers of an engine and its mix
+decide it, whatever the lengths, the card or the split of the work (a spot check over 30 to 300 tokens of answer agreed
+within 0.03): what the squares of prompts weigh, and the share of the limit that an idle step takes.
 """
 
 from __future__ import annotations

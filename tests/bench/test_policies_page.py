@@ -123,7 +123,7 @@ def test_page_and_picture_are_made_from_the_results_alone(tmp_path):
     assert "| **Forebay** | 5 | 99.00 % | 99.00 % | 90.00 % | 99.00 % | 9.90 | 1.10 | 0.40 s | 2 | 1 of 1 |" in text
     assert "floor is 7 replicas" in text
     assert "At the edge of its grid was the best setting of: HPA." in text
-    assert "0.10 % of the requests could not have been served in time" in text
+    assert "0.10 % of the requests even an idle replica could not have served in time." in text
     assert "shed |" not in text, "a column that says nothing is left out"
     picture(rows, "an evening", tmp_path, "B")
     assert (tmp_path / picture_name("B")).stat().st_size > 10_000

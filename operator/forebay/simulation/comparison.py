@@ -136,6 +136,8 @@ def true_model(view: ServiceView, seed: int, within: float) -> ServedModel:
     Raises ValueError for a service whose engine is not known.
     """
     carrier = view.carrier
+    if view.problems:
+        raise ValueError(f"{view.key} cannot be simulated: {'; '.join(problem.message for problem in view.problems)}")
     if carrier is None:
         raise ValueError(
             f"{view.key} cannot be simulated: its model or GPU is not known; name both in the manifest, or give "
