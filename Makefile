@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-quick bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-quick bench-check bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ bench-robustness: install ## other cold starts and engines on the excerpt: does 
 
 bench-quick: install ## the same on the excerpt in examples/, in minutes
 	$(BIN)/python -m bench.policies
+
+bench-check: install ## play the excerpt and fail when bench/results/quick.json is not what this code gives
+	$(BIN)/python -m bench.policies --check
 
 bench-capacity: install ## the capacity model against published rows, into docs/capacity.md
 	$(BIN)/python -m bench.capacity

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.policies import Tuned, summary, tuned
+from bench.policies import Tuned, differences, summary, tuned
 from bench.policies_page import page, verdicts
 from bench.policies_picture import picture, picture_name
 from forebay.simulation.peers.lineup import Entry, grid
@@ -111,6 +111,25 @@ def test_a_summary_has_the_mean_over_the_seeds_and_the_worst():
 def test_a_recovery_that_never_came_is_no_number():
     played = a_played(*([a_policy("Forebay", 0.9, recoverySeconds=told)] for told in (100.0, "never")))
     assert [row["recovery"] for row in summary(played)] == ["never"]
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        pytest.param([("Forebay", 0.991, 12.02), ("HPA", 0.95, 8.0)], [], id="as it was"),
+        pytest.param([("Forebay", 0.98, 12.0), ("HPA", 0.95, 8.0)], ["Forebay (5) keeps 98.00 %"], id="fewer in time"),
+        pytest.param([("Forebay", 0.99, 12.1), ("HPA", 0.95, 8.0)], ["99.00 % in time with 12.10"], id="dearer"),
+        pytest.param([("Forebay", 0.99, 12.0)], ["HPA (5) is in bench/results and was not played"], id="one is gone"),
+        pytest.param(
+            [("Forebay", 0.99, 12.0), ("HPA", 0.95, 8.0), ("KPA", 0.9, 8.0)], ["KPA (5) is not in"], id="one is new"
+        ),
+    ],
+)
+def test_results_of_another_code_are_found(now, said):
+    committed = [a_row("Forebay", 0.99, 12.0), a_row("HPA", 0.95, 8.0)]
+    found = list(differences(committed, [a_row(*row) for row in now]))
+    assert len(found) == len(said)
+    assert all(words in line for words, line in zip(said, found, strict=True))
 
 
 def test_page_and_picture_are_made_from_the_results_alone(tmp_path):
