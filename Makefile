@@ -61,7 +61,7 @@ bench-weeks: install ## suite B over weeks, in the fluid model: make bench-weeks
 	$(BIN)/python -m bench.weeks --traces $(TRACES)
 
 bench-robustness: install ## other cold starts and engines on the excerpt: does the ranking survive?
-	$(BIN)/python -m bench.robustness --fluid
+	$(BIN)/python -m bench.robustness
 
 bench-quick: install ## the same on the excerpt in examples/, in minutes
 	$(BIN)/python -m bench.policies

@@ -1,8 +1,9 @@
 """Whether the ranking survives: the same suite with other cold starts and other engines, `python -m bench.robustness`.
 
 A start takes 45, 120 or 300 s; a, b or d of the true engine are a fifth above or below the profile that everybody plans
-with, one at a time. Without `--traces` the excerpt of the repository is played; `--fluid` plays it as a flow, which is
-enough for a ranking. Results go to `bench/results/robustness/`.
+with, one at a time. Without `--traces` the excerpt of the repository is played; `--fluid` plays a flow of it. Seeds
+draw the requests that a rate factor adds, and how long each start takes. Results go to `bench/results/robustness/`, and
+from there to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from bench.policies import RESULTS, comparison
-from bench.suites import QUICK, SUITES, judged_trace
+from bench.policies_page import page
+from bench.runs import of_entry, rows
+from bench.suites import QUICK, ROOT, SUITES, judged_trace
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import Case, Comparison
 from forebay.simulation.engine_profile import EngineProfile
@@ -27,6 +30,7 @@ from forebay.simulation.traces import Trace
 COLD_STARTS: Final = (45.0, 120.0, 300.0)
 COEFFICIENTS: Final = {"a": "step_seconds", "b": "prompt_token_seconds", "d": "kv_token_seconds"}
 OFF: Final = 0.2
+ROBUSTNESS: Final = RESULTS / "robustness"
 
 
 def variants(case: Case) -> Iterator[tuple[str, Case]]:
@@ -45,23 +49,14 @@ def _with(case: Case, profile: EngineProfile) -> Case:
     return replace(case, model=replace(case.model, profile=profile))
 
 
-def play(case: Case, entries: list[Entry]) -> Iterator[dict[str, Any]]:
+def play(case: Case, entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
     """One row per variant and policy."""
     for says, changed in variants(case):
-        compared = Comparison(changed)
-        for result in (compared.forebay(), compared.oracle(), *(compared.peer(entry) for entry in entries)):
-            row: dict[str, Any] = {
-                "variant": says,
-                "name": result.name,
-                "target": result.target,
-                "attainment": result.summary.attainment,
-                "gpuHours": result.summary.gpu_hours,
-            }
-            print(
-                f"{says:16} {result.name:20} {100 * row['attainment']:6.2f} % {row['gpuHours']:8.2f} GPU-hours",
-                flush=True,
-            )
-            yield row
+        for row in rows(Comparison(changed), [Comparison.forebay, Comparison.oracle, *map(of_entry, entries)]):
+            attainment, hours = row["attainment"], row["gpuHours"]
+            print(f"{says:16} {row['name']:20} {100 * attainment:6.2f} % {hours:8.2f} GPU-hours", flush=True)
+            kept = ("name", "target", "attainment", "gpuHours")
+            yield {"variant": says, "seed": case.seed} | {name: row[name] for name in kept}
 
 
 def main() -> int:
@@ -69,21 +64,24 @@ def main() -> int:
     parser.add_argument("--traces", type=Path, help="folder with the recordings; without it the excerpt is played")
     parser.add_argument("--suite", default="A", help="letter of the suite, with --traces")
     parser.add_argument("--peers", default="", help="beginnings of the names of peers, with commas; all by default")
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--fluid", action="store_true", help="play what comes in each two seconds, not every request")
     options = parser.parse_args()
     suite = next(each for each in SUITES if each.name == options.suite) if options.traces else QUICK
-    trace = judged_trace(suite, options.traces, 1)
-    case = comparison(suite, trace, 1).case
-    if options.fluid:
-        assert isinstance(case.trace, Trace)
-        case = replace(case, trace=flow_of(case.trace, case.seconds))
     names = tuple(filter(None, options.peers.lower().split(",")))
     entries = [entry for entry in (*defaults(), static()) if not names or entry.rule.lower().startswith(names)]
-    rows = list(play(case, entries))
-    folder = RESULTS / "robustness"
-    folder.mkdir(parents=True, exist_ok=True)
-    played = {"suite": suite.name, "model": case.kind, "seed": case.seed, "sha256": trace.sha256, "rows": rows}
-    (folder / f"{suite.name}.json").write_text(json.dumps(played, indent=1) + "\n")
+    found: list[dict[str, Any]] = []
+    for seed in range(1, options.seeds + 1):
+        case = comparison(suite, judged_trace(suite, options.traces, seed), seed).case
+        if options.fluid:
+            assert isinstance(case.trace, Trace)
+            case = replace(case, trace=flow_of(case.trace, case.seconds))
+        found += play(case, entries)
+    ROBUSTNESS.mkdir(parents=True, exist_ok=True)
+    inputs = {"suite": suite.name, "says": suite.says, "model": case.kind, "seeds": options.seeds}
+    played = inputs | {"sha256": case.trace.sha256, "rows": found}
+    (ROBUSTNESS / f"{suite.name}.json").write_text(json.dumps(played, indent=1) + "\n")
+    page(RESULTS, ROOT / "docs" / "benchmarks.md")
     return 0
 
 

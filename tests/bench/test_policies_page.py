@@ -113,6 +113,30 @@ def test_a_recovery_that_never_came_is_no_number():
     assert [row["recovery"] for row in summary(played)] == ["never"]
 
 
+def test_robustness_shows_the_mean_and_the_worst_seed_of_those_worth_a_look(tmp_path):
+    shares = {"Forebay": (0.99, 0.97), "HPA": (0.95, 0.93), "KPA": (0.5, 0.4)}
+    found = [
+        {
+            "variant": "a × 0.8",
+            "seed": seed,
+            "name": name,
+            "target": "5",
+            "attainment": of[seed],
+            "gpuHours": 8.0 + seed,
+        }
+        for name, of in shares.items()
+        for seed in (0, 1)
+    ]
+    (tmp_path / "robustness").mkdir()
+    played = {"suite": "quick", "says": "15 minutes", "model": "discrete", "seeds": 2, "rows": found}
+    (tmp_path / "robustness" / "quick.json").write_text(json.dumps(played))
+    page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "| what differs | Forebay | HPA |" in text
+    assert "| a × 0.8 | 98.0 % (97.0) / 8.5 | 94.0 % (93.0) / 8.5 |" in text
+    assert "on average: KPA." in text
+
+
 @pytest.mark.parametrize(
     ("now", "said"),
     [
@@ -144,5 +168,6 @@ def test_page_and_picture_are_made_from_the_results_alone(tmp_path):
     assert "At the edge of its grid was the best setting of: HPA." in text
     assert "0.10 % of the requests even an idle replica could not have served in time." in text
     assert "shed |" not in text, "a column that says nothing is left out"
+    assert "Other cold starts" not in text
     picture(rows, "an evening", tmp_path, "B")
     assert (tmp_path / picture_name("B")).stat().st_size > 10_000
