@@ -24,14 +24,25 @@ from rich.progress import Progress
 from bench.policies_page import page
 from bench.policies_picture import picture
 from bench.runs import Run, of_entry, rows
-from bench.suites import EPOCH, IN_TIME, QUICK, ROOT, SUITES, Suite, judged_trace, manifest, tuning_trace
+from bench.suites import (
+    EPOCH,
+    IN_TIME,
+    QUICK,
+    ROOT,
+    SUITES,
+    TUNED_IN_SECONDS,
+    Suite,
+    judged_trace,
+    manifest,
+    tuning_trace,
+)
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import Case, Comparison, true_model
 from forebay.simulation.gateway_model import GatewaySettings
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.report import document
 from forebay.simulation.served_model import view_of_manifest
-from forebay.simulation.traces import Trace
+from forebay.simulation.traces import Trace, between
 
 RESULTS = ROOT / "bench" / "results"
 WANTED: Final = 0.99
@@ -108,7 +119,10 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
             progress.advance(task)
             yield row
 
-    on_tuning = played(comparison(suite, tuning, 0, floor), [of_entry(entry) for entry in settings]) if settings else ()
+    on_tuning: Iterable[dict[str, Any]] = ()
+    if settings:
+        begun = between(tuning, 0.0, TUNED_IN_SECONDS)
+        on_tuning = played(comparison(suite, begun, 0, floor), [of_entry(entry) for entry in settings])
     best = list(tuned(list(zip(settings, on_tuning, strict=True))))
     runs = []
     for seed in seeds:

@@ -17,6 +17,8 @@ EXCERPT = ROOT / "examples" / "traces" / "azure-2023-conv-first-15-minutes.csv"
 CONVERSATION: Final = "azure-2023/AzureLLMInferenceTrace_conv.csv"
 TUNING_SHARE: Final = 1 / 3
 WEEK_SECONDS: Final = 7 * 86_400.0
+TUNED_IN_SECONDS: Final = 2 * 3600.0
+"""Of an evening: the hour before its peak and the first of it are enough to tell settings apart."""
 EVENING: Final = (8 * 86_400.0 + 18 * 3600.0, 8 * 86_400.0 + 22 * 3600.0)
 """Of the second week: the hours around the daily peak."""
 EPOCH: Final = 1_750_010_400.0

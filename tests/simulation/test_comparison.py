@@ -111,6 +111,11 @@ def test_every_tuned_rule_has_a_grid_around_its_setting():
         "Knative KPA": 8,
         "Ray Serve": 8,
         "AIBrix APA": 6,
+        "WVA v1": 6,
+        "WVA v2": 6,
+        "WVA queueing": 6,
+        "Dynamo throughput": 6,
+        "Dynamo": 6,
     }
     assert all(entry.tuned for entry in grid())
     assert not any(entry.tuned for entry in defaults())

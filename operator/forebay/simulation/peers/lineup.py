@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from forebay.capacity.replica_model import Promise
 from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
@@ -16,13 +15,14 @@ from forebay.simulation.peers.knative import KnativePodAutoscaler
 from forebay.simulation.peers.ray_serve import RayServe
 from forebay.simulation.peers.sight import Peer
 from forebay.simulation.peers.static import Static
-from forebay.simulation.peers.wva import Applied, Saturation, SaturationTokens
+from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, Applied, Saturation, SaturationTokens
 from forebay.simulation.peers.wva_queueing import Coefficients, Queueing
 from forebay.simulation.policy import Policy
 from forebay.simulation.scrape_model import ScrapeSettings
 
 TIGHT = ScrapeSettings(period_seconds=5.0, delay_seconds=0.5)
 """For rules that read their pods themselves."""
+SHORT_WINDOW_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ def defaults() -> tuple[Entry, ...]:
         _knative(None, tuned=False),
         _aibrix(0.5, tuned=False),
         _ray(2.0, None, tuned=False),
-        Entry("WVA v1", "2026", "KV 80 %, queue 5", False, lambda ground: Applied("WVA v1", Saturation())),
-        Entry("WVA v2", "2026", "0.85 / 0.70", False, _wva_tokens),
-        Entry("WVA queueing", "2026", "SLO", False, _wva_queueing),
-        Entry("Dynamo throughput", "2026", "SLO", False, partial(_dynamo, by_load=False), TIGHT),
-        Entry("Dynamo", "2026", "SLO, load mode", False, partial(_dynamo, by_load=True), TIGHT),
+        _wva_saturation(0.8, tuned=False),
+        _wva_tokens(0.85, tuned=False),
+        _wva_queueing(1.0, tuned=False),
+        _dynamo(1.0, by_load=False, tuned=False),
+        _dynamo(1.0, by_load=True, tuned=False),
     )
 
 
@@ -87,6 +87,13 @@ def grid() -> Iterator[Entry]:
         yield _ray(None, share, tuned=True)
     for target in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
         yield _aibrix(target, tuned=True)
+    for target in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
+        yield _wva_saturation(target, tuned=True)
+        yield _wva_tokens(target, tuned=True)
+    for share in (0.45, 0.5, 0.55, 0.6, 0.7, 0.85):
+        yield _wva_queueing(share, tuned=True)
+        yield _dynamo(share, by_load=False, tuned=True)
+        yield _dynamo(share, by_load=True, tuned=True)
 
 
 def static() -> Entry:
@@ -142,25 +149,67 @@ def _ray(target: float | None, share: float | None, *, tuned: bool) -> Entry:
     return Entry("Ray Serve", "2", said, tuned, build, ScrapeSettings(10.0, 0.5))
 
 
-def _wva_tokens(ground: Ground) -> Peer:
-    return Applied("WVA v2", SaturationTokens(ground.believed))
+def _wva_saturation(kv: float, *, tuned: bool) -> Entry:
+    """Its room to spare is an eighth of what is called saturated, as in its defaults."""
+
+    def build(ground: Ground) -> Peer:
+        analyzer = Saturation(kv_saturated=kv, spare_kv=kv / 8)
+        return Applied("WVA v1", analyzer, window_seconds=_applied_after(tuned))
+
+    return Entry("WVA v1", "2026", f"KV {100 * kv:g} %, queue 5{_at_once(tuned)}", tuned, build)
 
 
-def _wva_queueing(ground: Ground) -> Peer:
-    profile, promise = ground.believed.profile, ground.promise
-    start = Coefficients(profile.step_seconds, profile.prompt_token_seconds, profile.kv_token_seconds)
-    analyzer = Queueing(
-        start, promise.time_to_first_token, promise.inter_token_latency, max_num_seqs=ground.believed.max_num_seqs
-    )
-    return Applied("WVA queueing", analyzer)
+def _wva_tokens(up_at: float, *, tuned: bool) -> Entry:
+    """Its lower target is 0.70/0.85 of the upper one, as in its defaults."""
+    down_at = round(up_at * 0.70 / 0.85, 3)
+
+    def build(ground: Ground) -> Peer:
+        analyzer = SaturationTokens(ground.believed, up_at=up_at, down_at=down_at)
+        return Applied("WVA v2", analyzer, window_seconds=_applied_after(tuned))
+
+    return Entry("WVA v2", "2026", f"{up_at:.2f} / {down_at:.2f}{_at_once(tuned)}", tuned, build)
 
 
-def _dynamo(ground: Ground, *, by_load: bool) -> Peer:
-    promise = ground.promise
-    return DynamoPlanner(
-        ground.believed,
-        promise.time_to_first_token,
-        promise.inter_token_latency,
-        by_load=by_load,
-        name="Dynamo" if by_load else "Dynamo throughput",
-    )
+def _wva_queueing(share: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        profile, promise = ground.believed.profile, ground.promise
+        start = Coefficients(profile.step_seconds, profile.prompt_token_seconds, profile.kv_token_seconds)
+        analyzer = Queueing(
+            start,
+            share * promise.time_to_first_token,
+            share * promise.inter_token_latency,
+            max_num_seqs=ground.believed.max_num_seqs,
+        )
+        return Applied("WVA queueing", analyzer, window_seconds=_applied_after(tuned))
+
+    return Entry("WVA queueing", "2026", f"{_of_the_slo(share)}{_at_once(tuned)}", tuned, build)
+
+
+def _applied_after(tuned: bool) -> float:
+    """240 s both ways in its chart; who tunes it makes that short."""
+    return SHORT_WINDOW_SECONDS if tuned else APPLIED_AFTER_SECONDS
+
+
+def _at_once(tuned: bool) -> str:
+    return f", after {SHORT_WINDOW_SECONDS:g} s" if tuned else ""
+
+
+def _of_the_slo(share: float) -> str:
+    return "SLO" if share == 1 else f"{share:g} of the SLO"
+
+
+def _dynamo(share: float, *, by_load: bool, tuned: bool) -> Entry:
+    name = "Dynamo" if by_load else "Dynamo throughput"
+
+    def build(ground: Ground) -> Peer:
+        promise = ground.promise
+        return DynamoPlanner(
+            ground.believed,
+            share * promise.time_to_first_token,
+            share * promise.inter_token_latency,
+            by_load=by_load,
+            name=name,
+        )
+
+    said = _of_the_slo(share) + (", load mode" if by_load else "")
+    return Entry(name, "2026", said, tuned, build, TIGHT)
