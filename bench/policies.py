@@ -37,7 +37,7 @@ from bench.suites import (
     tuning_trace,
 )
 from forebay.simulation.cold_start import ColdStarts
-from forebay.simulation.comparison import Case, Comparison, true_model
+from forebay.simulation.comparison import FOREBAY, TUNED, Case, Comparison, true_model
 from forebay.simulation.gateway_model import GatewaySettings
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.report import document
@@ -135,6 +135,32 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
     return {"suite": suite.name, "says": suite.says, "seeds": list(seeds), "tunings": tunings, "runs": runs}
 
 
+def played_anew(suite: Suite, traces: Path | None, names: Sequence[str], progress: Progress) -> dict[str, Any]:
+    """The committed results with some policies' runs played again, for a change that the others do not see.
+
+    Tuned settings, seeds and floors stay as they were; what is not in the results yet is not played.
+    """
+    played: dict[str, Any] = json.loads((RESULTS / f"{suite.name}.json").read_text())
+    entries = {(entry.rule, entry.target, entry.tuned): of_entry(entry) for entry in (*defaults(), static(), *grid())}
+    own: dict[str, Run] = {FOREBAY: Comparison.forebay, "oracle": Comparison.oracle}
+    task = progress.add_task(suite.name, total=len(played["runs"]))
+    for seed, run in zip(played["seeds"], played["runs"], strict=True):
+        floor = run["inputs"]["windowReplicas"]
+        compared = comparison(suite, judged_trace(suite, traces, seed), seed, floor)
+        chosen = [index for index, row in enumerate(run["policies"]) if row["name"] in names]
+        known = [run["policies"][index] for index in chosen]
+        again = [own.get(row["name"]) or entries[_entry_of(row)] for row in known]
+        for index, row in zip(chosen, rows(compared, again), strict=True):
+            run["policies"][index] = row
+        progress.advance(task)
+    return played
+
+
+def _entry_of(row: dict[str, Any]) -> tuple[str, str, bool]:
+    rule = row["name"].removesuffix(TUNED)
+    return rule, row["target"], rule != row["name"]
+
+
 def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One row per policy: means over the seeds, and the worst seed's attainment."""
     for index, first in enumerate(played["runs"][0]["policies"]):
@@ -198,14 +224,21 @@ def main() -> int:
     parser.add_argument("--traces", type=Path, help="folder with the recordings; without it only the excerpt is played")
     parser.add_argument("--suites", default="", help="names of the suites to play, with commas; all by default")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--anew", default="", help="names of policies to play again, with commas; the others' rows stay"
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail when the results are not this code's")
     options = parser.parse_args()
     names = tuple(filter(None, options.suites.split(",")))
+    anew = tuple(filter(None, options.anew.split(",")))
     chosen = [suite for suite in SUITES if not names or suite.name in names] if options.traces else [QUICK]
     seeds = range(1, options.seeds + 1) if options.traces else (1,)
     with Progress(console=Console(stderr=True)) as progress:
         for suite in chosen:
-            played = play(suite, options.traces, list(seeds), progress)
+            if anew:
+                played = played_anew(suite, options.traces, anew, progress)
+            else:
+                played = play(suite, options.traces, list(seeds), progress)
             if not options.check:
                 write(played)
                 continue

@@ -33,6 +33,8 @@ from forebay.simulation.served_model import ServedModel, drawn_profile, limits_o
 from forebay.simulation.traces import Trace
 
 FOREBAY = "Forebay"
+TUNED = " (tuned)"
+"""Behind the name of a rule that plays with its best setting."""
 AFTER_SECONDS = 60.0
 """Played on after the last arrival, so that an answer under way at the end is not called unfinished."""
 FIRST_SECONDS = 120.0
@@ -235,7 +237,7 @@ class Comparison:
 
     def peer(self, entry: Entry) -> Result:
         control = PolicyControl({self.case.key: entry.policy(self.ground)})
-        return self._run(control, entry.rule + (" (tuned)" if entry.tuned else ""), entry.version, entry.target)
+        return self._run(control, entry.rule + (TUNED if entry.tuned else ""), entry.version, entry.target)
 
     def _run(self, control: Control, name: str, version: str, target: str) -> Result:
         case = self.case
