@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--suite", default="A", help="letter of the suite, with --traces")
     parser.add_argument("--peers", default="", help="beginnings of the names of peers, with commas; all by default")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--fluid", action="store_true", help="play what comes in each two seconds, not every request")
+    parser.add_argument("--fluid", action="store_true", help="play what comes in each 2.5 seconds, not every request")
     options = parser.parse_args()
     suite = next(each for each in SUITES if each.name == options.suite) if options.traces else QUICK
     names = tuple(filter(None, options.peers.lower().split(",")))

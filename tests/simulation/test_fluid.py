@@ -1,6 +1,6 @@
 """The fluid model against discrete events and against published measurements.
 
-Tolerances. In a fluid there are no single requests: an arrival joins between two steps at a mean moment, two seconds
+Tolerances. In a fluid there are no single requests: an arrival joins between two steps at a mean moment, 2.5 seconds
 are the finest time, and replicas with the same load are alike. A steady state is held to 5 % (the median of the first
 token, which is only expected, to 15 %). In an hour with a ramp and a step decisions may fall some seconds apart, which
 moves a start of minutes by as much: GPU-hours are held to 5 %, the mean of running sequences to 8 %, attainment to two
@@ -157,7 +157,7 @@ def test_a_replica_that_dies_takes_its_requests_along():
         loop.at(60.0, lambda it: it.cluster.crash(next(iter(it.cluster.pods.values()))))
         failed.append(loop.play(120)[CHAT].summary(PROMISE).failed)
     assert failed[0] > 20
-    assert failed[1] == pytest.approx(failed[0], abs=10), "what ran then, to the two seconds"
+    assert failed[1] == pytest.approx(failed[0], abs=10), "what ran then, to the step"
 
 
 class Watching(Always):

@@ -49,7 +49,7 @@ def simulate(
         Models,
         typer.Option(
             "--model",
-            help="discrete plays every request, fluid what comes in each two seconds; auto is fluid above 500,000 "
+            help="discrete plays every request, fluid what comes in each 2.5 seconds; auto is fluid above 500,000 "
             "requests. The report says which it was.",
         ),
     ] = "auto",

@@ -16,7 +16,7 @@ def table_of(document: dict[str, Any]) -> Iterator[Table | str]:
         f"{inputs['trace']}, seed {inputs['seed']}"
     )
     if document["model"] == "fluid":
-        yield "  played as a fluid: what came in each two seconds, not request by request"
+        yield "  played as a fluid: what came in each 2.5 seconds, not request by request"
     for step in inputs["method"]:
         yield f"  {step}"
     yield (

@@ -1,4 +1,4 @@
-"""Traffic as a flow: what came in each step of two seconds, by length of answer, instead of single requests.
+"""Traffic as a flow: what came in each step of 2.5 seconds, by length of answer, instead of single requests.
 
 A week of a service has millions of requests and 302,400 steps. Requests of a step are told apart by the length of their
 answer, in classes that hold equally many each; of their prompts the sums are kept, and a sample of the requests
@@ -18,7 +18,8 @@ import numpy as np
 from forebay.capacity.replica_model import Mix
 from forebay.simulation.traces import SHAPE_SPREAD, Floats, Trace, between, shape_rate, synthetic
 
-BIN_SECONDS: Final = 2.0
+BIN_SECONDS: Final = 2.5
+"""So many whole ones between two looks of the planner, or the steps themselves would seem to come in bursts."""
 DAY_SECONDS: Final = 86_400.0
 CLASSES: Final = 8
 SAMPLED_REQUESTS: Final = 20_000
