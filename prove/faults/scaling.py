@@ -113,6 +113,18 @@ FAULTS = (
         ("tests/scaling/test_arrivals.py::test_requests_that_arrive_at_a_pod",),
     ),
     Fault(
+        "scaling.surge-waits-for-the-minute",
+        "a rate far above what chance makes of the last minute decides before the minute is over",
+        (
+            Edit(
+                "operator/forebay/scaling/arrivals.py",
+                "return lately if lately - usual > SURGE_DEVIATIONS * chance else usual",
+                "return usual",
+            ),
+        ),
+        ("tests/scaling/test_arrivals.py::test_a_surge_is_believed_before_the_minute_is_over",),
+    ),
+    Fault(
         "scaling.lead-time-ignored",
         "what may be added to the load while a replica loads is ordered now, and waiting work is due by then",
         (

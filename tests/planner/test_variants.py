@@ -237,7 +237,7 @@ def test_a_variant_is_stored_when_a_replica_of_it_is_created():
 
 HALF = a_variant("small", product=SMALL, carrier=a_carrier(slower=1.6))
 """Its replicas carry 0.55 of one of the service's own shape, at 500 tokens in and 200 out."""
-ARRIVALS = Demand(requests=30, arrivals=75)
+ARRIVALS = Demand(requests=30, arrivals=70)
 """Per second; with headroom that takes 1.9 replicas of 46.9 a second each."""
 
 

@@ -68,8 +68,30 @@ def test_the_rate_is_the_mean_of_a_minute_and_unknown_at_first():
     assert watched({0: 10}, until=25).requests_per_second(NOW + 25) is None
     assert watched({0: 10}, until=30).requests_per_second(NOW + 30) == 10
     tripled = watched({0: 10, 200: 30}, until=225)
-    assert 15 < known(tripled.requests_per_second(NOW + 225)) < 25
+    assert 15 < known(tripled.in_the_last_minute(NOW + 225)) < 25
     assert watched({0: 10, 200: 30}, until=265).requests_per_second(NOW + 265) == pytest.approx(30)
+
+
+def test_a_surge_is_believed_before_the_minute_is_over():
+    """Three times the requests from 300 s on: half a minute later the minute's mean is at two times."""
+    surged = watched({0: 8.0, 300: 24.0}, until=325)
+    assert surged.in_the_last_minute(NOW + 325) == pytest.approx(15.4, rel=0.1)
+    assert surged.requests_per_second(NOW + 325) == pytest.approx(24.0)
+
+
+@pytest.mark.parametrize(("calm", "later"), [(8.0, 11.0), (8.0, 4.0), (100.0, 112.0)])
+def test_what_may_be_chance_is_no_surge(calm, later):
+    arrivals = watched({0: calm, 300: later}, until=325)
+    assert arrivals.requests_per_second(NOW + 325) == arrivals.in_the_last_minute(NOW + 325)
+
+
+def test_where_requests_come_in_bursts_a_burst_is_no_surge():
+    """15 seconds of 20 every minute are usual here, and the first of them after a calm hour are not."""
+    bursts = {second: 20.0 if second % 60 < 15 else 4.0 for second in range(0, 1200, 5)}
+    used_to = watched(bursts, until=1195)
+    assert used_to.dispersion > 10
+    again = observe(observe(observe(used_to, Flow(20.0), NOW + 1200), Flow(20.0), NOW + 1205), Flow(20.0), NOW + 1210)
+    assert again.requests_per_second(NOW + 1210) == again.in_the_last_minute(NOW + 1210)
 
 
 def test_without_a_flow_the_rate_is_held_for_a_minute_and_then_unknown():

@@ -213,7 +213,7 @@ def test_the_record_says_what_arrives_what_a_replica_carries_and_with_what_headr
     assert inputs["offeredWork"] == "1.6 GPU-seconds per second: 100 requests of 16 ms"
     assert inputs["lengths"] == "500 tokens in, 200 out, declared"
     assert inputs["capacity"] == "0.74 GPU-seconds per second and replica (profile), bound by the time between tokens"
-    assert inputs["headroom"] == "20 % (burst 10 %, growth 0 %, headroomPercent 20 %)"
+    assert inputs["headroom"] == "20 % (burst 15 %, growth 0 %, headroomPercent 20 %)"
 
 
 @pytest.mark.parametrize("level", [37, 78, 155])

@@ -57,10 +57,10 @@ def test_its_sentence_has_the_numbers():
 
 @pytest.mark.parametrize(
     ("requests", "expected"),
-    [pytest.param(45, 0.39, id="one"), pytest.param(270, 0.2, id="six"), pytest.param(1350, 0.2, id="thirty")],
+    [pytest.param(45, 0.556, id="one"), pytest.param(270, 0.227, id="six"), pytest.param(1350, 0.2, id="thirty")],
 )
 def test_burst_is_a_matter_of_small_fleets(requests, expected):
-    """Reference rows for IDC 12.8 and τ = 5 s: 39 %, 16 % and 7 %, the last two below headroomPercent."""
+    """Reference rows for IDC 12.8 and τ = 5 s: 56 %, 23 % and 10 %, the last one below headroomPercent."""
     case = offered(requests, dispersion=12.8)
     case = replace(case, carried=replace(case.carried, residence_seconds=5.0))
     assert headroom(case, LIMITS, NOTHING_AHEAD).fraction == pytest.approx(expected, abs=0.005)
@@ -69,7 +69,7 @@ def test_burst_is_a_matter_of_small_fleets(requests, expected):
 def test_burst_and_growth_add_up_as_independent_ones_do():
     case = offered(45, dispersion=12.8)
     case = replace(case, carried=replace(case.carried, residence_seconds=5.0))
-    assert headroom(case, LIMITS, Outlook(growth=0.3)).fraction == pytest.approx(0.496, abs=0.005)
+    assert headroom(case, LIMITS, Outlook(growth=0.3)).fraction == pytest.approx(0.632, abs=0.005)
 
 
 @pytest.mark.parametrize(

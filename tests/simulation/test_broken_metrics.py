@@ -1,6 +1,6 @@
 """Metrics that vanish, are renamed, freeze, begin anew or lie: what the production planner makes of them.
 
-Three replicas under 2.6 requests a second, which is two of them at work and headroom. Load falls to next to nothing
+Three replicas under 2.5 requests a second, which is two of them at work and headroom. Load falls to next to nothing
 where holding has to be shown: a planner that took silence for idleness would give replicas away.
 """
 
@@ -15,7 +15,7 @@ from tests.simulation.loops import PROMISE
 from tests.simulation.pages import KV, RUNNING, WAITING, between, counting_anew, frozen, renamed, saying, silent
 from tests.simulation.stories import Story, play
 
-RATE = 2.6
+RATE = 2.5
 FALLS = steps((0, RATE), (320, 0.1))
 BROKEN_FROM, BROKEN_UNTIL = 300.0, 700.0
 LATER = 650.0
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None],
     assert not story.unsaid(
         LATER,
         "Load unknown: no engine gives metrics to go by. Missing is not zero, so nothing is scaled down.",
-        "Why 3: metrics_unknown (since 2025-06-15T15:12:06Z, 5 min ago) the load is not known, and silence is no "
+        "Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) the load is not known, and silence is no "
         f"reason to scale down: chat-uidde-cllf6lv-2 and 2 more give no metrics: {says}",
         "Signals: Lost; 0 of 3 replicas gave metrics within the last 30 s, and the longest silence has lasted for 6 "
         "min. Until all do, nothing is scaled down.",
@@ -99,7 +99,7 @@ class TestFreeze:
             "Why 3: feed_forward",
             "chat-uidde-cllf6lv-3 is expected to serve 120 s after it got its node",
             "chat-uidde-cllf6lv-1 is deleted at the latest: drainTimeout (300 s). It goes before that once it has "
-            "finished its 8 requests",
+            "finished its 11 requests",
         )
         stalled = next(told for told in story.control.told if told.reason == "ReplicaStalled")
         assert "has made no step since" in stalled.message
@@ -114,8 +114,8 @@ def test_counters_that_begin_anew_change_nothing():
     assert not story.unsaid(
         650,
         "Why 3: work_would_not_fit",
-        "# GPU-seconds of work arrive per second (2.2 requests of 446 ms)",
-        "work that asks for at most 1.7 replicas (the most was 2.5)",
+        "# GPU-seconds of work arrive per second (2.3 requests of 444 ms)",
+        "work that asks for at most 1.7 replicas (the most was 2.6)",
     )
 
 
@@ -137,7 +137,7 @@ class TestLies:
             "0 requests waiting, KV cache 0 % full",
             "running 0 requests",
             "Why 3: feed_forward",
-            "1.4 GPU-seconds of work arrive per second (3.2 requests of 446 ms); with 25 % headroom that takes 2.4 "
+            "1.3 GPU-seconds of work arrive per second (2.9 requests of 447 ms); with 36 % headroom that takes 2.4 "
             "replicas",
             "work that asks for at most 1.7 replicas (the most was #)",
         )

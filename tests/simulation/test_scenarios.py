@@ -34,20 +34,26 @@ def test_steady_load_with_noise_changes_nothing():
 
 
 def test_a_threefold_step_is_answered_in_one_cold_start():
-    story = play(steps((0, 3.3), (900, 10.0)), 2100, standing=3, ask=(960,))
+    story = play(steps((0, 3.3), (900, 10.0)), 2100, standing=3, ask=(930, 960))
     need = story.need(1000, 2000)
-    assert max(story.wanted(900, 975)) >= need, "ordered before the first minute of it is over"
+    assert max(story.wanted(900, 930)) >= need, "ordered within half a minute, while nothing is late yet"
     assert max(story.wanted()) <= 1.5 * 1.2 * need
     assert story.in_time(900 + 120 + 180, 2100) > 0.95
     assert not story.unsaid(
-        960,
-        "7 replicas wanted, 4 ready, 3 loading",
-        "Why 7: feed_forward",
-        "# GPU-seconds of work arrive per second (# requests of # ms); with # % headroom that takes 6.6 replicas of # "
+        930,
+        "8 replicas wanted, 4 ready, 3 loading",
+        "0 requests waiting",
+        "Why 8: feed_forward",
+        "# GPU-seconds of work arrive per second (# requests of # ms); with # % headroom that takes 7.1 replicas of # "
         "GPU-seconds per second each",
-        "- kv_cache 6 the KV cache of 4 replicas is # % full (highest of the last minute), target 80 %. Does not count "
-        "yet: 3 replicas still loading",
         "is expected to serve 120 s after it got its node",
+    )
+    assert not story.unsaid(
+        960,
+        "8 replicas wanted, 4 ready, 4 loading",
+        "Why 8: recently_raised",
+        "- kv_cache 6 the KV cache of 4 replicas is # % full (highest of the last minute), target 80 %. Does not count "
+        "yet: 4 replicas still loading",
     )
 
 
@@ -80,7 +86,7 @@ def test_a_ramp_is_followed_ahead_of_the_need():
         "4 replicas wanted, 4 ready",
         "0 requests waiting",
         "Why 4: feed_forward",
-        "with # % headroom that takes 3.4 replicas of # GPU-seconds per second each",
+        "with # % headroom that takes 3.5 replicas of # GPU-seconds per second each",
         "More than # GPU-seconds of work per second, or # requests of this kind (# now): feed_forward",
         "scaleDownCooldown (300 s) since the last rise is over: a replica goes, if the load allows it",
     )
@@ -106,8 +112,8 @@ def test_prefill_heavy_overload_is_seen_with_kv_at_a_third():
 
 def test_kv_that_saw_tooths_does_not_make_the_count_do_so():
     """A small cache and long answers, so that chance alone fills and empties it."""
-    small = a_model(a_view(max_replicas=100), kv_tokens=60_000)
-    story = play(steady(2.0), 3600, lengths=(1000, 3000), standing=1, model=small, ask=(700, 1200))
+    small = a_model(a_view(max_replicas=100), kv_tokens=50_000)
+    story = play(steady(1.8), 3600, lengths=(1000, 3000), standing=1, model=small, ask=(700, 1200))
     seen = [tick.kv_fraction for tick in story.done.ticks if 600 < tick.at < 3600]
     assert max(seen) > 0.8 > 0.4 > min(seen)
     changes = [count for at, count in story.done.changes if at > 1200]
@@ -117,7 +123,7 @@ def test_kv_that_saw_tooths_does_not_make_the_count_do_so():
     assert not story.unsaid(
         700,
         "5 replicas wanted, 5 ready",
-        "- kv_cache 7 the KV cache of 5 replicas is 90 % full (highest of the last minute), target 80 %. Does not "
+        "- kv_cache 8 the KV cache of 5 replicas is 99 % full (highest of the last minute), target 80 %. Does not "
         "count yet: a queue that shrinks, and will be gone before another replica could serve",
     )
     assert not story.unsaid(
@@ -135,9 +141,9 @@ def test_long_contexts_are_counted_by_their_work():
     assert max(tick.waiting for tick in story.done.ticks if tick.at > 1300) < 20
     assert not story.unsaid(
         640,
-        "4 replicas wanted, 2 ready, 2 loading",
-        "Why 4: feed_forward",
-        "(1.5 requests of 1.27 s); with 55 % headroom that takes 3.6 replicas of # GPU-seconds per second each",
+        "5 replicas wanted, 2 ready, 2 loading",
+        "Why 5: feed_forward",
+        "(1.5 requests of 1.27 s); with 77 % headroom that takes 4.2 replicas of # GPU-seconds per second each",
         "lengths 30000 tokens in, 500 out",
         "bound by room in the KV cache",
         "- time_to_first_token 3 time to first token (p95) was # s over the last minute, limit 4 s. Does not count "

@@ -9,7 +9,7 @@ pod that comes or goes moves load between pods and not the total.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, isfinite
+from math import exp, isfinite, sqrt
 from typing import Final
 
 from forebay.scaling.history import PodHistory
@@ -17,6 +17,10 @@ from forebay.scaling.signals import EngineSample
 
 SMOOTHING_SECONDS: Final = 60.0
 """The rate that decides is the mean of so long."""
+SURGE_SECONDS: Final = 20.0
+"""The mean of so long decides when it is more than chance makes of the last minute."""
+SURGE_DEVIATIONS: Final = 4.0
+"""How many standard deviations above the last minute's mean that is."""
 SETTLING_SECONDS: Final = 30.0
 """Before so much of it was seen, chance is too large a part of a rate."""
 SPACING_SECONDS: Final = 5.0
@@ -85,8 +89,21 @@ class Arrivals:
         return bool(self.marks) and now - self.marks[0][0] >= SETTLING_SECONDS
 
     def requests_per_second(self, now: float) -> float | None:
-        """The mean of the last minute; None before enough of it was seen."""
-        return _mean(self.marks, now) if self.settled(now) else None
+        """The mean of the last minute, or of a surge within it; None before enough of it was seen.
+
+        Over t seconds a rate m varies by √(IDC·m/t). What is far above that is no chance, and the mean of a minute
+        would be half a minute late.
+        """
+        usual = self.in_the_last_minute(now)
+        if usual is None:
+            return None
+        lately = _mean(self.marks, now, SURGE_SECONDS)
+        chance = sqrt(self.dispersion * usual / SURGE_SECONDS)
+        return lately if lately - usual > SURGE_DEVIATIONS * chance else usual
+
+    def in_the_last_minute(self, now: float) -> float | None:
+        """Requests per second, surge or not."""
+        return _mean(self.marks, now, SMOOTHING_SECONDS) if self.settled(now) else None
 
 
 def flow_of(histories: Iterable[PodHistory]) -> Flow | None:
@@ -190,9 +207,9 @@ def _recent(marks: tuple[tuple[float, float], ...], now: float) -> tuple[tuple[f
     return marks[older[-1] if older else 0 :][-MOST_MARKS:]
 
 
-def _mean(marks: tuple[tuple[float, float], ...], now: float) -> float:
+def _mean(marks: tuple[tuple[float, float], ...], now: float, span_seconds: float) -> float:
     """Each mark is in force until the next one; the last one, just seen, for as long as the one before it was."""
-    begin = max(marks[0][0], now - SMOOTHING_SECONDS)
+    begin = max(marks[0][0], now - span_seconds)
     total = weight = 0.0
     for (since, _), (until, rate) in pairwise(marks):
         length = max(0.0, until - max(since, begin))
@@ -232,7 +249,7 @@ def _believed(gathering: Lengths | None) -> Lengths | None:
 
 def _dispersion(before: Arrivals, flow: Flow, seconds: float, now: float) -> float:
     """Index of dispersion: a rate over t seconds with mean m has the variance IDC · m / t."""
-    mean = before.requests_per_second(now)
+    mean = before.in_the_last_minute(now)
     if mean is None or mean <= 0 or seconds <= 0:
         return before.dispersion
     seen = min((flow.requests - mean) ** 2 * flow.span_seconds / mean, 4 * LARGEST_DISPERSION)

@@ -16,8 +16,8 @@ from forebay.scaling.offered import Offered
 from forebay.scaling.outlook import Outlook
 from forebay.scaling.weights import EVEN, Weights
 
-QUANTILE: Final = 1.65
-"""z: 19 of 20 bursts are within it."""
+QUANTILE: Final = 2.33
+"""z: 99 of 100 bursts are within it (docs/design/scaling.md says what other values gave)."""
 LARGEST_HEADROOM: Final = 1.0
 
 
