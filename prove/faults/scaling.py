@@ -118,11 +118,23 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/scaling/arrivals.py",
-                "return lately if lately - usual > SURGE_DEVIATIONS * chance else usual",
+                "return lately if far and lasts else usual",
                 "return usual",
             ),
         ),
         ("tests/scaling/test_arrivals.py::test_a_surge_is_believed_before_the_minute_is_over",),
+    ),
+    Fault(
+        "scaling.a-burst-of-seconds-is-a-surge",
+        "requests that come all at once order no fleet, since they are over before a replica could serve",
+        (
+            Edit(
+                "operator/forebay/scaling/arrivals.py",
+                "return lately if far and lasts else usual",
+                "return lately if far else usual",
+            ),
+        ),
+        ("tests/scaling/test_arrivals.py::test_a_burst_of_a_few_seconds_is_no_surge",),
     ),
     Fault(
         "scaling.lead-time-ignored",

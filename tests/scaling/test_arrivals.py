@@ -1,5 +1,7 @@
 """Arrivals from counters: resets, gaps and pods that come and go."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from forebay.scaling.arrivals import Arrivals, Flow, Lengths, flow_of, observe
@@ -15,7 +17,7 @@ def rate(*histories: PodHistory) -> float | None:
     return None if flow is None else flow.requests
 
 
-def watched(rates: dict[int, float | None], *, every: int = 5, until: int = 300) -> Arrivals:
+def watched(rates: Mapping[int, float | None], *, every: int = 5, until: int = 300) -> Arrivals:
     """Rates by the second from which on they hold."""
     arrivals, now = Arrivals(), None
     for second in range(0, until + 1, every):
@@ -83,6 +85,14 @@ def test_a_surge_is_believed_before_the_minute_is_over():
 def test_what_may_be_chance_is_no_surge(calm, later):
     arrivals = watched({0: calm, 300: later}, until=325)
     assert arrivals.requests_per_second(NOW + 325) == arrivals.in_the_last_minute(NOW + 325)
+
+
+@pytest.mark.parametrize("burst", [{300: 48.0, 305: 8.0}, {300: 28.0, 310: 8.0}, {300: 88.0, 305: 8.0}])
+def test_a_burst_of_a_few_seconds_is_no_surge(burst):
+    """200 or 400 requests at once, in one look or two: they are over before a replica could serve."""
+    for until in range(300, 331, 5):
+        arrivals = watched({0: 8.0, **burst}, until=until)
+        assert arrivals.requests_per_second(NOW + until) == arrivals.in_the_last_minute(NOW + until)
 
 
 def test_where_requests_come_in_bursts_a_burst_is_no_surge():

@@ -21,6 +21,9 @@ SURGE_SECONDS: Final = 20.0
 """The mean of so long decides when it is more than chance makes of the last minute."""
 SURGE_DEVIATIONS: Final = 4.0
 """How many standard deviations above the last minute's mean that is."""
+LASTING_SECONDS: Final = 10.0
+"""Every look since then, and the one before, has to be above the minute's mean: a burst of seconds is over before a
+replica could serve."""
 SETTLING_SECONDS: Final = 30.0
 """Before so much of it was seen, chance is too large a part of a rate."""
 SPACING_SECONDS: Final = 5.0
@@ -91,15 +94,17 @@ class Arrivals:
     def requests_per_second(self, now: float) -> float | None:
         """The mean of the last minute, or of a surge within it; None before enough of it was seen.
 
-        Over t seconds a rate m varies by √(IDC·m/t). What is far above that is no chance, and the mean of a minute
-        would be half a minute late.
+        Over t seconds a rate m varies by √(IDC·m/t). What is far above that, and lasts, is no chance, and the mean of a
+        minute would be half a minute late.
         """
         usual = self.in_the_last_minute(now)
         if usual is None:
             return None
         lately = _mean(self.marks, now, SURGE_SECONDS)
         chance = sqrt(self.dispersion * usual / SURGE_SECONDS)
-        return lately if lately - usual > SURGE_DEVIATIONS * chance else usual
+        far = lately - usual > SURGE_DEVIATIONS * chance
+        lasts = min(rate for _, rate in _recent(self.marks, now, LASTING_SECONDS)) > usual
+        return lately if far and lasts else usual
 
     def in_the_last_minute(self, now: float) -> float | None:
         """Requests per second, surge or not."""
@@ -137,7 +142,7 @@ def observe(before: Arrivals, flow: Flow | None, now: float, asked_requests: flo
         kept = tuple(mark for mark in marks if now - mark[0] < SMOOTHING_SECONDS)
         return replace(before, marks=kept, asked=None if asked_requests is None else (now, asked_requests))
     seconds = now - before.looked_at if before.marks else 0.0
-    marks = _recent((*marks, (now, flow.requests)), now)
+    marks = _recent((*marks, (now, flow.requests)), now, SMOOTHING_SECONDS)
     gathering = _lengths(before.gathering, flow, min(seconds, SMOOTHING_SECONDS))
     return Arrivals(
         marks=marks,
@@ -201,9 +206,9 @@ def _sum(values: Iterable[float]) -> float:
     return sum(sorted(values))
 
 
-def _recent(marks: tuple[tuple[float, float], ...], now: float) -> tuple[tuple[float, float], ...]:
-    """The last minute, with the one mark that was in force when it began."""
-    older = [index for index, (at, _) in enumerate(marks) if at <= now - SMOOTHING_SECONDS]
+def _recent(marks: tuple[tuple[float, float], ...], now: float, span_seconds: float) -> tuple[tuple[float, float], ...]:
+    """Those of so long, with the one mark that was in force when it began."""
+    older = [index for index, (at, _) in enumerate(marks) if at <= now - span_seconds]
     return marks[older[-1] if older else 0 :][-MOST_MARKS:]
 
 
