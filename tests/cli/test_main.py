@@ -33,7 +33,9 @@ def test_every_command_has_help(command: str):
     assert "Usage: forebay" in result.output
 
 
-def test_completion_is_offered_for_bash():
+def test_completion_is_offered_for_bash(monkeypatch: pytest.MonkeyPatch):
+    """Else it is the shell that the tests happen to run below, and in the background there is none."""
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
     result = CliRunner().invoke(app, ["--show-completion", "bash"], prog_name="forebay")
     assert "_FOREBAY_COMPLETE=complete_bash" in result.output
 
