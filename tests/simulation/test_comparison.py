@@ -108,7 +108,7 @@ def test_every_tuned_rule_has_a_grid_around_its_setting():
         "HPA KV": 6,
         "HPA in flight": 8,
         "KEDA + cron": 8,
-        "Knative KPA": 8,
+        "Knative KPA": 6,
         "Ray Serve": 8,
         "AIBrix APA": 6,
         "WVA v1": 6,

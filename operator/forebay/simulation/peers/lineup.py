@@ -78,16 +78,15 @@ def grid() -> Iterator[Entry]:
     """Settings around what a user would try; the best has to lie inside for a tuning to count."""
     for queue in (1.0, 2.0, 5.0, 10.0, 20.0, 40.0):
         yield _hpa_waiting(queue, tuned=True)
-    for target in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
-        yield _hpa_kv(target, tuned=True)
     for share in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0):
         yield _hpa_in_flight(share, tuned=True)
         yield _keda(share, tuned=True)
-        yield _knative(share, tuned=True)
         yield _ray(None, share, tuned=True)
-    for target in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
+    for share in (0.08, 0.12, 0.16, 0.2, 0.3, 0.5):
+        yield _knative(share, tuned=True)
+    for target in (0.02, 0.03, 0.04, 0.06, 0.1, 0.2):
+        yield _hpa_kv(target, tuned=True)
         yield _aibrix(target, tuned=True)
-    for target in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
         yield _wva_saturation(target, tuned=True)
         yield _wva_tokens(target, tuned=True)
     for share in (0.45, 0.5, 0.55, 0.6, 0.7, 0.85):
