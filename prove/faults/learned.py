@@ -12,8 +12,20 @@ FAULTS = (
     Fault(
         "learned.lead-time-ignored",
         "what is ordered for waiting work depends on how long this service's replicas take to start",
-        (Edit(OUTLOOK, "lead_seconds=prospect.lead_seconds_for(1),", ""),),
+        (Edit(OUTLOOK, "lead_seconds=prospect.lead_seconds,", ""),),
         (f"{STORIES}::test_waiting_work_is_weighed_by_the_lead_time_that_was_learned",),
+    ),
+    Fault(
+        "learned.few-starts-are-the-rule",
+        "what is ordered for a schedule leaves room for a start that is slower than the few that were seen",
+        (
+            Edit(
+                "operator/forebay/scaling/lead_time.py",
+                "lambda seen: _next_keeps_to(seen, quantile)",
+                "lambda seen: _kept_to(seen, quantile)",
+            ),
+        ),
+        ("tests/scaling/test_lead_time.py::test_what_was_promised_of_the_next_start_holds_however_few_were_seen",),
     ),
     Fault(
         "learned.growth-ignored",

@@ -257,7 +257,7 @@ def test_what_was_said_of_a_start_survives_a_restart(told):
 
 def test_the_loop_wakes_for_every_edge():
     service = a_morning()
-    pods = ready(service, 3, EIGHT - 7200)
+    pods = ready(service, 2, EIGHT - 7200)
     for at, edge in ((WARM - 3700, WARM - 3600), (WARM - 100, WARM), (EIGHT - 100, EIGHT), (END - 100, END)):
         made, _ = after(service, (at, pods))
         assert made.wake_in_seconds is not None

@@ -1,6 +1,7 @@
 """How long replicas take to start: what is kept, and what is made of it."""
 
 from math import ceil
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -82,9 +83,41 @@ def test_the_slowest_of_those_that_are_ordered_together_counts(prospect, replica
 
 
 def test_ten_replicas_need_a_longer_lead_than_one():
-    """0.95^(1/10) = 0.9949 of 32 starts is the slowest of them; for one the 31st of them will do."""
+    """0.95^(1/10) = 0.9949 of 32 starts is slower than any of them; for one the 31st of them will do."""
     ahead = Prospect(LeadTimes({READY: tuple(range(101, 133))}), free_places=10)
-    assert (ahead.lead_seconds_for(1), ahead.lead_seconds_for(10)) == (131, 132)
+    assert (ahead.lead_seconds_for(1), ahead.lead_seconds_for(10)) == (131, 172)
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param((), 300, id="nothing: the prior"),
+        pytest.param((400, 350), 400, id="two: the prior, or the slower one"),
+        pytest.param((110, 120, 130), 160, id="three: 119.7 s · exp(1.645 · 0.15 · √(4/3))"),
+        pytest.param((120,) * 12, 156, id="a dozen alike: 120 s · exp(1.645 · 0.15 · √(13/12))"),
+        pytest.param((60, 120, 240), 448, id="a wide spread: 120 s · exp(1.645 · 0.693 · √(4/3))"),
+        pytest.param((*range(101, 120), 900), 119, id="of twenty one may be an exception"),
+        pytest.param((1, 3600, 3600), LONGEST_SECONDS, id="never beyond the longest"),
+    ],
+)
+def test_few_starts_leave_room_for_a_slower_one(seen, expected):
+    assert LeadTimes({READY: seen}).bound_seconds(READY, 0.95) == expected
+
+
+@pytest.mark.parametrize("starts", [3, 6, 12, 24, 32])
+def test_what_was_promised_of_the_next_start_holds_however_few_were_seen(starts):
+    """The slowest of three alone would be kept to by three of four; the 23rd of 24 is by 23 of 25."""
+    draw = Random(starts)
+    kept = 0
+    for _ in range(2000):
+        seen = tuple(round(120 * draw.lognormvariate(0.0, 0.15)) for _ in range(starts))
+        kept += 120 * draw.lognormvariate(0.0, 0.15) <= LeadTimes({READY: seen}).bound_seconds(READY, 0.95)
+    assert kept / 2000 > 0.91
+
+
+@given(lead_times, st.sampled_from(WarmState), st.floats(0.01, 0.9999))
+def test_the_bound_is_never_below_what_was_seen(learned, state, quantile):
+    assert learned.quantile_seconds(state, quantile) <= learned.bound_seconds(state, quantile) <= LONGEST_SECONDS
 
 
 @given(durations.filter(lambda seen: len(seen) >= ENOUGH_STARTS), quantiles)
@@ -104,7 +137,7 @@ def test_more_replicas_never_need_a_shorter_lead(learned, placeholders, free, re
 def test_the_lead_covers_every_state_that_is_used(learned, placeholders, free, replicas):
     ahead = Prospect(learned, placeholders, free)
     used = {ahead.state_of(nth) for nth in range(1, replicas + 1)}
-    slowest = max(learned.quantile_seconds(state, 0.95 ** (1 / replicas)) for state in used)
+    slowest = max(learned.bound_seconds(state, 0.95 ** (1 / replicas)) for state in used)
     assert ahead.lead_seconds_for(replicas) == slowest
 
 

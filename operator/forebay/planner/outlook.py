@@ -15,7 +15,7 @@ def outlook_of(
     """`before` is the status of until now; all else is of now."""
     floors = (first_start(limits, before), call.floor)
     return Outlook(
-        lead_seconds=prospect.lead_seconds_for(1),
+        lead_seconds=prospect.lead_seconds,
         growth=learned.growth.fraction,
         lengths=learned.lengths,
         floors=tuple(floor for floor in floors if floor is not None),

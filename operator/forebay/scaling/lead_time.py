@@ -5,10 +5,11 @@ has to come first. Of each the last few durations are kept, so a model or an ima
 grows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil
+from math import ceil, exp, log, sqrt
+from statistics import NormalDist, fmean, stdev
 from typing import Final
 
 from forebay.scaling.decision import ROUNDING
@@ -19,6 +20,8 @@ ENOUGH_STARTS: Final = 3
 """With fewer the prior still stands where it is longer: one lucky start is no rule."""
 CONFIDENCE: Final = 0.95
 """With which all replicas that are ordered together are ready in time (DESIGN §5)."""
+USUAL_SPREAD: Final = 0.15
+"""Standard deviation of the logarithm of a start's time, while what was seen shows no more."""
 LONGEST_SECONDS: Final = 3600
 """A longer start counts as this; nothing is ordered further ahead."""
 
@@ -74,17 +77,43 @@ class LeadTimes:
         return self.starts.get(state, ())
 
     def quantile_seconds(self, state: WarmState, quantile: float) -> float:
-        """The duration that `quantile` of all starts from this state keep to; the nearest rank, never in between.
+        """The duration that `quantile` of the starts that were seen from this state kept to; the nearest rank, never in
+        between.
 
         While little is known the prior holds where it is longer, and so does what starts from warmer states took: none
         starts faster with less.
         """
+        return self._or_prior(state, lambda seen: _kept_to(seen, quantile))
+
+    def bound_seconds(self, state: WarmState, quantile: float) -> float:
+        """What the next start keeps to with this probability: the same, and more where few were seen."""
+        return self._or_prior(state, lambda seen: _next_keeps_to(seen, quantile))
+
+    def _or_prior(self, state: WarmState, learned: Callable[[Sequence[int]], float]) -> float:
         seen = sorted(self.of(state))
-        learned = float(seen[min(len(seen), ceil(quantile * len(seen) - ROUNDING)) - 1]) if seen else 0.0
+        found = learned(seen) if seen else 0.0
         if len(seen) >= ENOUGH_STARTS:
-            return learned
+            return found
         warmer = (other for other in WarmState if PRIOR_SECONDS[other] < PRIOR_SECONDS[state])
-        return max(learned, PRIOR_SECONDS[state], *(self.quantile_seconds(other, quantile) for other in warmer), 0.0)
+        return max(found, PRIOR_SECONDS[state], *(self._or_prior(other, learned) for other in warmer), 0.0)
+
+
+def _kept_to(seen: Sequence[int], quantile: float) -> float:
+    return float(seen[min(len(seen), ceil(quantile * len(seen) - ROUNDING)) - 1])
+
+
+def _next_keeps_to(seen: Sequence[int], quantile: float) -> float:
+    """The prediction bound of a lognormal, exp(mean + z·deviation·√(1 + 1/n)), where the quantile is the slowest seen.
+
+    The slowest of n is kept to by n/(n + 1) of those that come: by three of four after three starts.
+    """
+    number, kept_to = len(seen), _kept_to(seen, quantile)
+    if number < ENOUGH_STARTS or kept_to < seen[-1]:
+        return kept_to
+    logarithms = [log(seconds) for seconds in seen]
+    deviation = max(USUAL_SPREAD, stdev(logarithms))
+    bound = exp(fmean(logarithms) + NormalDist().inv_cdf(quantile) * deviation * sqrt(1 + 1 / number))
+    return min(float(LONGEST_SECONDS), max(kept_to, float(ceil(bound))))
 
 
 def learn(lead_times: LeadTimes, starts: Iterable[Start]) -> LeadTimes:
@@ -115,6 +144,11 @@ class Prospect:
             return WarmState.READY_NODE
         return WarmState.PLACEHOLDER_NODE if nth <= self.free_places + self.placeholders else WarmState.NEW_NODE
 
+    @property
+    def lead_seconds(self) -> float:
+        """How long the next replica may take, as far as starts were seen."""
+        return self.lead_times.quantile_seconds(self.state_of(1), CONFIDENCE)
+
     def lead_seconds_for(self, replicas: int) -> float:
         """How long before they are needed so many have to be ordered for all of them to be ready with 95 %.
 
@@ -124,4 +158,4 @@ class Prospect:
         number = max(1, replicas)
         quantile = CONFIDENCE ** (1 / number)
         states = {self.state_of(nth) for nth in (1, self.free_places + 1, number) if nth <= number}
-        return max(self.lead_times.quantile_seconds(state, quantile) for state in states)
+        return max(self.lead_times.bound_seconds(state, quantile) for state in states)
