@@ -87,7 +87,11 @@ def _suite(played: dict[str, Any]) -> str:
     digest = f", sha256 `{inputs['sha256'][:16]}…`" if inputs["sha256"] else ""
     seeds = len(played["seeds"])
     floor = inputs["windowReplicas"]
-    window = f" The scheduled window's floor is {floor} replicas, half its need a week before." if floor else ""
+    window = (
+        f" The scheduled window's floor is {floor} replicas, what half of its time needed a week before."
+        if floor
+        else ""
+    )
     played_on = (
         f"{inputs['requests']:,} requests in {inputs['seconds'] / 60:.0f} minutes of {inputs['trace']}{digest}; "
         f"{seeds} seed{'s' * (seeds != 1)}; a start takes {inputs['coldStartSeconds']['ready_seconds']:.0f} s. "

@@ -1,4 +1,7 @@
-"""A picture of a suite: attainment against GPU-hours, with the front that nobody beats in both."""
+"""A picture of a suite: attainment against GPU-hours, with the front that nobody beats in both.
+
+Attainment stands on a logarithmic scale of what is late: between 99 and 99.5 % half of the late ones are gone.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import Any, Final
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Bbox
 
 COLOURS: Final = {"Forebay": "#1b6ca8", "oracle": "#5f6c7b"}
 OTHERS: Final = "#d1495b"
+TICKS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+LEAST_LATE: Final = 1e-4
 PLACES: Final = tuple((x, y) for y in (3, -9, 12, -18, 21, -27, 30) for x in (6, -6))
 """Of a label beside its point, in points of print; the first that is free is taken."""
 
@@ -27,10 +33,12 @@ def picture(rows: list[Row], title: str, folder: Path, suite: str) -> None:
     FigureCanvasAgg(figure)
     axis = figure.subplots()
     axis.margins(0.14, 0.08)
+    axis.set_yscale("log")
+    axis.invert_yaxis()
     front = _front(rows)
     axis.step(
         [row["gpuHours"] for row in front],
-        [100 * row["attainment"] for row in front],
+        [_late(row) for row in front],
         where="post",
         color="#c9ced6",
         linewidth=1.2,
@@ -39,14 +47,22 @@ def picture(rows: list[Row], title: str, folder: Path, suite: str) -> None:
     for row in rows:
         ours = row["name"] == "Forebay"
         colour = COLOURS.get(row["name"], OTHERS)
-        axis.scatter(row["gpuHours"], 100 * row["attainment"], s=70 if ours else 30, color=colour, zorder=3)
+        axis.scatter(row["gpuHours"], _late(row), s=70 if ours else 30, color=colour, zorder=3)
     axis.set_xlabel("GPU-hours")
-    axis.set_ylabel("requests in time (%)")
+    axis.set_ylabel("requests in time")
+    axis.set_yticks([share for share in TICKS if share >= 0.8 * min(map(_late, rows))], minor=False)
+    axis.yaxis.set_major_formatter(lambda late, _: f"{100 * (1 - late):g} %")
+    axis.yaxis.set_minor_locator(NullLocator())
     axis.set_title(title, loc="left", fontsize=10, wrap=True)
     axis.grid(alpha=0.25)
     figure.draw_without_rendering()
     _label(axis, rows)
     figure.savefig(folder / picture_name(suite), dpi=110, metadata={"Software": None})
+
+
+def _late(row: Row) -> float:
+    """Share of the requests, never 0 on a scale that has none."""
+    return max(1 - float(row["attainment"]), LEAST_LATE)
 
 
 def _front(rows: list[Row]) -> list[Row]:
@@ -62,7 +78,7 @@ def _label(axis: Axes, rows: list[Row]) -> None:
     """Every name where it covers no other one, the best first."""
     taken: list[Bbox] = []
     for row in sorted(rows, key=lambda row: -row["attainment"]):
-        at = (row["gpuHours"], 100 * row["attainment"])
+        at = (row["gpuHours"], _late(row))
         for x, y in PLACES:
             label = axis.annotate(
                 row["name"],
@@ -75,7 +91,7 @@ def _label(axis: Axes, rows: list[Row]) -> None:
                 fontweight="bold" if row["name"] == "Forebay" else "normal",
             )
             box = label.get_window_extent()
-            if not any(box.overlaps(other) for other in taken):
+            if (x, y) == PLACES[-1] or not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
             label.remove()
