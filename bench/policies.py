@@ -21,12 +21,12 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import Progress
 
-from bench.policies_page import page
+from bench.policies_page import WANTED, page
 from bench.policies_picture import picture
 from bench.runs import Run, of_entry, rows
 from bench.suites import (
     EPOCH,
-    IN_TIME,
+    PROMISED,
     QUICK,
     ROOT,
     SUITES,
@@ -45,8 +45,6 @@ from forebay.simulation.served_model import view_of_manifest
 from forebay.simulation.traces import Trace, between
 
 RESULTS = ROOT / "bench" / "results"
-WANTED: Final = 0.99
-"""A setting that keeps so many requests in time is tuned for GPU-hours; one that does not, for requests in time."""
 OFF_BY: Final = 0.2
 MEND: Final = "run make bench-quick and commit what it writes"
 SAME: Final = 0.002
@@ -74,11 +72,11 @@ def comparison(suite: Suite, trace: Trace, seed: int, window_replicas: int = 0) 
         windows=(suite.window,) if suite.window and window_replicas else (),
         window_replicas=max(1, window_replicas),
         epoch=EPOCH,
-        judged_by=IN_TIME,
+        judged_by=PROMISED,
         crowd=suite.crowd,
     )
     if suite.sheds:
-        places = GatewaySettings(queued_per_replica=ceil(Comparison(case).ground.batch))
+        places = GatewaySettings(queued_per_replica=ceil(Comparison(case).batch))
         case = replace(case, gateway=places)
     return Comparison(case)
 

@@ -29,7 +29,7 @@ third of a recording, or the same evening a week before. The oracle knows the fu
 """
 SHOWN = 0.85
 WANTED = 0.99
-"""In time: who keeps less is not compared by what it spends."""
+"""In time: who keeps less is not compared by what it spends, and a setting that does is tuned to keep more."""
 
 
 Row = dict[str, Any]

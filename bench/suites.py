@@ -26,7 +26,7 @@ EPOCH: Final = 1_750_010_400.0
 PEAK: Final = (3600.0, 4 * 3600.0)
 """19 to 22 o'clock of that evening."""
 CROWD: Final = (1200.0, 3000.0)
-IN_TIME: Final = Promise(0.5, 0.04)
+PROMISED: Final = Promise(0.5, 0.04)
 """What is in time in every suite, unless a request's own prefill comes on top."""
 
 

@@ -10,7 +10,11 @@ FAULTS = (
     Fault(
         "variants.never-used",
         "replicas that cannot be had make way for ones of the next variant",
-        (Edit(VARIANTS, "return self.several and not _on_some_nodes(", "return False and not _on_some_nodes("),),
+        (
+            Edit(
+                VARIANTS, "return self.several and not replica.half_placed", "return False and not replica.half_placed"
+            ),
+        ),
         (f"{TESTS}::test_what_stays_unschedulable_is_replaced_by_the_next_variant",),
     ),
     Fault(
@@ -20,7 +24,7 @@ FAULTS = (
             Edit(
                 VARIANTS,
                 "    if replica.state is not ReplicaState.BLOCKED:\n",
-                "    if replica.state is not ReplicaState.BLOCKED or _on_some_nodes(replica):\n",
+                "    if replica.state is not ReplicaState.BLOCKED or replica.half_placed:\n",
             ),
         ),
         (

@@ -38,11 +38,7 @@ def lifts(scene: Scene, ending: Collection[str]) -> tuple[Step, ...]:
 
 def holds_half(replica: Replica) -> bool:
     """Whether some of its pods hold GPUs that are of no use, since others find none."""
-    return (
-        replica.state is ReplicaState.BLOCKED
-        and replica.reason in REASONS_OF_SHORTAGE
-        and len(_placements(replica)) > 1
-    )
+    return replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE and replica.half_placed
 
 
 def may_give_back(scene: Scene, replica: Replica) -> bool:
@@ -58,7 +54,3 @@ def may_give_back(scene: Scene, replica: Replica) -> bool:
     patience_seconds = scene.settings.pending_timeout_seconds * (1 + stagger)
     waited_seconds = scene.now - min(pod.waiting_since for pod in replica.pods)
     return replica == youngest and waited_seconds >= patience_seconds
-
-
-def _placements(replica: Replica) -> set[bool]:
-    return {pod.node is not None for pod in replica.pods}

@@ -91,6 +91,11 @@ class Replica:
         return frozenset(pod.node for pod in self.pods if pod.node is not None)
 
     @property
+    def half_placed(self) -> bool:
+        """Whether some of its pods have a node, and others none."""
+        return len({pod.node is None for pod in self.pods}) > 1
+
+    @property
     def drain_started_at(self) -> float | None:
         return min((pod.drain_started_at for pod in self.pods if pod.drain_started_at is not None), default=None)
 

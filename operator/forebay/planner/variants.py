@@ -78,7 +78,7 @@ class Lineup:
         if not self.open or replica.revision == self.next_up.hash or replica.revision not in self.hashes:
             return False
         own = replica.revision == self.targets[0].hash
-        return self.several and not _on_some_nodes(replica) and _in_vain(replica, own)
+        return self.several and not replica.half_placed and _in_vain(replica, own)
 
     def yields_to(self, replica: Replica) -> tuple[Revision, float] | None:
         """The shape of which one is tried in the place of a replica that could not be had, and when; None while every
@@ -177,10 +177,6 @@ def _in_vain(replica: Replica, own: bool) -> bool:
     if replica.state is not ReplicaState.BLOCKED:
         return False
     return replica.reason in REASONS_OF_SHORTAGE or (not own and is_faulty(replica))
-
-
-def _on_some_nodes(replica: Replica) -> bool:
-    return len({pod.node is None for pod in replica.pods}) > 1
 
 
 def _held_back(target: Revision, before: Lineup, memory: ServiceMemory, replicas: Sequence[Replica]) -> Shortage | None:

@@ -200,17 +200,21 @@ class Comparison:
         engine = replace(self.case.carrier.engine, usable_share=MEAN_VALUE_SHARE)
         return capacity(engine, self.mix, self.case.promise).requests_per_second
 
+    @property
+    def batch(self) -> float:
+        """Sequences that one replica works on at its latency limit, by the same profile."""
+        return load_of(self.case.carrier.engine, self.mix, self.requests_per_second).sequences
+
     @cached_property
     def ground(self) -> Ground:
         """What peers are set up with: the profile that is believed, not the true one."""
         case, carrier = self.case, self.case.carrier
-        busy = load_of(carrier.engine, self.mix, self.requests_per_second)
         return Ground(
             believed=Believed(
                 carrier.engine.step_profile, case.model.limits.max_num_seqs, case.model.limits.max_num_batched_tokens
             ),
             promise=case.promise,
-            batch=busy.sequences,
+            batch=self.batch,
             windows=case.windows,
             window_replicas=case.window_replicas,
             static_count=static_peak(self.needs),

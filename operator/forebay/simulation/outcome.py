@@ -228,7 +228,7 @@ class Outcome:
         at = np.array([tick.at for tick in self.ticks])
         if not len(self.trace):
             return np.zeros(len(at))
-        work = _work_seconds(self.model.profile, self.trace)
+        work = _work_seconds(self.model, self.trace)
         reached = np.concatenate([[0.0], np.cumsum(work)])
         half = NEED_WINDOW_SECONDS / 2
         until = reached[np.searchsorted(self.trace.times, np.minimum(at + half, self.seconds))]
@@ -260,7 +260,7 @@ def possible_lengths(model: ServedModel, prompt: Floats, computed: Floats, outpu
     profile, limits = model.profile, model.limits
     chunks = np.ceil(computed / limits.max_num_batched_tokens)
     first = profile.request_overhead_seconds + chunks * profile.step_seconds
-    first = first + profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
+    first = first + model.prefill_seconds(prompt, computed)
     token = profile.step_seconds + profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2)
     limit = promise.time_to_first_token + model.allowed(prompt, computed)
     kept: Flags = (first <= limit) & ((output < 2) | (token <= promise.inter_token_latency))
@@ -280,8 +280,8 @@ def _engine(profile: EngineProfile, limits: EngineLimits, usable_share: float) -
     return Engine(profile, (blocks - 1) * limits.block_size, limits.max_num_seqs, usable_share=usable_share)
 
 
-def _work_seconds(profile: EngineProfile, trace: Trace) -> Floats:
-    (prompt, computed), output = prefilled(trace), trace.output_tokens.astype(float)
-    prefill = profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
+def _work_seconds(model: ServedModel, trace: Trace) -> Floats:
+    (prompt, computed), output, profile = prefilled(trace), trace.output_tokens.astype(float), model.profile
+    prefill = model.prefill_seconds(prompt, computed)
     work: Floats = prefill + output * (profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2))
     return work

@@ -39,11 +39,13 @@ class ServedModel:
 
     def allowed(self, prompt: Floats, computed: Floats) -> Floats:
         """Seconds by which each request's first token may come after the promised time, by its lengths in tokens."""
+        return self.prefill_seconds(prompt, computed) if self.prefill_on_top else np.zeros_like(computed)
+
+    def prefill_seconds(self, prompt: Floats, computed: Floats) -> Floats:
+        """What each prompt truly adds to the steps that compute it, by its tokens and those that no cache spares."""
         profile = self.profile
-        if not self.prefill_on_top:
-            return np.zeros_like(computed)
-        own: Floats = profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
-        return own
+        seconds: Floats = profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
+        return seconds
 
 
 def view_of_manifest(document: dict[str, Any], created: str = "2025-01-01T00:00:00Z") -> ServiceView:
