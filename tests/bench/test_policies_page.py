@@ -74,6 +74,15 @@ def tries(**by_target: tuple[float, float]) -> list[tuple[Entry, dict[str, Any]]
         pytest.param(
             tries(a=(0.97, 9.0), b=(0.98, 9.5), c=(0.6, 5.0)), 1, True, id="none does: the one that keeps most"
         ),
+        pytest.param(
+            tries(a=(0.9705, 12.0), b=(0.97, 9.0), c=(0.6, 5.0)),
+            1,
+            True,
+            id="none does: as good as the one that keeps most, and cheaper",
+        ),
+        pytest.param(
+            tries(a=(0.9905, 12.0), b=(0.9899, 9.0), c=(0.6, 5.0)), 0, False, id="99 % is not a hair less when one does"
+        ),
         pytest.param(tries(a=(0.999, 6.0), b=(0.999, 7.0), c=(0.999, 8.0)), 0, False, id="at the edge of the grid"),
     ],
 )

@@ -75,21 +75,24 @@ def defaults() -> tuple[Entry, ...]:
 
 
 def grid() -> Iterator[Entry]:
-    """Settings around what a user would try; the best has to lie inside for a tuning to count."""
-    for queue in (1.0, 2.0, 5.0, 10.0, 20.0, 40.0):
+    """Settings of each rule from far too careful to what a user would try first; the best has to lie inside.
+
+    The careful end is far out: on bursts, rules that follow what has happened keep most with hardly any load on a pod.
+    """
+    for queue in (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 20.0):
         yield _hpa_waiting(queue, tuned=True)
-    for share in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0):
+    for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0):
         yield _hpa_in_flight(share, tuned=True)
         yield _keda(share, tuned=True)
         yield _ray(None, share, tuned=True)
-    for share in (0.08, 0.12, 0.16, 0.2, 0.3, 0.5):
+    for share in (0.02, 0.04, 0.06, 0.08, 0.12, 0.16, 0.2, 0.3, 0.5):
         yield _knative(share, tuned=True)
-    for target in (0.02, 0.03, 0.04, 0.06, 0.1, 0.2):
+    for target in (0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 0.2):
         yield _hpa_kv(target, tuned=True)
         yield _aibrix(target, tuned=True)
         yield _wva_saturation(target, tuned=True)
         yield _wva_tokens(target, tuned=True)
-    for share in (0.45, 0.5, 0.55, 0.6, 0.7, 0.85):
+    for share in (0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.85):
         yield _wva_queueing(share, tuned=True)
         yield _dynamo(share, by_load=False, tuned=True)
         yield _dynamo(share, by_load=True, tuned=True)
@@ -160,13 +163,13 @@ def _wva_saturation(kv: float, *, tuned: bool) -> Entry:
 
 def _wva_tokens(up_at: float, *, tuned: bool) -> Entry:
     """Its lower target is 0.70/0.85 of the upper one, as in its defaults."""
-    down_at = round(up_at * 0.70 / 0.85, 3)
+    down_at = float(f"{up_at * 0.70 / 0.85:.2g}")
 
     def build(ground: Ground) -> Peer:
         analyzer = SaturationTokens(ground.believed, up_at=up_at, down_at=down_at)
         return Applied("WVA v2", analyzer, window_seconds=_applied_after(tuned))
 
-    return Entry("WVA v2", "2026", f"{up_at:.2f} / {down_at:.2f}{_at_once(tuned)}", tuned, build)
+    return Entry("WVA v2", "2026", f"{100 * up_at:g} % / {100 * down_at:g} %{_at_once(tuned)}", tuned, build)
 
 
 def _wva_queueing(share: float, *, tuned: bool) -> Entry:
