@@ -1,9 +1,9 @@
 """Suite B in weeks: ServeGen m-small as a flow, its daily peak scheduled; `python -m bench.weeks --traces DIR`.
 
-The first week sets the schedule's floor and tunes the peers, the second one judges. Fourteen days at this rate are
-sixteen million requests, so everything is played in the fluid model (docs/simulation.md says how far it is from
-discrete events). Fewer days of either week can be asked for; the result says how many were played. Results are written
-after every policy, so that a run that is stopped leaves what it has.
+The first week sets the schedule's floor, and its first day, which has all loads of a week, tunes the peers; the second
+week judges. Fourteen days at this rate are sixteen million requests, so everything is played in the fluid model
+(docs/simulation.md says how far it is from discrete events). Fewer days of either week can be asked for; the result says
+how many were played. Results are written after every policy, so that a run that is stopped leaves what it has.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Plan:
     days: int = 7
     """Of the second week, which judges."""
     tuning_days: int = 7
-    """Of the first week."""
+    """Of the first week, for the schedule's floor."""
+    tuned_on_days: int = 1
+    """The first of them, for the peers' settings: a hundred of them are played."""
     rules: tuple[str, ...] = ()
     """Beginnings of the names of peers to play; empty for all."""
     tune: bool = True
@@ -103,7 +105,7 @@ def play(traces: Path, seeds: Sequence[int], plan: Plan, told: Callable[[dict[st
     """All runs; `told` gets what there is after each of them, those of a seed in their order."""
     tuning = days(traces, 0, plan.tuning_days, 0)
     floor = floor_of_peak(tuning)
-    best = list(_tuned(tuning, floor, plan)) if plan.tune else []
+    best = list(_tuned(tuning.between(0.0, plan.tuned_on_days * DAY_SECONDS), floor, plan)) if plan.tune else []
     runs: list[dict[str, Any]] = []
     for seed in seeds:
         judged = comparison(days(traces, 7, plan.days, seed), seed, floor)
@@ -147,8 +149,7 @@ def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence
         f"{plan.days} of the 7 days of ServeGen m-small's second week, in the fluid model, the daily peak scheduled by "
         f"{plan.tuning_days} of the first week"
     )
-    if not best:
-        says += "; peers with their defaults only"
+    says += f", peers tuned on {plan.tuned_on_days} of them" if best else "; peers with their defaults only"
     return {
         "suite": SUITE.name,
         "says": says,

@@ -21,7 +21,8 @@ import numpy as np
 from forebay.capacity.replica_model import Promise
 from forebay.simulation.flow import Lengths
 from forebay.simulation.fluid_counters import FluidCounters, Worked
-from forebay.simulation.fluid_latency import BUSIEST, BetweenTokens, FirstToken, below, engine_of
+from forebay.simulation.fluid_first_token import BUSIEST, FirstToken
+from forebay.simulation.fluid_latency import BetweenTokens, below, engine_of
 from forebay.simulation.served_model import ServedModel
 from forebay.simulation.traces import Floats
 

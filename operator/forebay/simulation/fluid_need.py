@@ -14,7 +14,8 @@ import numpy as np
 
 from forebay.capacity.replica_model import Promise, work_seconds
 from forebay.simulation.flow import BIN_SECONDS, Flow, Lengths
-from forebay.simulation.fluid_latency import BUSIEST, BetweenTokens, FirstToken, below, engine_of
+from forebay.simulation.fluid_first_token import BUSIEST, FirstToken
+from forebay.simulation.fluid_latency import BetweenTokens, below, engine_of
 from forebay.simulation.oracle import IN_TIME, WINDOW_SECONDS, Needs
 from forebay.simulation.served_model import ServedModel
 from forebay.simulation.traces import Floats
