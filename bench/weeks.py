@@ -2,8 +2,8 @@
 
 The first week sets the schedule's floor, and its first day, which has all loads of a week, tunes the peers; the second
 week judges. Fourteen days at this rate are sixteen million requests, so everything is played in the fluid model
-(docs/simulation.md says how far it is from discrete events). Fewer days of either week can be asked for; the result says
-how many were played. Results are written after every policy, so that a run that is stopped leaves what it has.
+(docs/simulation.md says how far it is from discrete events). Fewer days of either week can be asked for; the result
+says how many were played. Results are written after every policy, so that a run that is stopped leaves what it has.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     rules = tuple(filter(None, options.peers.split(",")))
-    plan = Plan(options.days, options.tuning_days, rules, not options.no_tuning)
+    plan = Plan(options.days, options.tuning_days, rules=rules, tune=not options.no_tuning)
     write(play(options.traces, range(1, options.seeds + 1), plan, write))
     return 0
 

@@ -88,7 +88,7 @@ def test_steady_latencies(rate):
 
 
 def test_who_is_late_when_long_prompts_come_among_short_ones():
-    """A 70B model and lengths as conversations have them: half a percent is late, and that is what scalers are judged by.
+    """A 70B model and lengths as conversations have them: half a percent is late, which is what scalers are judged by.
 
     Of 10,800 requests some 50 are late in discrete events, on seeds 3 to 5 between 0.40 and 0.65 % (fluid: 0.41 to
     0.51 %); a formula from mean and variance had 0.08 %.
