@@ -39,4 +39,16 @@ FAULTS = (
         ),
         ("tests/simulation/test_closed_loop.py::test_what_a_scrape_told_is_seen_only_after_its_delay",),
     ),
+    Fault(
+        "simulation.a-fluid-without-slow-prompts",
+        "as many requests of a fluid are late as of discrete events",
+        (
+            Edit(
+                "operator/forebay/simulation/fluid_first_token.py",
+                "np.quantile(bucket[:, 1], (0.5, 0.99))",
+                "np.quantile(bucket[:, 1], (0.5, 0.9))",
+            ),
+        ),
+        ("tests/simulation/test_fluid.py::test_who_is_late_when_long_prompts_come_among_short_ones",),
+    ),
 )
