@@ -38,7 +38,9 @@ from bench.suites import (
 )
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import FOREBAY, TUNED, Case, Comparison, true_model
+from forebay.simulation.flow import Flow
 from forebay.simulation.gateway_model import GatewaySettings
+from forebay.simulation.oracle import Needs
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.report import document
 from forebay.simulation.served_model import view_of_manifest
@@ -55,6 +57,10 @@ FLOOR_QUANTILE: Final = 0.5
 """Of a scheduled peak's need a week before: the floor is what a calendar knows, and what varies is for the rules."""
 
 
+Window = tuple[float, float]
+"""Begin and end of a scheduled peak, in seconds since the beginning."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """The setting of a rule that was best on the tuning traffic."""
@@ -63,17 +69,27 @@ class Tuned:
     inside_grid: bool
 
 
-def comparison(suite: Suite, trace: Trace, seed: int, window_replicas: int = 0) -> Comparison:
+def comparison(
+    suite: Suite,
+    traffic: Trace | Flow,
+    seed: int,
+    window_replicas: int = 0,
+    windows: Sequence[Window] | None = None,
+    epoch: float = EPOCH,
+) -> Comparison:
+    """With a floor for the scheduled windows, which are the suite's unless they are given."""
+    if windows is None:
+        windows = (suite.window,) if suite.window else ()
     model = true_model(view_of_manifest(manifest(suite, window_replicas)), seed, OFF_BY)
     case = Case(
         replace(model, prefill_on_top=suite.prefill_on_top),
-        trace,
-        trace.seconds,
+        traffic,
+        traffic.seconds,
         seed,
         starts=ColdStarts(ready_seconds=suite.cold_start_seconds),
-        windows=(suite.window,) if suite.window and window_replicas else (),
+        windows=tuple(windows) if window_replicas else (),
         window_replicas=max(1, window_replicas),
-        epoch=EPOCH,
+        epoch=epoch,
         judged_by=PROMISED,
         crowd=suite.crowd,
     )
@@ -83,14 +99,14 @@ def comparison(suite: Suite, trace: Trace, seed: int, window_replicas: int = 0) 
     return Comparison(case)
 
 
-def floor_of_window(suite: Suite, tuning: Trace) -> int:
-    """What the scheduled peak needed a week before."""
-    if suite.window is None:
-        return 0
-    needs = comparison(suite, tuning, 0).needs
-    begin, end = (int(edge / needs.step_seconds) for edge in suite.window)
-    counts = sorted(needs.counts[begin:end])
-    return counts[ceil(FLOOR_QUANTILE * len(counts)) - 1]
+def floor_of(needs: Needs, windows: Sequence[Window]) -> int:
+    """What the scheduled peaks needed a week before; 0 without any."""
+    within = sorted(
+        count
+        for index, count in enumerate(needs.counts)
+        if any(begin <= index * needs.step_seconds < end for begin, end in windows)
+    )
+    return within[ceil(FLOOR_QUANTILE * len(within)) - 1] if within else 0
 
 
 def tuned(tried: Sequence[tuple[Entry, dict[str, Any]]]) -> Iterator[Tuned]:
@@ -111,7 +127,7 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
     rules = len({entry.rule for entry in settings})
     task = progress.add_task(suite.name, total=len(settings) + len(seeds) * (len(lined_up) + rules + 2))
     tuning = tuning_trace(suite, traces)
-    floor = floor_of_window(suite, tuning)
+    floor = floor_of(comparison(suite, tuning, 0).needs, (suite.window,)) if suite.window else 0
 
     def played(compared: Comparison, chosen: Sequence[Run]) -> Iterator[dict[str, Any]]:
         for row in rows(compared, chosen):

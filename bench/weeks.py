@@ -17,22 +17,20 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from bench.policies import FLOOR_QUANTILE, OFF_BY, Tuned, tuned, write
+from bench.policies import OFF_BY, Tuned, Window, comparison, floor_of, tuned, write
 from bench.runs import Run, of_entry, rows
-from bench.suites import CONVERSATION, SUITES, Suite, clients_of, manifest
-from forebay.simulation.cold_start import ColdStarts
-from forebay.simulation.comparison import Case, Comparison, true_model
+from bench.suites import CONVERSATION, SUITES, clients_of
+from forebay.simulation.comparison import Comparison
 from forebay.simulation.flow import Flow, Lengths, flow_of, joined
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
 from forebay.simulation.report import document
-from forebay.simulation.served_model import view_of_manifest
 from forebay.simulation.servegen import servegen
 from forebay.simulation.traces import read_file, with_lengths_of
 
 DAY_SECONDS: Final = 86_400.0
 PEAK_HOURS: Final = (19.0, 22.0)
-EPOCH: Final = 1_750_032_000.0
-"""2025-06-16T00:00:00Z: midnight, as the trace begins."""
+MIDNIGHT: Final = 1_750_032_000.0
+"""2025-06-16T00:00:00Z, as the trace begins."""
 SUITE: Final = replace(next(suite for suite in SUITES if suite.name == "B"), name="B-weeks")
 
 
@@ -68,47 +66,25 @@ def days(traces: Path, first: int, count: int, seed: int) -> Flow:
     return replace(whole, method=(*whole.method, f"days {first + 1} to {first + count}, each drawn by itself"))
 
 
-def comparison(
-    flow: Flow, seed: int, floor: int = 0, suite: Suite = SUITE, starts: ColdStarts | None = None
-) -> Comparison:
-    """The service of suite B; with a floor it has a schedule for the evening of each day."""
-    peak = (PEAK_HOURS[0] * 3600, PEAK_HOURS[1] * 3600)
-    view = view_of_manifest(manifest(replace(suite, window=peak), floor))
-    windows = [(begin + peak[0], begin + peak[1]) for begin in _midnights(flow)] if floor else []
-    starts = starts or ColdStarts(ready_seconds=suite.cold_start_seconds)
-    return Comparison(
-        Case(
-            true_model(view, seed, OFF_BY),
-            flow,
-            flow.seconds,
-            seed,
-            starts=starts,
-            windows=tuple(windows),
-            window_replicas=max(1, floor),
-            epoch=EPOCH,
-        )
-    )
+def evenings(flow: Flow) -> tuple[Window, ...]:
+    """The scheduled peak of each of its days."""
+    begin, end = (hour * 3600 for hour in PEAK_HOURS)
+    midnights = [number * DAY_SECONDS for number in range(ceil(flow.seconds / DAY_SECONDS))]
+    return tuple((midnight + begin, midnight + end) for midnight in midnights)
 
 
-def floor_of_peak(tuning: Flow) -> int:
-    """What the evenings of the first week needed."""
-    needs = comparison(tuning, 0).needs
-    evening = [
-        count
-        for index, count in enumerate(needs.counts)
-        if PEAK_HOURS[0] <= index * needs.step_seconds % DAY_SECONDS / 3600 < PEAK_HOURS[1]
-    ]
-    return sorted(evening)[ceil(FLOOR_QUANTILE * len(evening)) - 1]
+def _comparison(flow: Flow, seed: int, floor: int) -> Comparison:
+    return comparison(SUITE, flow, seed, floor, evenings(flow), MIDNIGHT)
 
 
 def play(traces: Path, seeds: Sequence[int], plan: Plan, told: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """All runs; `told` gets what there is after each of them, those of a seed in their order."""
     tuning = days(traces, 0, plan.tuning_days, 0)
-    floor = floor_of_peak(tuning)
+    floor = floor_of(_comparison(tuning, 0, 0).needs, evenings(tuning))
     best = list(_tuned(tuning.between(0.0, plan.tuned_on_days * DAY_SECONDS), floor, plan)) if plan.tune else []
     runs: list[dict[str, Any]] = []
     for seed in seeds:
-        judged = comparison(days(traces, 7, plan.days, seed), seed, floor)
+        judged = _comparison(days(traces, 7, plan.days, seed), seed, floor)
         report, policies = document(judged, [], {"offBy": OFF_BY, "windowReplicas": floor}), []
         for row in rows(judged, list(_runs(plan, best))):
             policies.append(row)
@@ -121,7 +97,7 @@ def play(traces: Path, seeds: Sequence[int], plan: Plan, told: Callable[[dict[st
 
 def _tuned(tuning: Flow, floor: int, plan: Plan) -> Iterator[Tuned]:
     entries = [entry for entry in grid() if _wanted(entry, plan)]
-    tried = rows(comparison(tuning, 0, floor), [of_entry(entry) for entry in entries])
+    tried = rows(_comparison(tuning, 0, floor), [of_entry(entry) for entry in entries])
     return tuned(list(zip(entries, tried, strict=True)))
 
 
@@ -135,11 +111,6 @@ def _runs(plan: Plan, best: Sequence[Tuned]) -> Iterator[Run]:
 
 def _wanted(entry: Entry, plan: Plan) -> bool:
     return not plan.rules or any(entry.rule.lower().startswith(rule.lower()) for rule in plan.rules)
-
-
-def _midnights(flow: Flow) -> Iterator[float]:
-    for number in range(ceil(flow.seconds / DAY_SECONDS)):
-        yield number * DAY_SECONDS
 
 
 def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence[Tuned], plan: Plan) -> dict[str, Any]:
