@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from bench.policies import Tuned, differences, summary, tuned
+from bench.policies import Tuned, differences, floor_of, summary, tuned
 from bench.policies_page import page, verdicts
 from bench.policies_picture import picture, picture_name
+from forebay.simulation.oracle import Needs
 from forebay.simulation.peers.lineup import Entry, grid
 
 
@@ -180,3 +181,10 @@ def test_page_and_picture_are_made_from_the_results_alone(tmp_path):
     assert "Other cold starts" not in text
     picture(rows, "an evening", tmp_path, "B")
     assert (tmp_path / picture_name("B")).stat().st_size > 10_000
+
+
+def test_the_floor_of_scheduled_windows_is_what_half_of_their_time_needed():
+    needs = Needs(60.0, (9, 1, 2, 3, 4, 9))
+    assert floor_of(needs, [(60.0, 300.0)]) == 2
+    assert floor_of(needs, [(0.0, 60.0), (300.0, 360.0)]) == 9
+    assert floor_of(needs, []) == 0
