@@ -134,6 +134,8 @@ def test_people_get_a_table_a_picture_and_a_page(manifest, tmp_path):
         (MANIFEST, (), "ml/chat has no traffic; give --trace FILE or --shape steady:20"),
         (MANIFEST, ("--shape", "wavy:3"), "shape: 'wavy:3' is not known"),
         (MANIFEST, ("--trace", "/nowhere.csv"), "/nowhere.csv"),
+        (MANIFEST, ("--shape", "steady:0"), "steady:0 has no request in what is played; give a rate above 0"),
+        (MANIFEST, ("--shape", "steady:0", "--model", "fluid"), "steady:0 has no request in what is played"),
         (MANIFEST, ("--shape", "steady:5", "--peers", "nobody"), "--peers: 'nobody' is not known; use all, or some of"),
         (UNKNOWN, ("--shape", "steady:5"), "its model or GPU is not known"),
         ("{}", ("--shape", "steady:5"), "no InferenceService of forebay.dev is in it"),

@@ -96,7 +96,8 @@ def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
     try:
         trace, seconds = _traffic(options, manifest, view)
         if not len(trace):
-            raise InputError(f"{name}: {trace.name} has no request in the {seconds:g} s that are played")
+            none = f"{trace.name} has no request in what is played"
+            raise InputError(f"{name}: {none}; give a rate above 0, or more hours")
         starts = ColdStarts(ready_seconds=options.cold_start_seconds)
         model = true_model(view, options.seed, options.off_by)
         return Comparison(_with_windows(Case(model, trace, seconds, options.seed, starts=starts)))
