@@ -8,6 +8,7 @@ they are, as if everything before them had just been tried.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from forebay.api.instants import rfc3339
@@ -21,7 +22,7 @@ LONGEST_HOLD_SECONDS: Final = 3600.0
 JUST_BEGUN: Final = "this operator has just begun, and leaves replicas where they are"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lineup:
     """The shapes of one service in the order of preference, and which of them could not be had."""
 
@@ -36,21 +37,21 @@ class Lineup:
     def several(self) -> bool:
         return len(self.choices) > 1
 
-    @property
+    @cached_property
     def targets(self) -> tuple[Revision, ...]:
         return tuple(choice.target for choice in self.choices)
 
-    @property
+    @cached_property
     def hashes(self) -> frozenset[str]:
         """Of what replicas should be of, whichever of them."""
         return frozenset(choice.target.hash for choice in self.choices)
 
-    @property
+    @cached_property
     def open(self) -> tuple[Revision, ...]:
         """Those that may be tried now, in the order of preference."""
         return tuple(target for target in self.targets if self.opens_at(target.variant) is None)
 
-    @property
+    @cached_property
     def next_up(self) -> Revision:
         """What the next replica is of: the first that may be tried, or the first of all where none may."""
         return next(iter(self.open), self.targets[0])

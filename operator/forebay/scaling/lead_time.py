@@ -8,8 +8,8 @@ grows.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil, exp, log, sqrt
-from statistics import NormalDist, fmean, stdev
+from math import ceil, exp, fsum, log, sqrt
+from statistics import NormalDist, fmean
 from typing import Final
 
 from forebay.scaling.decision import ROUNDING
@@ -111,8 +111,10 @@ def _next_keeps_to(seen: Sequence[int], quantile: float) -> float:
     if number < ENOUGH_STARTS or kept_to < seen[-1]:
         return kept_to
     logarithms = [log(seconds) for seconds in seen]
-    deviation = max(USUAL_SPREAD, stdev(logarithms))
-    bound = exp(fmean(logarithms) + NormalDist().inv_cdf(quantile) * deviation * sqrt(1 + 1 / number))
+    mean = fmean(logarithms)
+    # statistics.stdev reckons in fractions, which every look at a service would wait for
+    deviation = max(USUAL_SPREAD, sqrt(fsum((each - mean) ** 2 for each in logarithms) / (number - 1)))
+    bound = exp(mean + NormalDist().inv_cdf(quantile) * deviation * sqrt(1 + 1 / number))
     return min(float(LONGEST_SECONDS), max(kept_to, float(ceil(bound))))
 
 
