@@ -11,16 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import Progress
 
+from bench.matched import MATCHED, Play, matched
 from bench.policies_page import WANTED, page
 from bench.policies_picture import picture
 from bench.runs import Run, of_entry, rows
@@ -36,6 +37,7 @@ from bench.suites import (
     manifest,
     tuning_trace,
 )
+from bench.summary import differences, summary
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import FOREBAY, TUNED, Case, Comparison, true_model
 from forebay.simulation.flow import Flow
@@ -48,9 +50,6 @@ from forebay.simulation.traces import Trace, between
 
 RESULTS = ROOT / "bench" / "results"
 OFF_BY: Final = 0.2
-MEND: Final = "run make bench-quick and commit what it writes"
-SAME: Final = 0.002
-"""Results that are no further apart are the same."""
 AS_GOOD: Final = 0.001
 """Where no setting of a rule keeps what is wanted: so close to the one that keeps most, the cheapest is the best."""
 FLOOR_QUANTILE: Final = 0.5
@@ -139,15 +138,33 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
         begun = between(tuning, 0.0, TUNED_IN_SECONDS)
         on_tuning = played(comparison(suite, begun, 0, floor), [of_entry(entry) for entry in settings])
     best = list(tuned(list(zip(settings, on_tuning, strict=True))))
-    runs = []
+    runs, judged = [], _judged(suite, traces, floor)
     for seed in seeds:
-        compared = comparison(suite, judged_trace(suite, traces, seed), seed, floor)
+        compared = judged(seed)
         entries = (*lined_up, *(each.entry for each in best))
         policies = list(played(compared, [Comparison.forebay, Comparison.oracle, *map(of_entry, entries)]))
         report = document(compared, [], {"offBy": OFF_BY, "windowReplicas": floor})
         runs.append(report | {"policies": policies})
     tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
-    return {"suite": suite.name, "says": suite.says, "seeds": list(seeds), "tunings": tunings, "runs": runs}
+    said = {"suite": suite.name, "says": suite.says, "seeds": list(seeds), "tunings": tunings, "runs": runs}
+    return matched(said, _plays(judged))
+
+
+def _judged(suite: Suite, traces: Path | None, floor: int) -> Callable[[int], Comparison]:
+    """The comparison of a seed, made once."""
+    return cache(lambda seed: comparison(suite, judged_trace(suite, traces, seed), seed, floor))
+
+
+def _plays(judged: Callable[[int], Comparison]) -> Play:
+    return lambda seed, settings: list(rows(judged(seed), [of_entry(entry) for entry in settings]))
+
+
+def matched_anew(suite: Suite, traces: Path | None) -> dict[str, Any]:
+    """The committed results with the rows of `bench.matched` played again."""
+    played: dict[str, Any] = json.loads((RESULTS / f"{suite.name}.json").read_text())
+    for run in played["runs"]:
+        run["policies"] = [row for row in run["policies"] if not row["name"].endswith(MATCHED)]
+    return matched(played, _plays(_judged(suite, traces, played["runs"][0]["inputs"]["windowReplicas"])))
 
 
 def played_anew(suite: Suite, traces: Path | None, names: Sequence[str], progress: Progress) -> dict[str, Any]:
@@ -172,40 +189,8 @@ def played_anew(suite: Suite, traces: Path | None, names: Sequence[str], progres
 
 
 def _entry_of(row: dict[str, Any]) -> tuple[str, str, bool]:
-    rule = row["name"].removesuffix(TUNED)
+    rule = row["name"].removesuffix(TUNED).removesuffix(MATCHED)
     return rule, row["target"], rule != row["name"]
-
-
-def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per policy: means over the seeds, and the worst seed's attainment."""
-    for index, first in enumerate(played["runs"][0]["policies"]):
-        rows = [run["policies"][index] for run in played["runs"]]
-        yield {
-            "name": first["name"],
-            "target": first["target"],
-            "attainment": fmean(row["attainment"] for row in rows),
-            "worst": min(row["attainment"] for row in rows),
-            "ofPossible": fmean(row["attainmentOfPossible"] or 0.0 for row in rows),
-            "gpuHours": fmean(row["gpuHours"] for row in rows),
-            "oracleRatio": fmean(row["oracleRatio"] or 0.0 for row in rows),
-            "firstTokenP99": fmean(row["timeToFirstToken"]["p99"] for row in rows),
-            "strict": _mean(row["strictAttainment"] for row in rows),
-            "recovery": _mean(row["recoverySeconds"] for row in rows),
-            "impossible": fmean(row["impossible"] for row in rows),
-            "shed": sum(row["shed"] for row in rows),
-            "changesPerDay": fmean(row["replicaChangesPerDay"] for row in rows),
-            "windows": sum(row["schedules"]["total"] for row in rows),
-            "windowsMet": sum(row["schedules"]["metByStart"] for row in rows),
-        }
-
-
-def _mean(values: Iterable[float | str | None]) -> float | str | None:
-    """Of numbers; a word, or nothing, where one of them is none."""
-    found = list(values)
-    numbers = [value for value in found if isinstance(value, (int, float))]
-    if len(numbers) == len(found):
-        return fmean(numbers)
-    return next(value for value in found if not isinstance(value, (int, float)))
 
 
 def write(played: dict[str, Any]) -> None:
@@ -217,23 +202,6 @@ def write(played: dict[str, Any]) -> None:
     page(RESULTS, ROOT / "docs" / "benchmarks.md")
 
 
-def differences(committed: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Where the page tells of another code than this; a little is left to the arithmetic of other processors."""
-    before = {(row["name"], row["target"]): row for row in committed}
-    for row in now:
-        name = f"{row['name']} ({row['target']})"
-        told = before.pop((row["name"], row["target"]), None)
-        if told is None:
-            yield f"{name} is not in bench/results; {MEND}"
-        elif abs(row["attainment"] - told["attainment"]) > SAME or abs(row["gpuHours"] / told["gpuHours"] - 1) > SAME:
-            yield (
-                f"{name} keeps {100 * row['attainment']:.2f} % in time with {row['gpuHours']:.2f} GPU-hours, and "
-                f"bench/results says {100 * told['attainment']:.2f} % with {told['gpuHours']:.2f}; {MEND}"
-            )
-    for name, target in before:
-        yield f"{name} ({target}) is in bench/results and was not played; {MEND}"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Forebay beside other systems' scaling rules, on the same traffic.")
     parser.add_argument("--traces", type=Path, help="folder with the recordings; without it only the excerpt is played")
@@ -242,6 +210,7 @@ def main() -> int:
     parser.add_argument(
         "--anew", default="", help="names of policies to play again, with commas; the others' rows stay"
     )
+    parser.add_argument("--match", action="store_true", help="play only the (matched) rows again; all others stay")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when the results are not this code's")
     options = parser.parse_args()
     names = tuple(filter(None, options.suites.split(",")))
@@ -250,7 +219,9 @@ def main() -> int:
     seeds = range(1, options.seeds + 1) if options.traces else (1,)
     with Progress(console=Console(stderr=True)) as progress:
         for suite in chosen:
-            if anew:
+            if options.match:
+                played = matched_anew(suite, options.traces)
+            elif anew:
                 played = played_anew(suite, options.traces, anew, progress)
             else:
                 played = play(suite, options.traces, list(seeds), progress)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from bench.policies import Tuned, differences, floor_of, summary, tuned
+from bench.policies import Tuned, floor_of, tuned
 from bench.policies_page import page, verdicts
 from bench.policies_picture import picture, picture_name
+from bench.summary import differences, summary
 from forebay.simulation.oracle import Needs
 from forebay.simulation.peers.lineup import Entry, grid
 
