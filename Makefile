@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-quick bench-check bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -54,7 +54,9 @@ test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in
 test-schedules: install ## 10,000 schedules around clock changes: floor by the minute, ready by start or AtRisk
 	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/scaling/test_schedule_minutes.py tests/planner/test_schedule_loop.py
 
-bench: install ## Forebay beside other systems' rules on whole recordings: make bench TRACES=DIR
+bench: bench-evenings bench-weeks bench-robustness ## Forebay beside other systems' rules: make bench TRACES=DIR
+
+bench-evenings: install ## suites A to F, request by request
 	$(BIN)/python -m bench.policies --traces $(TRACES)
 
 bench-weeks: install ## suite B over weeks, in the fluid model: make bench-weeks TRACES=DIR
