@@ -11,6 +11,7 @@ from typing import Any, Final
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Bbox
 
@@ -18,7 +19,7 @@ COLOURS: Final = {"Forebay": "#1b6ca8", "oracle": "#5f6c7b"}
 OTHERS: Final = "#d1495b"
 TICKS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LEAST_LATE: Final = 1e-4
-PLACES: Final = tuple((x, y) for y in (3, -9, 12, -18, 21, -27, 30) for x in (6, -6))
+PLACES: Final = tuple((x, y) for y in (3, -9, 12, -18, 21, -27, 30, -36, -45, -54, -63, -72) for x in (6, -6))
 """Of a label beside its point, in points of print; the first that is free is taken."""
 
 Row = dict[str, Any]
@@ -90,7 +91,8 @@ def _label(axis: Axes, rows: list[Row]) -> None:
                 arrowprops={"arrowstyle": "-", "color": "#c9ced6", "linewidth": 0.6} if abs(y) > 9 else None,
                 fontweight="bold" if row["name"] == "Forebay" else "normal",
             )
-            box = label.get_window_extent()
+            label.get_window_extent()  # puts it in its place; the box it gives has the line to the point in it
+            box = Text.get_window_extent(label)
             if (x, y) == PLACES[-1] or not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
