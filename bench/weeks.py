@@ -117,8 +117,8 @@ def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence
     """As `bench.policies` has it for a suite, so that the page is made of both alike."""
     tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
     says = (
-        f"{plan.days} of the 7 days of ServeGen m-small's second week, in the fluid model, the daily peak scheduled by "
-        f"{plan.tuning_days} of the first week"
+        f"{plan.days} days of ServeGen m-small's second week, in the fluid model, the daily peak scheduled by "
+        f"{plan.tuning_days} of the first"
     )
     says += f", peers tuned on {plan.tuned_on_days} of them" if best else "; peers with their defaults only"
     return {
