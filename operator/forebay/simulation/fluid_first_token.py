@@ -20,7 +20,9 @@ from forebay.capacity.replica_model import Engine, Mix, work_seconds
 from forebay.simulation.engine_profile import EngineProfile
 from forebay.simulation.engine_stats import Completion, Request
 from forebay.simulation.flow import BIN_SECONDS, Lengths
+from forebay.simulation.prefill_seconds import prefill_seconds
 from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
+from forebay.simulation.shared_engines import finished, routed
 from forebay.simulation.traces import Floats
 
 BUSIEST: Final = 0.97
@@ -60,34 +62,37 @@ class FirstToken:
 @cache
 def _measured(profile: EngineProfile, limits: EngineLimits, prompts: bytes, answers: bytes) -> FirstToken:
     lengths = np.stack([np.frombuffer(prompts), np.frombuffer(answers)]).astype(np.int64)
-    roomy = replace(limits, max_num_seqs=limits.max_num_batched_tokens, kv_blocks=_UNBOUNDED // limits.block_size)
-    seen = np.concatenate([_Level(profile, roomy, lengths, level).seen() for level in LEVELS])
+    work = work_seconds(Engine(profile, _UNBOUNDED, _UNBOUNDED), Mix.of(lengths.T.tolist()))
+    levels = (_Level(profile, limits, lengths, work / level / REPLICAS, round(1000 * level)) for level in LEVELS)
+    seen = np.concatenate([level.seen() for level in levels])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]
-    buckets = [each for each in np.array_split(seen, BUCKETS) if len(each)]
+    buckets = np.array_split(seen, BUCKETS)
     at = np.array([bucket[:, 0].mean() for bucket in buckets])
     median, slow = np.log([np.quantile(bucket[:, 1], (0.5, 0.99)) for bucket in buckets]).T
     busy = np.linspace(0.0, BUSIEST, POINTS)
     measured = np.clip(busy, at[0], at[-1])
-    degree = min(_DEGREE, len(buckets) - 1)
-    log_median = np.polyval(np.polyfit(at, median, degree), measured)
-    log_deviation = np.polyval(np.polyfit(at, (slow - median) / _Z_P99, degree), measured)
+    log_median = np.polyval(np.polyfit(at, median, _DEGREE), measured)
+    log_deviation = np.polyval(np.polyfit(at, (slow - median) / _Z_P99, _DEGREE), measured)
     # busier than anything seen: all times grow with the length of a step, a/(1 − busy)
-    log_median += np.log(np.minimum(1.0, 1 - at[-1]) / np.minimum(1 - busy, 1 - at[-1]))
+    log_median += np.log((1 - at[-1]) / np.minimum(1 - busy, 1 - at[-1]))
     return FirstToken(busy, np.maximum.accumulate(log_median), np.maximum(log_deviation, 1e-3))
 
 
 class _Level:
     """Replicas behind one router at one rate of arrivals."""
 
-    def __init__(self, profile: EngineProfile, limits: EngineLimits, lengths: np.ndarray, level: float) -> None:
+    def __init__(
+        self, profile: EngineProfile, limits: EngineLimits, lengths: np.ndarray, apart_seconds: float, seed: int
+    ) -> None:
         self.profile = profile
-        work = work_seconds(Engine(profile, _UNBOUNDED, _UNBOUNDED), Mix.of(lengths.T.tolist()))
-        random = np.random.default_rng(round(1000 * level))
-        self.times = np.cumsum(random.exponential(work / level / REPLICAS, REQUESTS))
+        random = np.random.default_rng(seed)
+        self.times = np.cumsum(random.exponential(apart_seconds, REQUESTS))
         chosen = random.integers(0, lengths.shape[1], REQUESTS)
         self.prompts, self.answers = np.maximum(1, lengths[:, chosen])
-        self.engines = [ReplicaEngine(profile, limits, every_histogram=False) for _ in range(REPLICAS)]
-        self.held_tokens = limits.kv_blocks * limits.block_size if limits.kv_blocks else _UNBOUNDED
+        blocks = _UNBOUNDED // limits.block_size
+        roomy = replace(limits, max_num_seqs=limits.max_num_batched_tokens, kv_blocks=blocks)
+        self.engines = [ReplicaEngine(profile, roomy, every_histogram=False) for _ in range(REPLICAS)]
+        self.kv_tokens = blocks * limits.block_size
         self.decoding: list[float] = []
         """Seconds of a step that only decodes, mean over the replicas, at the beginning of each 2.5 s."""
 
@@ -98,11 +103,9 @@ class _Level:
         for done in self._play():
             first[int(done.request.id)] = done.first_token_seconds
         prompts = self.prompts.astype(float)
-        profile = self.profile
-        prefill = profile.prompt_token_seconds * prompts + profile.prompt_square_seconds * prompts**2
-        share = np.bincount(came, prefill) / REPLICAS / BIN_SECONDS
+        share = np.bincount(came, prefill_seconds(self.profile, prompts, prompts)) / REPLICAS / BIN_SECONDS
         token = np.array(self.decoding) / np.maximum(1 - share, 1 - BUSIEST)
-        busy = np.clip(1 - profile.step_seconds / token, 0.0, BUSIEST)
+        busy = np.clip(1 - self.profile.step_seconds / token, 0.0, BUSIEST)
         return np.stack([busy[came], first], axis=1)
 
     def _play(self) -> Iterator[Completion]:
@@ -112,20 +115,13 @@ class _Level:
                 for engine in self.engines:
                     yield from engine.advance(len(self.decoding) * BIN_SECONDS)
                 self._look()
-            for engine in self.engines:
-                due = engine.next_event_time
-                if due is not None and due <= time:
-                    yield from engine.advance(time)
-            chosen = min(self.engines, key=lambda engine: engine.outstanding)
-            yield from chosen.advance(time)
-            chosen.submit(Request(str(number), int(prompt), int(answer), time))
-        for engine in self.engines:
-            yield from engine.advance(float(self.times[-1]) + 1e6)
+            yield from routed(self.engines, Request(str(number), int(prompt), int(answer), time))
+        yield from finished(self.engines)
 
     def _look(self) -> None:
         profile = self.profile
         sequences = sum(engine.running for engine in self.engines) / REPLICAS
-        held = sum(engine.kv_fraction for engine in self.engines) * self.held_tokens / REPLICAS
+        held = sum(engine.kv_fraction for engine in self.engines) * self.kv_tokens / REPLICAS
         self.decoding.append(
             profile.step_seconds + profile.sequence_seconds * sequences + profile.kv_token_seconds * held
         )

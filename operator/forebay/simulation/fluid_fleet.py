@@ -81,11 +81,10 @@ class FluidFleet:
         self.outputs = lengths.outputs
         self.steps_each = np.maximum(lengths.outputs - 1, 0.3)
         self.progress = lengths.outputs[:, None] * (np.arange(STAGES) + 0.5) / STAGES
-        prompt = self.profile.prompt_token_seconds * lengths.prompts
-        square = self.profile.prompt_square_seconds * lengths.prompts**2
-        self.prompt_seconds = float((prompt + square).sum() / max(1.0, lengths.prompts.sum()))
+        prefill = model.prefill_seconds(lengths.prompts, lengths.prompts)
+        self.prompt_seconds = float(prefill.sum() / max(1.0, lengths.prompts.sum()))
         """Of one prompt token, what longer prompts cost more included."""
-        self.counters = FluidCounters(step_seconds, np.quantile(prompt + square, (0.125, 0.375, 0.625, 0.875)))
+        self.counters = FluidCounters(step_seconds, np.quantile(prefill, (0.125, 0.375, 0.625, 0.875)))
         self.rows = 0
         self.held = np.zeros((len(Held), 0, len(lengths.outputs), STAGES))
         self.queue = np.zeros((len(Queued), 0, len(lengths.outputs)))

@@ -14,6 +14,7 @@ import numpy as np
 from forebay.capacity.replica_model import Engine
 from forebay.simulation.engine_profile import EngineProfile
 from forebay.simulation.flow import Lengths
+from forebay.simulation.prefill_seconds import prefill_seconds
 from forebay.simulation.replica_engine import EngineLimits
 from forebay.simulation.traces import Floats
 
@@ -36,7 +37,7 @@ class BetweenTokens:
     @staticmethod
     def of(profile: EngineProfile, lengths: Lengths) -> BetweenTokens:
         prompts, answers = lengths.prompts, lengths.answers
-        seconds = profile.prompt_token_seconds * prompts + profile.prompt_square_seconds * prompts**2
+        seconds = prefill_seconds(profile, prompts, prompts)
         weights = answers / answers.sum()
         context = prompts + answers / 2
         mean = float((weights * context).sum())

@@ -12,6 +12,7 @@ from forebay.cluster.projections import InferenceServiceObject
 from forebay.cluster.service_views import ServiceViews
 from forebay.planner.world import Revision, ServiceView
 from forebay.simulation.engine_profile import EngineProfile
+from forebay.simulation.prefill_seconds import prefill_seconds
 from forebay.simulation.replica_engine import EngineLimits
 from forebay.simulation.traces import Floats
 from forebay.simulation.vllm_arguments import parse_serve
@@ -43,9 +44,7 @@ class ServedModel:
 
     def prefill_seconds(self, prompt: Floats, computed: Floats) -> Floats:
         """What each prompt truly adds to the steps that compute it, by its tokens and those that no cache spares."""
-        profile = self.profile
-        seconds: Floats = profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
-        return seconds
+        return prefill_seconds(self.profile, prompt, computed)
 
 
 def view_of_manifest(document: dict[str, Any], created: str = "2025-01-01T00:00:00Z") -> ServiceView:

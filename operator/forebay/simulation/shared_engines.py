@@ -14,16 +14,26 @@ _EVER_AFTER_SECONDS = 1e6
 def played(engines: Sequence[ReplicaEngine], requests: Iterable[Request]) -> list[Completion]:
     """Of all requests, which come in order of arrival; in order of completion as far as arrivals tell it."""
     done: list[Completion] = []
-    now = 0.0
     for request in requests:
-        now = request.arrival
-        for engine in engines:
-            due = engine.next_event_time
-            if due is not None and due <= now:
-                done += engine.advance(now)
-        chosen = min(engines, key=lambda engine: engine.outstanding)
-        done += chosen.advance(now)
-        chosen.submit(request)
+        done += routed(engines, request)
+    return done + finished(engines)
+
+
+def routed(engines: Sequence[ReplicaEngine], request: Request) -> list[Completion]:
+    """It has arrived and is on its way; what had finished by then."""
+    done: list[Completion] = []
+    now = request.arrival
     for engine in engines:
-        done += engine.advance(now + _EVER_AFTER_SECONDS)
+        due = engine.next_event_time
+        if due is not None and due <= now:
+            done += engine.advance(now)
+    chosen = min(engines, key=lambda engine: engine.outstanding)
+    done += chosen.advance(now)
+    chosen.submit(request)
     return done
+
+
+def finished(engines: Sequence[ReplicaEngine]) -> list[Completion]:
+    """What was left to do is done; nothing more arrives."""
+    now = max((engine.now for engine in engines), default=0.0)
+    return [done for engine in engines for done in engine.advance(now + _EVER_AFTER_SECONDS)]
