@@ -8,6 +8,7 @@ users could do, and the one that comes as close as it takes stands beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any, Final
 
 from bench.policies_page import cheaper
@@ -35,7 +36,7 @@ def matched(played: dict[str, Any], play: Play) -> dict[str, Any]:
         if not settings:
             continue
         tried = [play(seed, settings) for seed in played["seeds"]]
-        kept = [sum(of_seed[n]["attainment"] for of_seed in tried) / len(tried) for n in range(len(settings))]
+        kept = [fmean(of_seed[n]["attainment"] for of_seed in tried) for n in range(len(settings))]
         enough = [n for n, share in enumerate(kept) if share >= ours - AS_MUCH]
         chosen = enough[0] if enough else max(range(len(settings)), key=lambda n: kept[n])
         for run, of_seed in zip(played["runs"], tried, strict=True):

@@ -145,9 +145,15 @@ def play(suite: Suite, traces: Path | None, seeds: Sequence[int], progress: Prog
         policies = list(played(compared, [Comparison.forebay, Comparison.oracle, *map(of_entry, entries)]))
         report = document(compared, [], {"offBy": OFF_BY, "windowReplicas": floor})
         runs.append(report | {"policies": policies})
+    return matched(results(suite.name, suite.says, seeds, best, runs), _plays(judged))
+
+
+def results(
+    suite: str, says: str, seeds: Sequence[int], best: Sequence[Tuned], runs: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """The results of a suite as they are kept, and as the page is made of them."""
     tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
-    said = {"suite": suite.name, "says": suite.says, "seeds": list(seeds), "tunings": tunings, "runs": runs}
-    return matched(said, _plays(judged))
+    return {"suite": suite, "says": says, "seeds": list(seeds), "tunings": tunings, "runs": list(runs)}
 
 
 def _judged(suite: Suite, traces: Path | None, floor: int) -> Callable[[int], Comparison]:
@@ -177,13 +183,12 @@ def played_anew(suite: Suite, traces: Path | None, names: Sequence[str], progres
     own: dict[str, Run] = {FOREBAY: Comparison.forebay, "oracle": Comparison.oracle}
     task = progress.add_task(suite.name, total=len(played["runs"]))
     for seed, run in zip(played["seeds"], played["runs"], strict=True):
-        floor = run["inputs"]["windowReplicas"]
-        compared = comparison(suite, judged_trace(suite, traces, seed), seed, floor)
+        compared = _judged(suite, traces, run["inputs"]["windowReplicas"])(seed)
         chosen = [index for index, row in enumerate(run["policies"]) if row["name"] in names]
         known = [run["policies"][index] for index in chosen]
         again = [own.get(row["name"]) or entries[_entry_of(row)] for row in known]
         for index, row in zip(chosen, rows(compared, again), strict=True):
-            run["policies"][index] = row
+            run["policies"][index] = row | {"name": run["policies"][index]["name"]}
         progress.advance(task)
     return played
 

@@ -17,7 +17,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from bench.policies import OFF_BY, Tuned, Window, comparison, floor_of, tuned, write
+from bench.policies import OFF_BY, Tuned, Window, comparison, floor_of, results, tuned, write
 from bench.runs import Run, of_entry, rows
 from bench.suites import CONVERSATION, SUITES, clients_of
 from forebay.simulation.comparison import Comparison
@@ -114,20 +114,13 @@ def _wanted(entry: Entry, plan: Plan) -> bool:
 
 
 def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence[Tuned], plan: Plan) -> dict[str, Any]:
-    """As `bench.policies` has it for a suite, so that the page is made of both alike."""
-    tunings = [{"rule": t.entry.rule, "target": t.entry.target, "insideGrid": t.inside_grid} for t in best]
+    """With what was played, so that the page is made of weeks and suites alike."""
     says = (
         f"{plan.days} days of ServeGen m-small's second week, in the fluid model, the daily peak scheduled by "
         f"{plan.tuning_days} of the first"
     )
     says += f", peers tuned on {plan.tuned_on_days} of them" if best else "; peers with their defaults only"
-    return {
-        "suite": SUITE.name,
-        "says": says,
-        "seeds": list(seeds[: len(runs)]),
-        "tunings": tunings,
-        "runs": list(runs),
-    }
+    return results(SUITE.name, says, seeds[: len(runs)], best, runs)
 
 
 def main() -> int:
