@@ -1,6 +1,7 @@
 """Builders of worlds: every argument has a sensible default, so that a test names only what it is about."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf
@@ -119,12 +120,23 @@ def a_revision(
         hash=hash,
         spec_hash=f"spec-{hash}" if spec_hash is None else spec_hash,
         shape=a_shape(gpus=gpus, pods=pods, product=product),
-        data=f'{{"revision":"{hash}"}}',
+        data=json.dumps({"engine": {"version": "0.32.0"}, "pod": _stored_pod(hash), "worker": _stored_pod(hash)}),
         number=number,
         name=(f"revision-{hash}" if number else "") if name is None else name,
-        place=Place(place, gpus, f'{{"place":"{place}"}}', IMAGE),
+        place=Place(place, gpus, json.dumps(_stored_place(place)), IMAGE),
         variant=variant,
     )
+
+
+def _stored_pod(revision: str) -> dict[str, Any]:
+    """What a revision stores of its pods: enough to build one that tells its revision."""
+    engine = {"name": "engine", "image": IMAGE, "args": ["serve", revision]}
+    return {"metadata": {"annotations": {}}, "spec": {"containers": [engine]}}
+
+
+def _stored_place(place: str) -> dict[str, Any]:
+    """What a placeholder is built from: enough to tell its place."""
+    return {"spec": {"nodeSelector": {"place": place}}, "spread": [], "container": {"name": "engine", "image": IMAGE}}
 
 
 def a_variant(name: str, *, product: str = "", carrier: Carrier | None = None, **fields: Any) -> VariantView:
