@@ -157,6 +157,14 @@ def test_a_variant_whose_engines_fail_is_left_for_the_next():
     assert cluster.condition("chat", "UpToDate") == ("True", "UpToDate")
 
 
+def test_a_stuck_replica_of_a_variant_is_not_loading():
+    cluster = a_mixed_cluster(big=1, small=0, replicas=2)
+    cluster.run(2 * PATIENCE_SECONDS + 30)
+    assert cluster.condition("chat", "Ready") == ("False", "Unschedulable")
+    assert [(v.name, v.ready, v.loading) for v in cluster.status("chat").variants] == [("base", 1, 0), ("small", 0, 0)]
+    assert cluster.status("chat").replicas.loading == 0
+
+
 def test_a_quota_that_refuses_the_preferred_shape_leads_to_the_next_at_once():
     cluster = a_mixed_cluster(big=8)
     cluster.refuse = lambda action: (

@@ -79,7 +79,7 @@ class VariantStatus(Model):
     ready: Replicas = 0
     """Replicas of it that serve."""
     loading: Replicas = 0
-    """Created, not serving yet, stuck ones among them."""
+    """Created, not serving yet; stuck ones are not among them."""
     draining: Replicas = 0
     """Out of rotation, finishing their streams."""
     carries_percent: Annotated[Count, Field(ge=0, le=10_000)] = 100

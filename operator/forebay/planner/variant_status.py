@@ -57,7 +57,7 @@ def _status(scene: Scene, target: Revision) -> VariantStatus:
     return VariantStatus(
         name=shown(target.variant),
         ready=states[ReplicaState.SERVING],
-        loading=states[ReplicaState.LOADING] + states[ReplicaState.BLOCKED],
+        loading=states[ReplicaState.LOADING],
         draining=states[ReplicaState.DRAINING],
         carries_percent=round(100 * scene.weight(target.variant)),
         state=_state(scene, target),
