@@ -377,12 +377,19 @@ def test_the_thread_leads_and_gives_the_lease_back():
     assert lost == []
 
 
-def test_a_thread_that_breaks_says_so():
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        pytest.param(LookupError("no such thing"), "LookupError('no such thing')", id="a fault of ours"),
+        pytest.param(asyncio.CancelledError(), "CancelledError()", id="a cancellation that nobody asked for"),
+    ],
+)
+def test_a_thread_that_breaks_says_so(error: BaseException, told: str):
     broken = threading.Event()
     reasons: list[str] = []
 
     async def connect() -> ClosableFakeApi:
-        raise LookupError("no such thing")
+        raise error
 
     def on_lost(reason: str) -> None:
         reasons.append(reason)
@@ -392,7 +399,7 @@ def test_a_thread_that_breaks_says_so():
     leadership.start()
     assert broken.wait(10.0)
     leadership.stop()
-    assert reasons == ["the lease's thread broke: LookupError('no such thing')"]
+    assert reasons == [f"the lease's thread broke: {told}"]
 
 
 def test_the_clock_is_steady():

@@ -196,6 +196,37 @@ async def test_a_broken_watch_resumes_where_it_was():
 
 
 @in_virtual_time
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_a_cancellation_inside_the_client_breaks_the_watch_but_not_the_view(verb):
+    scene, left = Scene(), 1
+
+    def cancelled_once(call: FakeCall) -> None:
+        nonlocal left
+        if call.verb == verb and left:
+            left -= 1
+            raise asyncio.CancelledError
+
+    scene.api.before = cancelled_once
+    async with scene.running():
+        await asyncio.sleep(1.0)
+        scene.api.put(PODS, a_pod("a"))
+        await a_moment()
+        assert scene.pods == ["a Running"]
+        assert scene.cache.disturbances == 1
+
+
+@in_virtual_time
+async def test_a_cancellation_of_the_task_ends_the_watch():
+    scene = Scene()
+    task = asyncio.create_task(scene.cache.run())
+    await a_moment()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert scene.cache.disturbances == 0
+
+
+@in_virtual_time
 async def test_an_outage_is_met_with_patience_and_its_end_is_seen():
     scene = Scene()
     scene.api.put(PODS, a_pod("a"))

@@ -1,7 +1,9 @@
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import kopf
 import pytest
 from kubernetes.aio.client import Configuration
 
@@ -32,8 +34,16 @@ class Wakes:
 
 
 @asynccontextmanager
-async def a_watch(server: ScriptedServer, wakes: Wakes) -> AsyncIterator[ServiceWatch]:
-    watch = ServiceWatch(lambda: build_registry(server, wakes.wake), None, restart_seconds=0.01)  # type: ignore[arg-type]
+async def a_watch(
+    server: ScriptedServer, wakes: Wakes, before_start: Callable[[], None] = lambda: None
+) -> AsyncIterator[ServiceWatch]:
+    """`before_start` runs in the task that kopf is about to run in."""
+
+    def registry() -> kopf.OperatorRegistry:
+        before_start()
+        return build_registry(server, wakes.wake)  # type: ignore[arg-type]
+
+    watch = ServiceWatch(registry, None, restart_seconds=0.01)
     watch.start()
     try:
         yield watch
@@ -71,6 +81,25 @@ async def test_a_watch_that_breaks_off_is_started_again_once_a_list_has_succeede
         watch.allow()
         assert await wakes.next() == "service"
         assert server.lists == 2
+
+
+async def test_a_watch_that_is_cancelled_is_started_again_and_can_still_be_stopped():
+    wakes, cancelled = Wakes(), threading.Event()
+
+    def cancel_the_first() -> None:
+        task = asyncio.current_task()
+        if not cancelled.is_set() and task is not None:
+            task.cancel()
+            cancelled.set()
+
+    async with ScriptedServer() as server, a_watch(server, wakes, cancel_the_first) as watch:
+        server.services = [a_service(1)]
+        watch.allow()
+        assert await asyncio.to_thread(cancelled.wait, PATIENCE)
+        assert await asyncio.to_thread(watch.waits_for_a_list.wait, PATIENCE)
+        assert watch.alive
+        watch.allow()
+        assert await wakes.next() == "service"
 
 
 async def test_before_a_list_has_succeeded_nothing_is_asked_and_it_can_be_stopped():

@@ -71,7 +71,7 @@ class Told:
 
 @dataclass
 class Endless:
-    error: Exception | None = None
+    error: BaseException | None = None
 
     async def run(self) -> None:
         await asyncio.sleep(1.0)
@@ -80,7 +80,7 @@ class Endless:
         await asyncio.Event().wait()
 
 
-def some_parts(tick_seconds: float = 3.0, observer_error: Exception | None = None) -> Parts:
+def some_parts(tick_seconds: float = 3.0, observer_error: BaseException | None = None) -> Parts:
     parts = Parts(tick_seconds)
     parts.wake = Wake(parts)  # type: ignore[assignment]
     parts.observer = Endless(observer_error)  # type: ignore[assignment]
@@ -126,6 +126,13 @@ async def test_a_part_that_breaks_takes_the_process_with_it(caplog: pytest.LogCa
     parts, ending = some_parts(observer_error=ValueError("a bug")), an_ending()
     assert await _run_parts(parts, ending) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
     assert caplog.records[0].message == "the observer broke"
+
+
+@in_virtual_time
+async def test_a_part_that_was_cancelled_by_nobody_takes_the_process_with_it():
+    parts, ending = some_parts(observer_error=asyncio.CancelledError()), an_ending()
+    async with asyncio.timeout(60.0):
+        assert await _run_parts(parts, ending) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -234,7 +234,7 @@ class Leadership:
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # a stop sets an event, so no cancellation is ours
             log.exception("the lease's thread broke")
             self._on_lost(f"the lease's thread broke: {error!r}")
 

@@ -132,7 +132,11 @@ class WatchCache(Generic[M, V]):
             self._entries.pop(uid, None)
 
     async def run(self) -> None:
-        """Keep the view current until cancelled."""
+        """Keep the view current until this task is cancelled.
+
+        A cancellation may also come out of a call, when something inside the client was cancelled. It would end the
+        task without an error, and the view would never change again; so it counts as a broken watch.
+        """
         while True:
             words = self._words
             try:
@@ -147,6 +151,10 @@ class WatchCache(Generic[M, V]):
                     self._disturbed(error)
             except ValueError as error:
                 self._disturbed(error)
+            except asyncio.CancelledError as error:
+                if _is_being_cancelled():
+                    raise
+                self._disturbed(repr(error))
             await self._breathe(worked=self._words > words)
 
     async def _breathe(self, *, worked: bool) -> None:
@@ -284,6 +292,12 @@ class WatchCache(Generic[M, V]):
     def _disturbed(self, why: object) -> None:
         self.disturbances += 1
         log.warning("watching %s: %s", self.resource.plural, why)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody asked for the end of the task that runs."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _after(version: str, other: str) -> bool:

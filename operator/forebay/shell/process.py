@@ -96,10 +96,11 @@ async def _run_parts(operator: Operator, ending: Ending) -> Cause:
 
 
 def _report(task: asyncio.Task[None], ending: Ending) -> None:
-    """No part may end by itself: what is left would look alive and do half the work."""
-    if task.cancelled():
-        return
-    error = task.exception()
+    """No part may end by itself: what is left would look alive and do half the work.
+
+    A part that is cancelled before the end was decided has ended by itself, too; afterwards `ending` takes no cause.
+    """
+    error = None if task.cancelled() else task.exception()
     if error is not None:
         log.error("the %s broke", task.get_name(), exc_info=error)
     ending.end(EXIT_BROKEN, f"the {task.get_name()} ended")

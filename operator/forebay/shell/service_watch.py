@@ -68,7 +68,9 @@ class ServiceWatch:
                 return
             try:
                 asyncio.run(self._watch())
-            except Exception as error:  # noqa: BLE001 - kopf raises whatever its tasks raised; a new start cures it
+            # kopf raises whatever its tasks raised, a cancellation that nobody here asked for included. Our own stop
+            # cancels nothing, it sets a flag. So a new start cures both.
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
                 log.warning("the watch on services broke off: %r", error)
             self._stopping.wait(self._restart_seconds)
             self._allowed.clear()
