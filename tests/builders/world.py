@@ -36,6 +36,7 @@ from forebay.planner.world import (
     ServiceKey,
     ServiceView,
     VariantView,
+    WarmPoolView,
     World,
 )
 from forebay.scaling.carrier import Carrier
@@ -351,6 +352,7 @@ def a_world(
     children: Iterable[ChildView] | None = None,
     settings: Settings | None = None,
     refusals: Iterable[Refusal] = (),
+    warm_pools: Iterable[WarmPoolView] = (),
 ) -> World:
     """Unless told otherwise: two nodes of 8 GPUs, each service's wanted revision stored, each child as wanted."""
     stored = revisions
@@ -365,6 +367,7 @@ def a_world(
         signals=signals or {},
         settings=settings or Settings(),
         refusals=tuple(refusals),
+        warm_pools=tuple(warm_pools),
     )
 
 

@@ -7,23 +7,28 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode, WhenNoSpare
+from forebay.planner.handovers import Handovers, HeldPlace
 from forebay.planner.settings import Settings
 from forebay.planner.state import ServiceMemory, Shortage, State
-from forebay.planner.world import Problem, Refusal, World
+from forebay.planner.world import PodView, Problem, Refusal, ServiceView, WarmPoolView, World
 from forebay.scaling.signals import PodSignals
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier
+from tests.builders.pools import a_peak, a_pool, holding
 from tests.builders.world import (
+    IMAGE,
     NOW,
     a_histogram,
     a_node,
+    a_placeholder,
     a_pod,
     a_revision,
     a_sample,
     a_service,
     a_variant,
     a_world,
+    uid_of,
 )
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,6 +72,7 @@ def services(draw: st.DrawFn, name: str):
         status=draw(st.sampled_from([InferenceServiceStatus(), status])),
         variants=draw(st.sampled_from([(), (), VARIANTS[:1], VARIANTS])),
         carrier=draw(st.sampled_from([None, a_carrier()])),
+        placeholders=draw(mostly(0, 1, 3)),
     )
 
 
@@ -91,7 +97,41 @@ def pods(draw: st.DrawFn, service, ordinal: int, rank: int, trouble: str | None)
         drain_started_at=draw(mostly(None, NOW - 900, NOW - 30)),
         blocked=draw(mostly(trouble, None, "Unschedulable", "ImagePull", "CrashLoop", "QuotaExceeded", "Odd")),
         gpus=draw(st.integers(0, 8)),
+        scheduled_at=draw(maybe_moments),
     )
+
+
+@st.composite
+def pools(draw: st.DrawFn, name: str) -> WarmPoolView:
+    pool = a_pool(
+        name,
+        wanted=draw(st.integers(0, 3)),
+        gpus=draw(st.integers(0, 2)),
+        deleting=draw(mostly(False, True)),
+        schedules=draw(st.sampled_from([(), (a_peak(),), (a_peak(), a_peak(2, name="evening", start="0 18 * * *"))])),
+    )
+    return draw(mostly(pool, replace(pool, place=None, shape=None, problem="odd")))
+
+
+@st.composite
+def placeholders(draw: st.DrawFn, owner: ServiceView | WarmPoolView) -> tuple[PodView, ...]:
+    def any_one(number: int) -> PodView:
+        fields: dict[str, Any] = {
+            "ready": draw(st.booleans()),
+            "phase": draw(mostly(None, "Failed")),
+            "node": draw(st.sampled_from([None, "node-0", "node-1", "node-2"])),
+            "created_at": draw(moments),
+            "deleting": draw(mostly(False, True)),
+            "blocked": draw(mostly(None, "Unschedulable")),
+            "gpus": draw(st.integers(0, 2)),
+        }
+        if isinstance(owner, WarmPoolView):
+            (pod,) = holding(owner, 1, number, **fields)
+        else:
+            pod = a_placeholder(owner, number, **fields)
+        return replace(pod, place=draw(mostly("same", "other")))
+
+    return tuple(any_one(number) for number in range(draw(st.integers(0, 4))))
 
 
 samples = st.builds(
@@ -119,6 +159,8 @@ def worlds(draw: st.DrawFn) -> World:
         for ordinal in range(draw(st.integers(0, 7)))
         for rank in draw(st.sampled_from([(0,), (0,), (0, 1), (1,)]))
     ]
+    spare = [draw(pools(name)) for name in draw(st.sampled_from([(), ("h100",), ("h100", "l40s")]))]
+    held = [pod for owner in (*chosen, *spare) for pod in draw(placeholders(owner))]
     told = {
         pod.uid: PodSignals(draw(st.none() | samples), draw(st.sampled_from([None, "no answer"])))
         for pod in there
@@ -128,7 +170,8 @@ def worlds(draw: st.DrawFn) -> World:
     ran = draw(st.sampled_from([(), tuple(variant.wanted for variant in VARIANTS[:2])]))
     return a_world(
         *chosen,
-        pods=there,
+        warm_pools=spare,
+        pods=[*there, *held],
         signals=told,
         nodes=[
             a_node(
@@ -166,7 +209,18 @@ SHORT = replace(
 """A shape that could not be had a minute ago, and one that may be tried again."""
 IMPATIENT = replace(PATIENT, services={a_service(name).uid: ServiceMemory(retries=3) for name in ("chat", "code")})
 """After stuck replicas were given up a few times: those that are stuck now are left where they are."""
-states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT, SHORT])
+HANDED_OVER = replace(
+    PATIENT,
+    handovers=Handovers(
+        {
+            f"gone-{number}": HeldPlace(f"gone-{number}", uid_of("h100"), f"node-{number}", 1, IMAGE, NOW - 30)
+            for number in range(3)
+        },
+        taken=frozenset({a_pod(a_service(), number).uid for number in range(3)}),
+    ),
+)
+"""Places that placeholders held a moment ago, and pods that have taken such places before."""
+states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT, SHORT, HANDED_OVER])
 
 
 SLIM = a_variant("slim", product="L4", hash="slim", carrier=a_carrier(slower=1.6))

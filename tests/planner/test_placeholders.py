@@ -11,7 +11,7 @@ from forebay.planner.plan import CreatePlaceholder, DeletePlaceholder
 from forebay.planner.planner import plan
 from forebay.planner.settings import Settings
 from forebay.planner.state import State
-from forebay.planner.world import PodView, Refusal
+from forebay.planner.world import PodView, Refusal, ServiceView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.plans import actions, condition, creates, deletes, drains, given_up, held, message
 from tests.builders.world import (
@@ -140,10 +140,26 @@ def test_somebody_elses_are_left_alone():
     assert actions(planned(service, a_pod(service), pod)) == ()
 
 
+def asking_for(service: ServiceView, placeholders: int) -> ServiceView:
+    assert service.spec is not None
+    warm = WarmPoolSpec(replicas=service.spec.warm_pool.replicas, placeholders=placeholders)
+    return replace(service, spec=service.spec.model_copy(update={"warm_pool": warm}))
+
+
+def without_placeholders(world: World) -> World:
+    return replace(
+        world,
+        services=tuple(asking_for(service, 0) for service in world.services),
+        pods=tuple(pod for pod in world.pods if pod.place is None),
+        warm_pools=(),
+    )
+
+
 @quick
 @given(worlds(), st.data())
 def test_replicas_fare_as_if_there_were_none(world, data):
     """Whatever placeholders there are and are asked for, not one action on replicas differs."""
+    world = without_placeholders(world)
     there = tuple(
         a_placeholder(
             service,
@@ -157,11 +173,7 @@ def test_replicas_fare_as_if_there_were_none(world, data):
         for service in world.services
         for number in range(data.draw(st.integers(0, 3)))
     )
-    asked = tuple(
-        replace(service, spec=service.spec.model_copy(update={"warm_pool": warm}))
-        for service in world.services
-        if (warm := WarmPoolSpec(replicas=service.spec.warm_pool.replicas, placeholders=data.draw(st.integers(0, 3))))
-    )
+    asked = tuple(asking_for(service, data.draw(st.integers(0, 3))) for service in world.services)
     alone, _ = plan(world, PATIENT, NOW)
     done, _ = plan(replace(world, services=asked, pods=(*world.pods, *there)), PATIENT, NOW)
     about_places = (CreatePlaceholder, DeletePlaceholder)

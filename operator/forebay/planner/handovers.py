@@ -51,7 +51,7 @@ class Handovers:
 def handovers_of(world: World, before: Handovers, now: float) -> Handovers:
     """With what this tick sees. The order of pods does not matter."""
     images = _images(world)
-    held = {place.uid: place for place in _held(world.pods, images, now)}
+    held = {place.uid: place for place in sorted(_held(world.pods, images, now), key=lambda place: place.uid)}
     gone = (place for uid, place in before.held.items() if uid not in held)
     in_transit = [place for place in (*before.in_transit, *gone) if now - place.at < IN_TRANSIT_SECONDS]
     in_transit.sort(key=lambda place: (place.at, place.uid))
@@ -62,7 +62,7 @@ def handovers_of(world: World, before: Handovers, now: float) -> Handovers:
             if places := _places_for(pod, image, in_transit):
                 taken.add(pod.uid)
                 in_transit = [place for place in in_transit if place not in places]
-    return Handovers(held, tuple(in_transit), frozenset(taken))
+    return Handovers(held, tuple(in_transit), frozenset(sorted(taken)))
 
 
 def _images(world: World) -> dict[tuple[str, str], str]:
