@@ -15,6 +15,7 @@ from e2e.apiserver.cluster_scene import a_namespace, a_service, running, until
 from e2e.harness import ControlPlane, eventually
 from forebay.api import labels
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.reasons import Reason
 from forebay.cluster.access import Access
 from forebay.cluster.apply import Applier, Outcome
 from forebay.cluster.event_recorder import EventRecorder
@@ -278,7 +279,7 @@ async def test_a_status_for_a_service_that_was_made_anew_is_not_written(plane, o
 
 async def test_events_are_shown_by_describe(plane, operator):
     uid = a_service(plane, NAMESPACE, "told")
-    said = EventRecord("Warning", "QuotaExceeded", "chat-0 was refused: exceeded quota: gpus")
+    said = EventRecord("Warning", Reason.QUOTA_EXCEEDED, "chat-0 was refused: exceeded quota: gpus")
     share = ServicePlan(ServiceKey(NAMESPACE, "told"), uid, (), InferenceServiceStatus(), (said,))
     await operator.events.record(Plan((share,)), time.time())
     assert (operator.events.recorded, operator.events.failed) == (1, 0)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from forebay.api.reasons import Reason
 from forebay.planner.world import NodeView, PodView, Revision
 from tests.builders.engines import Engine
 from tests.builders.world import NOW, a_node
@@ -66,7 +67,7 @@ class Machines:
     def _schedule(self, key: Key, pod: PodView) -> None:
         if pod.gates:
             gated = "Scheduling is blocked due to non-empty scheduling gates"
-            self.store(key, replace(pod, blocked="Unschedulable", blocked_message=gated))
+            self.store(key, replace(pod, blocked=Reason.UNSCHEDULABLE, blocked_message=gated))
             return
         apart = {other.node for other in self._group(pod) if other is not pod}
         for node in sorted(self.nodes.values(), key=lambda node: node.name):
@@ -85,7 +86,7 @@ class Machines:
                 self.store(key, replace(placed, blocked=None, blocked_message=""))
                 return
         if pod.blocked is None:
-            self.store(key, replace(pod, blocked="Unschedulable", blocked_message="Insufficient nvidia.com/gpu"))
+            self.store(key, replace(pod, blocked=Reason.UNSCHEDULABLE, blocked_message="Insufficient nvidia.com/gpu"))
 
     def _selector(self, pod: PodView) -> dict[str, str]:
         found = (r for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision)
@@ -94,11 +95,11 @@ class Machines:
     def _load(self, key: Key, pod: PodView) -> None:
         began = self.engines[pod.uid].scheduled_at or pod.created_at
         if pod.revision in self.unpullable or pod.node in self.unpullable:
-            self.store(key, replace(pod, blocked="ImagePull", blocked_message="manifest unknown"))
+            self.store(key, replace(pod, blocked=Reason.IMAGE_PULL, blocked_message="manifest unknown"))
         elif pod.revision in self.crashing:
             if self.now - began >= 10:
                 restarts = int((self.now - began) // 20) + 1
-                self.store(key, replace(pod, phase="Running", blocked="CrashLoop", restarts=restarts))
+                self.store(key, replace(pod, phase="Running", blocked=Reason.CRASH_LOOP, restarts=restarts))
         elif pod.rank > 0 or self._group_placed_for(pod, self.load_seconds if pod.place is None else PULL_SECONDS):
             healthy = replace(pod, phase="Running", ready=True, ready_since=self.now, unready_since=None)
             self.store(key, replace(healthy, blocked=None, blocked_message=""))

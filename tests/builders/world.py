@@ -22,6 +22,7 @@ from forebay.api.inference_service import (
     WarmPoolSpec,
     WhenNoSpare,
 )
+from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.planner.settings import Settings
 from forebay.planner.world import (
@@ -246,7 +247,7 @@ def a_pod(
         deleting=deleting,
         drain_started_at=drain_started_at,
         drain_reason=(drain_reason or "ScaleDown") if draining else None,
-        blocked=blocked,
+        blocked=None if blocked is None else Reason(blocked),
         blocked_message=blocked_message,
         restarts=restarts or (3 if blocked == "CrashLoop" else 0),
         scheduled_at=scheduled_at,

@@ -1,6 +1,7 @@
 """Events are told once, never in floods, and never stop anything."""
 
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.reasons import Reason
 from forebay.cluster.event_recorder import EventRecorder
 from forebay.cluster.kube_api import EVENTS, ApiError
 from forebay.planner.plan import EventRecord, Plan, ServicePlan
@@ -8,7 +9,7 @@ from forebay.planner.world import ServiceKey
 from tests.builders.world import NOW
 from tests.cluster.fake_api import FakeApi, FakeCall
 
-SCALED = EventRecord("Normal", "ScaledUp", "3 replicas: 41 requests wait on 2 replicas, target 20 each")
+SCALED = EventRecord("Normal", Reason.SCALED_UP, "3 replicas: 41 requests wait on 2 replicas, target 20 each")
 
 
 class Scene:
@@ -62,7 +63,7 @@ async def test_the_same_words_are_told_once_in_ten_minutes():
 
 async def test_a_flood_of_one_service_leaves_others_their_room():
     scene = Scene()
-    await scene.record(*(EventRecord("Warning", "Flaps", f"number {n}") for n in range(100)))
+    await scene.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(100)))
     assert (len(scene.notes), scene.recorder.dropped) == (25, 75)
     await scene.record(SCALED, uid="uid-other")
     assert len(scene.notes) == 26
@@ -70,8 +71,8 @@ async def test_a_flood_of_one_service_leaves_others_their_room():
 
 async def test_the_bucket_fills_again_with_time():
     scene = Scene()
-    await scene.record(*(EventRecord("Warning", "Flaps", f"number {n}") for n in range(30)))
-    await scene.record(*(EventRecord("Warning", "Flaps", f"later {n}") for n in range(5)), after=120.0)
+    await scene.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(30)))
+    await scene.record(*(EventRecord("Warning", Reason.STALLED, f"later {n}") for n in range(5)), after=120.0)
     assert len(scene.notes) == 27
 
 
@@ -96,6 +97,6 @@ async def test_a_dry_run_only_logs(caplog):
 
 async def test_a_long_message_is_cut_at_1024_bytes():
     scene = Scene()
-    await scene.record(EventRecord("Warning", "Long", "é" * 1000))
+    await scene.record(EventRecord("Warning", Reason.PLANNING_FAILED, "é" * 1000))
     (note,) = scene.notes
     assert note == "é" * 512

@@ -1,32 +1,84 @@
 """Whoever reads a reason finds its heading, and no heading explains what cannot happen."""
 
 import re
+from pathlib import Path
+from typing import get_args, get_type_hints
 
+import pytest
+
+from forebay.api.reasons import Reason
+from forebay.planner import steps
+from forebay.planner.conditions import Answer
+from forebay.planner.plan import EventRecord
+from forebay.planner.replicas import FAULTS_OF_A_REVISION, REASONS_OF_SHORTAGE, Finding, Replica
+from forebay.planner.state import Note
+from forebay.planner.world import PodView, Problem
 from forebay.scaling.desired import RULES
 from forebay.scaling.guards import GUARDS
 from forebay.scaling.last_replica import CHECKS as LAST_REPLICA_CHECKS
 from forebay.scaling.stabilizer import CHECKS
-from tests.docs.documents import headings
-from tests.docs.reasons import CAMEL_CASE, reasons
+from tests.docs.documents import DOCS, ROOT, headings
 
 PAGE = "troubleshooting.md"
+CAMEL_CASE = r"(?:[A-Z][a-z]+)+"
+OF_REPLICAS = {reason for reason in Reason if reason.startswith("Replica")} - {Reason.REPLICA_ADOPTED}
+"""Events that are explained under the reason behind the word `Replica`."""
 
 
 def explained(pattern: str) -> list[str]:
     return [heading for heading in headings(PAGE) if re.fullmatch(pattern, heading)]
 
 
-def test_every_reason_has_a_heading():
-    assert sorted(reasons() - set(explained(CAMEL_CASE.pattern))) == []
+def test_every_reason_has_a_heading_and_no_other():
+    assert set(Reason) - OF_REPLICAS == set(explained(CAMEL_CASE))
 
 
-def test_every_heading_is_a_reason():
-    assert sorted(set(explained(CAMEL_CASE.pattern)) - reasons()) == []
+def test_reasons_are_camel_case():
+    assert [reason for reason in Reason if not re.fullmatch(CAMEL_CASE, reason)] == []
 
 
-def test_reasons_of_each_kind_are_found():
-    """The search itself works: a condition's, an Event's, a problem's, a stuck pod's, and one that is put together."""
-    assert {"ScaledToZero", "DrainCancelled", "EngineFlagInvalid", "ContainerConfig", "MetricsStale"} <= reasons()
+def test_every_reason_is_used():
+    """One that nothing gives would have a page for what cannot happen."""
+    package = ROOT / "operator" / "forebay"
+    source = "\n".join(path.read_text() for path in package.rglob("*.py") if path.name != "reasons.py")
+    given = set(re.findall(r"\bReason\.([A-Z_]+)\b", source))
+
+    assert [reason for reason in Reason if reason.name not in given and reason not in OF_REPLICAS] == []
+
+
+@pytest.mark.parametrize(
+    ("takes", "name"),
+    [
+        (Answer, "reason"),
+        (EventRecord, "reason"),
+        (Finding, "reason"),
+        (Note, "reason"),
+        (PodView, "blocked"),
+        (Problem, "reason"),
+        (Replica, "reason"),
+        (steps.normal, "reason"),
+        (steps.warning, "reason"),
+    ],
+)
+def test_what_makes_conditions_and_events_takes_a_reason_and_no_text(takes: object, name: str):
+    """So the type checker refuses a literal that is not in the enum."""
+    hint = get_type_hints(takes)[name]
+
+    assert {*(get_args(hint) or (hint,))} - {type(None)} == {Reason}
+
+
+def section_of_part(title: str) -> set[str]:
+    """Headings of the second level under one of the first."""
+    text = (DOCS / Path(PAGE)).read_text().split(f"\n# {title}\n", 1)[1].split("\n# ", 1)[0]
+    return set(re.findall(r"(?m)^## (.+)$", text))
+
+
+def test_whatever_a_replica_goes_for_has_an_event():
+    stuck = {*REASONS_OF_SHORTAGE, *FAULTS_OF_A_REVISION, Reason.STALLED}
+    gone = section_of_part("Why a replica goes") | {Reason.NO_ROOM, Reason.VARIANT_RETURN}
+    events = {Reason(reason).of_replica for reason in stuck | gone}
+
+    assert events == OF_REPLICAS
 
 
 def test_every_rule_of_a_decision_has_a_heading_and_no_other():

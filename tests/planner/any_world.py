@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode, WhenNoSpare
+from forebay.api.reasons import Reason
 from forebay.planner.handovers import Handovers, HeldPlace
 from forebay.planner.settings import Settings
 from forebay.planner.state import ServiceMemory, Shortage, State
@@ -67,7 +68,7 @@ def services(draw: st.DrawFn, name: str):
         max_surge=draw(st.integers(0, 2)),
         when_no_spare=draw(st.sampled_from([WhenNoSpare.AUTO, WhenNoSpare.REPLACE])),
         wanted=draw(st.sampled_from([replace(r, number=0, name="") for r in REVISIONS])),
-        problems=draw(mostly((), (Problem("Odd", "odd"),))),
+        problems=draw(mostly((), (Problem(Reason.SPEC_INVALID, "odd"),))),
         deleting=draw(mostly(False, True)),
         status=draw(st.sampled_from([InferenceServiceStatus(), status])),
         variants=draw(st.sampled_from([(), (), VARIANTS[:1], VARIANTS])),
@@ -95,7 +96,9 @@ def pods(draw: st.DrawFn, service, ordinal: int, rank: int, trouble: str | None)
         ready_since=draw(maybe_moments),
         deleting=draw(mostly(False, True)),
         drain_started_at=draw(mostly(None, NOW - 900, NOW - 30)),
-        blocked=draw(mostly(trouble, None, "Unschedulable", "ImagePull", "CrashLoop", "QuotaExceeded", "Odd")),
+        blocked=draw(
+            mostly(trouble, None, "Unschedulable", "ImagePull", "CrashLoop", "QuotaExceeded", "ContainerConfig")
+        ),
         gpus=draw(st.integers(0, 8)),
         scheduled_at=draw(maybe_moments),
     )
@@ -110,7 +113,9 @@ def pools(draw: st.DrawFn, name: str) -> WarmPoolView:
         deleting=draw(mostly(False, True)),
         schedules=draw(st.sampled_from([(), (a_peak(),), (a_peak(), a_peak(2, name="evening", start="0 18 * * *"))])),
     )
-    return draw(mostly(pool, replace(pool, place=None, shape=None, problem="odd")))
+    if draw(mostly(False, True)):
+        return replace(pool, place=None, shape=None, problem="odd")
+    return pool
 
 
 @st.composite

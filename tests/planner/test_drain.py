@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from forebay.api.reasons import Reason
 from forebay.planner import drain
 from forebay.planner.plan import DeletePod, StartDrain
 from forebay.planner.replicas import Replica, ReplicaState
@@ -17,7 +18,7 @@ SETTINGS = Settings(drain_grace_seconds=5)
 def a_replica(
     ordinal=0, *, state=ReplicaState.SERVING, started=True, in_flight=0.0, kv=0.0, sampled=NOW, **pod
 ) -> Replica:
-    return Replica("7f3c", ordinal, (a_pod(SERVICE, ordinal, **pod),), state, "", "", started, in_flight, kv, sampled)
+    return Replica("7f3c", ordinal, (a_pod(SERVICE, ordinal, **pod),), state, None, "", started, in_flight, kv, sampled)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_an_engine_that_crashed_while_it_drained_is_not_waited_for():
     ],
 )
 def test_removal(started, action):
-    steps = drain.remove(a_replica(started=started), "ScaleDown", "for the test")
+    steps = drain.remove(a_replica(started=started), Reason.SCALE_DOWN, "for the test")
     assert [type(step.actions[0]) for step in steps] == ([action] if action else [])
 
 
@@ -105,5 +106,5 @@ def test_who_leaves_first(first, second):
     ],
 )
 def test_how_long_a_deleted_engine_may_take(started, grace_seconds):
-    step = drain.delete(a_replica(started=started), "Anything", "it is time")
+    step = drain.delete(a_replica(started=started), Reason.SCALE_DOWN, "it is time")
     assert [action.grace_seconds for action in step.actions if isinstance(action, DeletePod)] == [grace_seconds]

@@ -88,10 +88,10 @@ def test_a_rank_that_was_started_again_after_the_replica_served_fails_the_whole(
 @pytest.mark.parametrize(
     ("pods", "state", "reason"),
     [
-        pytest.param([rank(0), rank(1)], "Serving", "", id="both"),
-        pytest.param([rank(0), rank(1, ready=False, created_at=NOW - 9)], "Loading", "", id="rank 1 starts"),
-        pytest.param([rank(0, ready=False, created_at=NOW - 9), rank(1)], "Loading", "", id="rank 0 loads"),
-        pytest.param([rank(0, **GATED)], "Loading", "", id="rank 1 is not there yet"),
+        pytest.param([rank(0), rank(1)], "Serving", None, id="both"),
+        pytest.param([rank(0), rank(1, ready=False, created_at=NOW - 9)], "Loading", None, id="rank 1 starts"),
+        pytest.param([rank(0, ready=False, created_at=NOW - 9), rank(1)], "Loading", None, id="rank 0 loads"),
+        pytest.param([rank(0, **GATED)], "Loading", None, id="rank 1 is not there yet"),
         pytest.param([rank(0, created_at=NOW - 9)], "Failed", "Incomplete", id="rank 1 was there, and is gone already"),
         pytest.param([rank(0)], "Failed", "Incomplete", id="rank 1 is gone"),
         pytest.param([rank(1)], "Failed", "Incomplete", id="rank 0 is gone"),
@@ -123,7 +123,7 @@ def test_half_a_group_is_no_capacity(pods, state, reason):
         ),
         pytest.param(
             [rank(0, ready=False, unready_since=NOW - 2000), rank(1, ready=False, unready_since=NOW - 1199)],
-            "",
+            None,
             id="time to load counts from when the last one had a node",
         ),
     ],

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forebay.api.inference_service import ScalingMode
+from forebay.api.reasons import Reason
 from forebay.planner.planner import plan
 from forebay.planner.state import State
 from forebay.planner.world import Problem
@@ -62,10 +63,12 @@ def test_a_drained_replica_is_deleted_once_a_later_sample_shows_it_empty():
 
 
 def test_a_service_with_a_problem_creates_nothing_and_says_why():
-    problem = Problem("QuantizationUnknown", 'spec.model.quantization: "int3" is not supported; use awq, fp8 or gptq.')
+    problem = Problem(
+        Reason.FORMAT_UNAVAILABLE, 'spec.model.quantization: "int3" is not supported; use awq, fp8 or gptq.'
+    )
     done, _ = plan(a_world(a_service(problems=(problem,))), LONG_AGO, NOW)
     assert actions(done) == ()
-    assert condition(done, "Planned") == ("False", "QuantizationUnknown")
+    assert condition(done, "Planned") == ("False", "FormatUnavailable")
     assert message(done, "Planned") == problem.message
 
 

@@ -34,9 +34,9 @@ def gated(**fields) -> PodView:
 @pytest.mark.parametrize(
     ("there", "state", "reason"),
     [
-        pytest.param(pod(), "Serving", "", id="ready"),
-        pytest.param(pod(ready=False, created_at=NOW - 60), "Loading", "", id="placed, loading"),
-        pytest.param(pod(node=None, created_at=NOW - 299), "Loading", "", id="unplaced for a while"),
+        pytest.param(pod(), "Serving", None, id="ready"),
+        pytest.param(pod(ready=False, created_at=NOW - 60), "Loading", None, id="placed, loading"),
+        pytest.param(pod(node=None, created_at=NOW - 299), "Loading", None, id="unplaced for a while"),
         pytest.param(pod(node=None, created_at=NOW - 300), "Blocked", "Unschedulable", id="unplaced for too long"),
         pytest.param(
             pod(node=None, created_at=NOW - 300, blocked="Unschedulable"), "Blocked", "Unschedulable", id="and said so"
@@ -44,7 +44,7 @@ def gated(**fields) -> PodView:
         pytest.param(
             pod(blocked="ImagePull", created_at=NOW - 900, unready_since=NOW - 299),
             "Loading",
-            "",
+            None,
             id="no image, counted from when it was placed",
         ),
         pytest.param(
@@ -54,28 +54,31 @@ def gated(**fields) -> PodView:
             pod(blocked="ContainerConfig", created_at=NOW - 300), "Blocked", "ContainerConfig", id="a Secret is missing"
         ),
         pytest.param(
-            pod(blocked="CrashLoop", restarts=1, created_at=NOW - 60), "Loading", "", id="one crash may be chance"
+            pod(blocked="CrashLoop", restarts=1, created_at=NOW - 60), "Loading", None, id="one crash may be chance"
         ),
         pytest.param(
             pod(blocked="CrashLoop", restarts=2, created_at=NOW - 60), "Blocked", "CrashLoop", id="two crashes are not"
         ),
-        pytest.param(pod(ready=False, created_at=NOW - 1199), "Loading", "", id="a slow load"),
+        pytest.param(pod(ready=False, created_at=NOW - 1199), "Loading", None, id="a slow load"),
         pytest.param(pod(ready=False, created_at=NOW - 1200), "Blocked", "ModelLoad", id="a load that took too long"),
         pytest.param(
-            pod(ready=False, created_at=NOW - 99999, unready_since=NOW - 60), "Loading", "", id="was ready until lately"
+            pod(ready=False, created_at=NOW - 99999, unready_since=NOW - 60),
+            "Loading",
+            None,
+            id="was ready until lately",
         ),
         pytest.param(pod(phase="Failed"), "Failed", "PodFailed", id="evicted"),
         pytest.param(pod(phase="Succeeded"), "Failed", "PodSucceeded", id="ended"),
-        pytest.param(pod(deleting=True), "Deleting", "", id="deleted by hand"),
-        pytest.param(pod(deleting=True, phase="Failed"), "Deleting", "", id="deleted and ended"),
+        pytest.param(pod(deleting=True), "Deleting", None, id="deleted by hand"),
+        pytest.param(pod(deleting=True, phase="Failed"), "Deleting", None, id="deleted and ended"),
         pytest.param(pod(node="gone"), "Lost", "NodeLost", id="its node is gone"),
         pytest.param(
             pod(node="gone", drain_started_at=NOW - 9), "Lost", "NodeLost", id="its node went while it drained"
         ),
-        pytest.param(pod(drain_started_at=NOW - 9), "Draining", "", id="drains"),
-        pytest.param(pod(serving=False), "Draining", "", id="somebody took the label off"),
+        pytest.param(pod(drain_started_at=NOW - 9), "Draining", None, id="drains"),
+        pytest.param(pod(serving=False), "Draining", None, id="somebody took the label off"),
         pytest.param(
-            pod(serving=False, ready=False, created_at=NOW - 9), "Loading", "", id="no label before it is ready"
+            pod(serving=False, ready=False, created_at=NOW - 9), "Loading", None, id="no label before it is ready"
         ),
     ],
 )

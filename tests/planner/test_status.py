@@ -12,6 +12,7 @@ from forebay.api.inference_service import (
     LoadStatus,
     ReplicaStatus,
 )
+from forebay.api.reasons import Reason
 from forebay.planner.children import min_available
 from forebay.planner.plan import ApplyChildren
 from forebay.planner.planner import plan
@@ -214,18 +215,18 @@ def test_why_a_service_is_not_ready(pod, expected, words):
 
 
 def test_problems_say_all_and_what_serves_goes_on():
-    problems = (Problem("Odd", "spec.a: is odd."), Problem("Even", "spec.b: is even."))
+    problems = (Problem(Reason.SPEC_INVALID, "spec.a: is odd."), Problem(Reason.NAME_TAKEN, "spec.b: is even."))
     service = a_service(problems=problems)
     pods = pods_of(service, 2)
     done, state = plan(a_world(service, pods=pods, signals=signals_of(pods)), WATCHED, NOW)
     assert actions(done) == ()
     assert (condition(done, "Planned"), message(done, "Planned")) == (
-        ("False", "Odd"),
+        ("False", "SpecInvalid"),
         "spec.a: is odd. spec.b: is even.",
     )
     assert condition(done, "Ready") == ("True", "Serving")
     assert only(done).status.replicas.ready == 2
-    assert events(done) == ["Odd"]
+    assert events(done) == ["SpecInvalid"]
     again, _ = plan(a_world(service, pods=pods, signals=signals_of(pods)), state, NOW + 5)
     assert events(again) == []
 
@@ -280,7 +281,7 @@ def test_a_name_that_somebody_else_has_is_not_taken_from_them():
 
 
 def test_a_warning_stops_nothing_and_is_told_of_once():
-    warning = Problem("EngineVersionUnknown", "spec.engine.version: 0.99.0 is newer than what is known.")
+    warning = Problem(Reason.ENGINE_VERSION_UNKNOWN, "spec.engine.version: 0.99.0 is newer than what is known.")
     service = a_service(warnings=(warning,))
     pods = pods_of(service, 2)
     world = a_world(service, pods=pods, signals=signals_of(pods))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.reasons import Reason
 from forebay.planner.children import min_available
 from forebay.planner.world import Problem, ServiceView
 from forebay.workloads.children import disruption_budget_body, fingerprint, service_body, wanted_children
@@ -127,7 +128,7 @@ def test_the_children_to_find_are_those_that_would_be_written():
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"wanted": None, "problems": (Problem("R", "m"),)}, id="a service with a problem"),
+        pytest.param({"wanted": None, "problems": (Problem(Reason.SPEC_INVALID, "m"),)}, id="a service with a problem"),
         pytest.param({"spec": None, "wanted": None}, id="a spec that does not parse"),
         pytest.param({"deleting": True}, id="a service that is being deleted"),
     ],

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from forebay.api import labels
-from forebay.cluster.feedback import NAME_TAKEN, Feedback
+from forebay.api.reasons import Reason
+from forebay.cluster.feedback import Feedback
 from forebay.cluster.gate import Gate
 from forebay.cluster.kube_api import (
     CONFLICT,
@@ -165,8 +166,8 @@ class Actor:
         try:
             return await self._must_be_ours(PODS, owner, action.name)
         except ApiError as error:
-            if error.reason == NAME_TAKEN:
-                self._note(owner, action, NAME_TAKEN, error.message)
+            if error.reason == Reason.NAME_TAKEN:
+                self._note(owner, action, Reason.NAME_TAKEN, error.message)
             raise
 
     async def _must_be_ours(self, resource: Resource, owner: Owner, name: str) -> bytes:
@@ -182,7 +183,7 @@ class Actor:
     def _note_refusal(self, owner: Owner, action: CreatePod | CreatePlaceholder, error: ApiError) -> None:
         """Remember a refusal of what was asked for; lost answers and conflicts explain nothing."""
         if error.status == FORBIDDEN and "exceeded quota" in error.message:
-            self._note(owner, action, "QuotaExceeded", error.message)
+            self._note(owner, action, Reason.QUOTA_EXCEEDED, error.message)
         elif error.status in (400, FORBIDDEN, UNPROCESSABLE):
             self._note(owner, action, "Refused", error.message)
 
@@ -259,7 +260,7 @@ def _draining(reason: str, now: float) -> dict[str, Any]:
 
 
 def _taken(resource: Resource, name: str) -> ApiError:
-    return ApiError(CONFLICT, NAME_TAKEN, f'{resource.kind} "{name}" exists and is not ours; it is left alone')
+    return ApiError(CONFLICT, Reason.NAME_TAKEN, f'{resource.kind} "{name}" exists and is not ours; it is left alone')
 
 
 def _terminating(resource: Resource, name: str) -> ApiError:

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from forebay.api.reasons import Reason
 from forebay.planner.world import ChildView, Refusal
 
 REFUSALS_KEPT_SECONDS = 600.0
 FOREIGN_KEPT_SECONDS = 60.0
 """After which we look again whether the name is still somebody else's."""
-
-NAME_TAKEN = "NameTaken"
 
 
 @dataclass(slots=True)
@@ -35,7 +34,7 @@ class Feedback:
             if key != (service_uid, pod_name)
             and (
                 (refusal.service_uid, refusal.placeholder) != (service_uid, placeholder)
-                or refusal.reason == NAME_TAKEN
+                or refusal.reason == Reason.NAME_TAKEN
                 or refusal.at >= now
             )
         }

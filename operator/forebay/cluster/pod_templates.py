@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from forebay.api.reasons import Reason
 from forebay.cluster.kube_api import NOT_FOUND, POD_TEMPLATES, ApiError, KubeApi
 from forebay.cluster.projections import KubernetesObject, Reader
 from forebay.planner.world import Problem
@@ -72,7 +73,7 @@ class PodTemplates:
             return self._known[key][1]
         return Template(
             problem=Problem(
-                "PodTemplateUnreadable",
+                Reason.POD_TEMPLATE_UNREADABLE,
                 f'spec.pod.templateRef: the PodTemplate "{key[1]}" cannot be read ({why}); Forebay tries again '
                 f"every {REFRESH_SECONDS:g} s.",
             )

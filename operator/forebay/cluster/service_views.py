@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import RESTARTED_AT, WAKE_REQUESTED_AT
+from forebay.api.reasons import Reason
 from forebay.api.refusals import refusals
 from forebay.capacity.profiles import GivenProfile
 from forebay.cluster.pod_templates import NO_TEMPLATE, Template
@@ -118,7 +119,9 @@ class ServiceViews:
             spec = InferenceServiceSpec.model_validate(stored.spec or {})
         except ValidationError as error:
             # The API server has accepted it, so it was written under another version of the API.
-            return _Resolved(None, None, tuple(Problem("SpecInvalid", fault) for fault in refusals(error, "spec")))
+            return _Resolved(
+                None, None, tuple(Problem(Reason.SPEC_INVALID, fault) for fault in refusals(error, "spec"))
+            )
         if basis.template.problem is not None:
             return _Resolved(spec, None, (basis.template.problem,))
         sizing = sizing_of(spec, self._defaults, basis.profiles)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.api import labels
+from forebay.api.reasons import Reason
 from forebay.cluster.projections import (
     ChildObject,
     ContainerStatus,
@@ -159,22 +160,22 @@ def owned_revision(stored: RevisionObject) -> OwnedRevision:
 
 def _blocked(
     conditions: Iterable[StatusCondition] | None, statuses: Iterable[ContainerStatus]
-) -> tuple[str | None, str]:
+) -> tuple[Reason | None, str]:
     """Why a pod that is not ready does not get there by waiting, in one word of ours and in the cluster's own."""
     scheduled = _condition(conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         # SchedulingGated too: somebody's gate is as much a wait for a place as a full cluster.
-        return "Unschedulable", scheduled.message or scheduled.reason or ""
+        return Reason.UNSCHEDULABLE, scheduled.message or scheduled.reason or ""
     for status in statuses:
         waiting = status.state.waiting if status.state else None
         reason = (waiting.reason if waiting else None) or ""
         said = f"container {status.name}: {reason}: {(waiting.message if waiting else None) or ''}".rstrip(": ")
         if reason in IMAGE_REASONS:
-            return "ImagePull", said
+            return Reason.IMAGE_PULL, said
         if reason == "CrashLoopBackOff":
-            return "CrashLoop", said
+            return Reason.CRASH_LOOP, said
         if reason in CONFIGURATION_REASONS:
-            return "ContainerConfig", said
+            return Reason.CONTAINER_CONFIG, said
     return None, ""
 
 

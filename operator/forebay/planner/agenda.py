@@ -8,10 +8,11 @@ from math import ceil, inf
 from typing import Final
 
 from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
 from forebay.planner.conditions import Outcome
 from forebay.planner.endings import retry_due_at
 from forebay.planner.groups import holds_half
-from forebay.planner.replicas import Reason, Replica, ReplicaState
+from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind

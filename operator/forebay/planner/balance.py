@@ -7,11 +7,12 @@ needed goes only after what replaces it serves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from forebay.api.reasons import Reason
 from forebay.planner import drain, returning
 from forebay.planner.names import free_ordinals, pod_names
 from forebay.planner.plan import AdoptPod, CreatePod
-from forebay.planner.replicas import INCOMPLETE, Replica, ReplicaState
-from forebay.planner.returning import RETURN, exchange_of
+from forebay.planner.replicas import Replica, ReplicaState
+from forebay.planner.returning import exchange_of
 from forebay.planner.rollout import Turnover, lacks_spare, may_replace_without_spare, turnover
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, normal
@@ -19,12 +20,6 @@ from forebay.planner.variants import shown
 from forebay.planner.world import Revision
 from forebay.scaling.decision import count
 from forebay.scaling.stabilizer import largest_batch
-
-ROLLOUT = "Rollout"
-NODE_DRAIN = "NodeDrain"
-SCALE_DOWN = "ScaleDown"
-NOT_NEEDED = "NotNeeded"
-NO_ROOM = "NoRoom"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ def balance(scene: Scene, ending: Mapping[str, Step], grant: Grant, may_create: 
     return Balance(tuple(steps), waits)
 
 
-def _removals(replicas: Sequence[Replica], reason: str, why: str) -> Removals:
+def _removals(replicas: Sequence[Replica], reason: Reason, why: str) -> Removals:
     return [(replica, step) for replica in replicas for step in drain.remove(replica, reason, why)]
 
 
@@ -79,17 +74,17 @@ def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Re
     )
     adopted: list[Replica] = []
     for orphan in scene.orphans:
-        if orphan.reason == INCOMPLETE and any(_same(orphan, replica) for replica in scene.replicas):
+        if orphan.reason is Reason.INCOMPLETE and any(_same(orphan, replica) for replica in scene.replicas):
             # What is left of its replica is ours and ends as a whole; this pod is to end with it.
             actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version) for pod in orphan.pods)
             steps.append(Step(Kind.OTHER, actions))
     for orphan in by_worth:
         draining = orphan.state is ReplicaState.DRAINING
         needed = not draining and len(live) + len(adopted) < scene.desired
-        reason = None if needed or draining else NOT_NEEDED
+        reason = None if needed or draining else Reason.NOT_NEEDED
         actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version, reason) for pod in orphan.pods)
         fate = "it serves on" if needed else f"only {scene.desired} are wanted, so it finishes its requests and goes"
-        event = normal("ReplicaAdopted", f"{orphan.name} had lost its owner and is adopted: {fate}.")
+        event = normal(Reason.REPLICA_ADOPTED, f"{orphan.name} had lost its owner and is adopted: {fate}.")
         step = Step(Kind.OTHER if reason is None else Kind.DRAIN, actions, subject=orphan.name, event=event)
         if grant(step):
             steps.append(step)
@@ -111,7 +106,9 @@ def _making_way(scene: Scene, rest: Turnover) -> Removals:
         pair
         for replica in rest.live
         if scene.lineup.makes_way(replica) and replica not in rest.failing
-        for pair in _removals([replica], NO_ROOM, f"{replica.message.rstrip('.')}; one of {new} is tried instead")
+        for pair in _removals(
+            [replica], Reason.NO_ROOM, f"{replica.message.rstrip('.')}; one of {new} is tried instead"
+        )
     ]
 
 
@@ -136,7 +133,7 @@ def _above_the_limit(scene: Scene, rest: Turnover) -> Removals:
     if above <= 0:
         return []
     victims = _victims(scene, rest)[:above]
-    return _removals(victims, SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
+    return _removals(victims, Reason.SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
 
 
 def _surplus(scene: Scene, rest: Turnover) -> Removals:
@@ -156,7 +153,7 @@ def _surplus(scene: Scene, rest: Turnover) -> Removals:
         chosen = chosen if rest.leaving or exchange or not unstarted else unstarted[:surplus]
     else:
         chosen = unstarted[:surplus]
-    return _removals(chosen, SCALE_DOWN, f"{count(scene.desired, 'replica')} wanted ({scene.decision.because})")
+    return _removals(chosen, Reason.SCALE_DOWN, f"{count(scene.desired, 'replica')} wanted ({scene.decision.because})")
 
 
 def _replaced(scene: Scene, rest: Turnover) -> Removals:
@@ -174,7 +171,7 @@ def _returned(scene: Scene, rest: Turnover) -> Removals:
     exchange = exchange_of(scene, rest)
     if exchange is None or not returning.may_finish(scene, rest, exchange):
         return []
-    return _removals([returning.last_of(_victims(scene, rest), exchange)], RETURN, exchange.why)
+    return _removals([returning.last_of(_victims(scene, rest), exchange)], Reason.VARIANT_RETURN, exchange.why)
 
 
 def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
@@ -197,11 +194,11 @@ def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
     )
 
 
-def _why_leaving(scene: Scene, replicas: Sequence[Replica]) -> tuple[str, str]:
+def _why_leaving(scene: Scene, replicas: Sequence[Replica]) -> tuple[Reason, str]:
     nodes = sorted(node for replica in replicas for node in replica.nodes & scene.cordoned)
     if nodes:
-        return NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
-    return ROLLOUT, f"revision {scene.lineup.next_up.hash} replaces it"
+        return Reason.NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
+    return Reason.ROLLOUT, f"revision {scene.lineup.next_up.hash} replaces it"
 
 
 def _victims(scene: Scene, rest: Turnover) -> list[Replica]:
@@ -247,7 +244,7 @@ def _grow(scene: Scene, rest: Turnover, ending: Mapping[str, Step], grant: Grant
     if missing and len(missing) > room and rest.failing:
         # The place of a failing replica is needed; there is a tick between its end and what comes instead.
         spared = rest.failing[: len(missing) - max(0, room)]
-        steps += [step for _, step in _removals(spared, ROLLOUT, "its place is needed")]
+        steps += [step for _, step in _removals(spared, Reason.ROLLOUT, "its place is needed")]
     cancellable = [replica for replica in _cancellable(scene) if replica.name not in ending]
     ordinals: dict[str, Iterator[int]] = {}
     for revision in missing[: max(0, room)]:
@@ -307,12 +304,16 @@ def _as_good(scene: Scene, replica: Replica, revision: Revision) -> bool:
     return replica.revision == revision.hash or (revision.hash in hashes and replica.revision in hashes)
 
 
+_REVOCABLE = (Reason.SCALE_DOWN, Reason.NOT_NEEDED, Reason.ROLLOUT, Reason.NODE_DRAIN, Reason.VARIANT_RETURN)
+"""Why a drain was begun that is taken back when the replica is wanted again."""
+
+
 def _cancellable(scene: Scene) -> list[Replica]:
     """Draining replicas that could serve again: of the preferred shape first, then the newest drain."""
     able = [
         replica
         for replica in scene.having(ReplicaState.DRAINING)
-        if replica.drain_reason in (SCALE_DOWN, NOT_NEEDED, ROLLOUT, NODE_DRAIN, RETURN)
+        if replica.drain_reason in _REVOCABLE
         and all(pod.ready for pod in replica.pods)
         and not scene.must_leave(replica)
     ]
@@ -331,7 +332,7 @@ def _create(scene: Scene, revision: Revision, ordinal: int) -> Step:
     event = None
     if revision.variant and revision.hash in scene.lineup.hashes:
         missed = scene.lineup.missed(revision) or "it is what replicas are of now"
-        event = normal("VariantUsed", f"{names[0]} is of the variant {revision.variant}; {missed}.")
+        event = normal(Reason.VARIANT_USED, f"{names[0]} is of the variant {revision.variant}; {missed}.")
     return Step(Kind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
 
 

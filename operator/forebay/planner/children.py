@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.reasons import Reason
 from forebay.planner.plan import ApplyChildren
 from forebay.planner.world import ChildView, Problem, ReplicaShape, ServiceView
 
@@ -45,7 +46,7 @@ def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[Proble
     )
     return tuple(
         Problem(
-            "NameTaken",
+            Reason.NAME_TAKEN,
             f'metadata.name: the {kind} "{name}" exists and is not ours, so the service cannot be reached by its name; '
             f"delete that {kind}, or give the InferenceService another name.",
         )

@@ -9,9 +9,10 @@ from typing import Final
 
 from forebay.api.inference_service import Condition, ScalingMode
 from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
 from forebay.planner.balance import Balance
 from forebay.planner.placeholders import Tally, hold_of, tally
-from forebay.planner.replicas import Reason, Replica, ReplicaState
+from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.rollout import turnover
 from forebay.planner.scene import Scene
 from forebay.scaling.decision import count, seconds
@@ -24,15 +25,12 @@ METRICS_FRESH: Final = "MetricsFresh"
 WARM: Final = "Warm"
 UP_TO_DATE: Final = "UpToDate"
 
-SCALED_TO_ZERO: Final = "ScaledToZero"
-"""Reason of what is as it should be while no replica is wanted."""
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: str
     """True, False or Unknown."""
-    reason: str
+    reason: Reason
     message: str
 
 
@@ -53,24 +51,24 @@ def ready(outcome: Outcome) -> Answer:
     """Whether the service answers, with at least minReplicas. At zero it is as it was asked to be."""
     scene = outcome.scene
     if scene.desired == 0:
-        return Answer("True", SCALED_TO_ZERO, _at_zero(outcome))
+        return Answer("True", Reason.SCALED_TO_ZERO, _at_zero(outcome))
     serving = len(outcome.replicas(ReplicaState.SERVING))
     fewest = min(max(1, scene.limits.min_replicas), scene.desired)
     text = f"{serving} of {count(scene.desired, 'replica')} serve"
     silent = [silent for silent in scene.load.silent if silent.freshness is Freshness.LOST]
     if serving and len(silent) == serving:
-        return Answer("False", "MetricsLost", f"{text}, but none gives metrics, so load cannot be followed.")
+        return Answer("False", Reason.METRICS_LOST, f"{text}, but none gives metrics, so load cannot be followed.")
     still = [replica for replica in scene.live if replica.reason == Reason.STALLED]
     if len(still) == len(scene.live) > 1:
         return Answer(
             "False",
-            "Stalled",
+            Reason.STALLED,
             f"All {len(still)} replicas have requests and count nothing any more: either every engine hangs, or their "
             "metrics stand still. Nothing is replaced or scaled down until one of them counts on.",
         )
     rest = _rest(outcome)
     if serving >= fewest:
-        reason = "Serving" if serving >= scene.desired else "ScalingUp"
+        reason = Reason.SERVING if serving >= scene.desired else Reason.SCALING_UP
         return Answer(
             "True", reason, f"{text}{'; ' + rest if rest and serving < scene.desired else ''}".rstrip(".") + "."
         )
@@ -91,7 +89,7 @@ def planned(outcome: Outcome) -> Answer:
     message = f"Revision {outcome.scene.target.hash}, {bounds}."
     warnings = outcome.scene.service.warnings
     if not warnings:
-        return Answer("True", "Planned", message)
+        return Answer("True", Reason.PLANNED, message)
     return Answer("True", warnings[0].reason, " ".join((message, *(warning.message for warning in warnings))))
 
 
@@ -99,9 +97,11 @@ def metrics_fresh(outcome: Outcome) -> Answer:
     """Whether the load of every replica that serves is known."""
     load = outcome.scene.load
     if load.replicas == 0 and outcome.scene.desired == 0:
-        return Answer("True", SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
+        return Answer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
     if load.replicas == 0:
-        return Answer("Unknown", "NothingServes", "No replica is known to serve, so there are no metrics to go by.")
+        return Answer(
+            "Unknown", Reason.NOTHING_SERVES, "No replica is known to serve, so there are no metrics to go by."
+        )
     silent = [silent for silent in load.silent if not silent.new]
     if silent:
         worst = max(silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
@@ -109,7 +109,7 @@ def metrics_fresh(outcome: Outcome) -> Answer:
         why = f": {worst.error}" if worst.error else ""
         return Answer(
             "False",
-            f"Metrics{load.freshness}",
+            Reason.METRICS_LOST if load.freshness is Freshness.LOST else Reason.METRICS_STALE,
             f"{worst.pod}{others} {'give' if others else 'gives'} no metrics since {rfc3339(worst.since)}{why}. "
             "Until they are back nothing is scaled down.",
         )
@@ -117,11 +117,11 @@ def metrics_fresh(outcome: Outcome) -> Answer:
         pod, series = load.missing[0]
         return Answer(
             "False",
-            "SeriesMissing",
+            Reason.SERIES_MISSING,
             f"{pod} does not export {', '.join(series)}, which its engine version should; "
             "check spec.engine.version against the image. The rules that need them do not act.",
         )
-    return Answer("True", "Fresh", f"All {load.replicas} serving replicas give metrics.")
+    return Answer("True", Reason.FRESH, f"All {load.replicas} serving replicas give metrics.")
 
 
 def warm(outcome: Outcome) -> Answer:
@@ -129,7 +129,7 @@ def warm(outcome: Outcome) -> Answer:
     spare, held = _spare(outcome), _held_places(outcome)
     if held is None:
         return spare
-    if spare.reason == "NotAsked":
+    if spare.reason == Reason.NOT_ASKED:
         return held
     worse = spare if spare.status != "True" else held
     return Answer(worse.status, worse.reason, f"{spare.message} {held.message}")
@@ -147,12 +147,12 @@ def held_places(found: Tally, held: str) -> Answer:
     """A placeholder that waits is no fault: what is running uses the place."""
     text = f"{found.ready} of {count(found.wanted, 'placeholder')} {'holds' if found.ready == 1 else 'hold'} a place"
     if found.ready >= found.wanted:
-        return Answer("True", "Warm", f"{text}.")
+        return Answer("True", Reason.WARM, f"{text}.")
     if held:
-        return Answer("False", "PlaceholdersHeldBack", f"{text}; {held}.")
+        return Answer("False", Reason.PLACEHOLDERS_HELD_BACK, f"{text}; {held}.")
     stuck = next((pod for pod in found.waiting if pod.blocked), None)
     why = f"; {stuck.name} waits ({stuck.blocked}): {stuck.blocked_message}".rstrip(": .") if stuck else ""
-    return Answer("False", "PlaceholdersPending", f"{text}{why}.")
+    return Answer("False", Reason.PLACEHOLDERS_PENDING, f"{text}{why}.")
 
 
 def _spare(outcome: Outcome) -> Answer:
@@ -160,18 +160,22 @@ def _spare(outcome: Outcome) -> Answer:
     scene = outcome.scene
     asked = scene.limits.warm_replicas
     if asked == 0:
-        return Answer("True", "NotAsked", "No warm replicas are asked for (warmPool.replicas is 0).")
+        return Answer("True", Reason.NOT_ASKED, "No warm replicas are asked for (warmPool.replicas is 0).")
     there = warm_replicas(outcome)
     if there is None:
-        return Answer("Unknown", "LoadUnknown", "The load is not known, so it cannot be told which replicas are spare.")
+        return Answer(
+            "Unknown", Reason.LOAD_UNKNOWN, "The load is not known, so it cannot be told which replicas are spare."
+        )
     text = f"{there} of {count(asked, 'warm replica')} {'is' if there == 1 else 'are'} spare"
     if there >= asked:
-        return Answer("True", "Warm", f"{text}.")
+        return Answer("True", Reason.WARM, f"{text}.")
     if scene.desired >= scene.limits.max_replicas:
-        return Answer("False", "MaxReplicas", f"{text}; maxReplicas ({scene.limits.max_replicas}) leaves no more.")
+        return Answer(
+            "False", Reason.MAX_REPLICAS, f"{text}; maxReplicas ({scene.limits.max_replicas}) leaves no more."
+        )
     if len(outcome.replicas(ReplicaState.SERVING)) < scene.desired:
-        return Answer("False", "Loading", f"{text}; others are loading.")
-    return Answer("False", "InUse", f"{text}; the load uses the others.")
+        return Answer("False", Reason.LOADING, f"{text}; others are loading.")
+    return Answer("False", Reason.IN_USE, f"{text}; the load uses the others.")
 
 
 def up_to_date(outcome: Outcome) -> Answer:
@@ -182,29 +186,33 @@ def up_to_date(outcome: Outcome) -> Answer:
     if halt is not None:
         return Answer(
             "False",
-            "RolloutFailed",
+            Reason.ROLLOUT_FAILED,
             f"The rollout of revision {halt.revision} is halted: {halt.why} {count(len(others), 'replica')} of the old "
             "revision serve on. Correct the spec, or set the annotation forebay.dev/restarted-at to try again.",
         )
     leaving = turnover(scene, scene.live).leaving
     if outcome.balance.waits:
-        return Answer("False", "WaitingForSpare", outcome.balance.waits)
+        return Answer("False", Reason.WAITING_FOR_SPARE, outcome.balance.waits)
     if others:
         done = len(scene.live) - len(others)
-        return Answer("False", "RollingOut", f"{done} of {scene.desired} replicas are of revision {_names(scene)}.")
+        return Answer(
+            "False", Reason.ROLLING_OUT, f"{done} of {scene.desired} replicas are of revision {_names(scene)}."
+        )
     if leaving:
         nodes = sorted({node for replica in leaving for node in replica.nodes & scene.cordoned})
-        return Answer("False", "LeavingNodes", f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}.")
+        return Answer(
+            "False", Reason.LEAVING_NODES, f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}."
+        )
     if any(choice.update_available for choice in scene.lineup.choices[:1]):
         return Answer(
             "False",
-            "UpdateAvailable",
+            Reason.UPDATE_AVAILABLE,
             f"This operator would build the pods differently than revision {target.hash}. They are left alone until a "
             "field that affects pods changes or the annotation forebay.dev/restarted-at is set.",
         )
     if not scene.live:
-        return Answer("True", "UpToDate", f"No replica runs; the next one will be of revision {target.hash}.")
-    return Answer("True", "UpToDate", f"All replicas are of revision {_names(scene)}.")
+        return Answer("True", Reason.UP_TO_DATE, f"No replica runs; the next one will be of revision {target.hash}.")
+    return Answer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(scene)}.")
 
 
 def _names(scene: Scene) -> str:
@@ -286,12 +294,12 @@ def _rest(outcome: Outcome) -> str:
     return "; ".join(clauses)
 
 
-def _why_not(outcome: Outcome) -> str:
+def _why_not(outcome: Outcome) -> Reason:
     """The reason for a service that does not serve enough: what is worst."""
     stuck = outcome.replicas(ReplicaState.BLOCKED)
     loading = outcome.replicas(ReplicaState.LOADING)
     if outcome.scene.spec.scaling.mode is ScalingMode.PAUSED and not loading:
-        return "Paused"
+        return Reason.PAUSED
     if stuck:
-        return stuck[0].reason
-    return "HeldBack" if outcome.held and not loading else "Loading"
+        return stuck[0].trouble
+    return Reason.HELD_BACK if outcome.held and not loading else Reason.LOADING

@@ -6,8 +6,9 @@ drain goes on under another operator; until the pods are deleted it can be taken
 
 from typing import Final
 
+from forebay.api.reasons import Reason
 from forebay.planner.plan import CancelDrain, DeletePod, StartDrain
-from forebay.planner.replicas import Reason, Replica
+from forebay.planner.replicas import Replica
 from forebay.planner.settings import Settings
 from forebay.planner.steps import Kind, Step, normal, warning
 from forebay.scaling.decision import number, seconds
@@ -17,7 +18,7 @@ NEVER_SERVED_GRACE_SECONDS: Final = 10
 be held for the whole grace period of one that drains."""
 
 
-def remove(replica: Replica, reason: str, why: str) -> tuple[Step, ...]:
+def remove(replica: Replica, reason: Reason, why: str) -> tuple[Step, ...]:
     """Take a replica away: by drain when it may have requests, at once when it never served.
 
     Nothing is done while that cannot be told, which is the first half minute of an operator.
@@ -33,7 +34,7 @@ def start(replica: Replica, reason: str, why: str) -> Step:
         Kind.DRAIN,
         tuple(StartDrain(pod.name, pod.uid, pod.resource_version, reason) for pod in pods),
         subject=replica.name,
-        event=normal("DrainStarted", f"{replica.name} finishes its requests and then goes: {why}."),
+        event=normal(Reason.DRAIN_STARTED, f"{replica.name} finishes its requests and then goes: {why}."),
     )
 
 
@@ -43,11 +44,11 @@ def cancel(replica: Replica, why: str) -> Step:
         Kind.OTHER,
         tuple(CancelDrain(pod.name, pod.uid, pod.resource_version) for pod in pods),
         subject=replica.name,
-        event=normal("DrainCancelled", f"{replica.name} serves again: {why}."),
+        event=normal(Reason.DRAIN_CANCELLED, f"{replica.name} serves again: {why}."),
     )
 
 
-def delete(replica: Replica, reason: str, why: str, *, alarming: bool = False, kind: Kind = Kind.OTHER) -> Step:
+def delete(replica: Replica, reason: Reason, why: str, *, alarming: bool = False, kind: Kind = Kind.OTHER) -> Step:
     pods = [pod for pod in replica.pods if not pod.deleting]
     event = warning if alarming else normal
     grace_seconds = NEVER_SERVED_GRACE_SECONDS if replica.started is False else None
@@ -55,7 +56,7 @@ def delete(replica: Replica, reason: str, why: str, *, alarming: bool = False, k
         kind,
         tuple(DeletePod(pod.name, pod.uid, pod.resource_version, reason, grace_seconds) for pod in pods),
         subject=replica.name,
-        event=event(f"Replica{reason}", f"{replica.name} is deleted: {why}."),
+        event=event(reason.of_replica, f"{replica.name} is deleted: {why}."),
     )
 
 
@@ -69,17 +70,17 @@ def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, n
     if started_at is None:
         return ()
     if replica.pods[0].rank > 0:
-        return (delete(replica, "Incomplete", "its rank 0, which held all requests, is gone", alarming=True),)
+        return (delete(replica, Reason.INCOMPLETE, "its rank 0, which held all requests, is gone", alarming=True),)
     sampled_at = replica.sampled_at
     if replica.in_flight == 0 and sampled_at is not None and sampled_at >= started_at + settings.drain_grace_seconds:
-        return (delete(replica, "Drained", "all its requests are finished"),)
+        return (delete(replica, Reason.DRAINED, "all its requests are finished"),)
     if any(not pod.ready and pod.blocked == Reason.CRASH_LOOP for pod in replica.pods):
-        return (delete(replica, "Crashed", "its engine ended while it drained", alarming=True),)
+        return (delete(replica, Reason.CRASHED, "its engine ended while it drained", alarming=True),)
     if now - started_at < drain_timeout_seconds:
         return ()
     left = "an unknown number of" if replica.in_flight is None else number(replica.in_flight)
     why = f"drainTimeout ({seconds(drain_timeout_seconds)}) is over with {left} requests in flight"
-    return (delete(replica, "DrainTimeout", why, alarming=replica.in_flight != 0),)
+    return (delete(replica, Reason.DRAIN_TIMEOUT, why, alarming=replica.in_flight != 0),)
 
 
 def order_of_leaving(replica: Replica) -> tuple[float, float, float, str]:

@@ -7,8 +7,9 @@ wanted: what is missing afterwards is created by `balance`.
 from collections.abc import Callable
 from typing import Final
 
+from forebay.api.reasons import Reason
 from forebay.planner import drain, groups
-from forebay.planner.replicas import REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState, is_faulty
+from forebay.planner.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
 from forebay.planner.scene import Scene
 from forebay.planner.steps import Kind, Step, warning
 
@@ -19,26 +20,26 @@ def half_gone(scene: Scene, replica: Replica) -> tuple[Step, ...]:
     """One pod of it is being deleted, so the rest is of no use."""
     if replica.state is not ReplicaState.DELETING or all(pod.deleting for pod in replica.pods):
         return ()
-    return (drain.delete(replica, "Incomplete", "another pod of the same replica is being deleted"),)
+    return (drain.delete(replica, Reason.INCOMPLETE, "another pod of the same replica is being deleted"),)
 
 
 def ended(scene: Scene, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.FAILED:
         return ()
-    return (drain.delete(replica, replica.reason, replica.message.rstrip("."), alarming=True),)
+    return (drain.delete(replica, replica.trouble, replica.message.rstrip("."), alarming=True),)
 
 
 def node_lost(scene: Scene, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.LOST:
         return ()
-    return (drain.delete(replica, "NodeLost", replica.message.rstrip("."), alarming=True, kind=Kind.DRAIN),)
+    return (drain.delete(replica, Reason.NODE_LOST, replica.message.rstrip("."), alarming=True, kind=Kind.DRAIN),)
 
 
 def drained(scene: Scene, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.DRAINING:
         return ()
     if replica.drain_started_at is None:
-        return (drain.start(replica, "LabelRemoved", "its serving label was taken off"),)
+        return (drain.start(replica, Reason.LABEL_REMOVED, "its serving label was taken off"),)
     timeout_seconds = scene.spec.rollout.drain_timeout.seconds
     return drain.finish(replica, timeout_seconds, scene.settings, scene.now)
 
@@ -47,7 +48,7 @@ def half_drained(scene: Scene, replica: Replica) -> tuple[Step, ...]:
     """A drain that reached only some pods of a replica is brought to the others."""
     if replica.state is not ReplicaState.DRAINING or all(pod.drain_started_at is not None for pod in replica.pods):
         return ()
-    return (drain.start(replica, replica.drain_reason or "ScaleDown", "it drains as a whole"),)
+    return (drain.start(replica, replica.drain_reason or Reason.SCALE_DOWN, "it drains as a whole"),)
 
 
 def hung(scene: Scene, replica: Replica) -> tuple[Step, ...]:
@@ -61,7 +62,7 @@ def hung(scene: Scene, replica: Replica) -> tuple[Step, ...]:
     others = [other for other in scene.live if other not in stalled and other.state is ReplicaState.SERVING]
     if replica != stalled[0] or (len(stalled) > 1 and not others):
         return ()
-    return drain.remove(replica, "Stalled", replica.message.rstrip("."))
+    return drain.remove(replica, Reason.STALLED, replica.message.rstrip("."))
 
 
 def given_up(scene: Scene, replica: Replica) -> tuple[Step, ...]:
@@ -76,7 +77,7 @@ def given_up(scene: Scene, replica: Replica) -> tuple[Step, ...]:
         return ()
     if not groups.may_give_back(scene, replica) if groups.holds_half(replica) else scene.now < due_at:
         return ()
-    return drain.remove(replica, replica.reason, f"{replica.message.rstrip('.')}; it is tried once more")
+    return drain.remove(replica, replica.trouble, f"{replica.message.rstrip('.')}; it is tried once more")
 
 
 ENDINGS: Final[tuple[Callable[[Scene, Replica], tuple[Step, ...]], ...]] = (
@@ -127,4 +128,4 @@ def noted_block(replica: Replica) -> Step | None:
     """The event of a replica that has just been found stuck."""
     if replica.state is not ReplicaState.BLOCKED:
         return None
-    return Step(Kind.OTHER, (), subject=replica.name, event=warning(f"Replica{replica.reason}", replica.message))
+    return Step(Kind.OTHER, (), subject=replica.name, event=warning(replica.trouble.of_replica, replica.message))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, ScheduleState
+from forebay.api.reasons import Reason
 from forebay.planner.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
 from forebay.planner.learned import Learned
 from forebay.planner.plan import EventRecord
@@ -44,7 +45,7 @@ def scaled(decision: Decision) -> tuple[EventRecord, ...]:
     """A change of the count, with the rule that bound and its numbers."""
     if decision.applied == decision.before:
         return ()
-    reason = "ScaledUp" if decision.applied > decision.before else "ScaledDown"
+    reason = Reason.SCALED_UP if decision.applied > decision.before else Reason.SCALED_DOWN
     text = f"From {decision.before} to {decision.applied} replicas by {decision.rule}: {decision.because}."
     return (normal(reason, text),)
 
@@ -54,23 +55,27 @@ def rule_changed(decision: Decision, before: DecisionStatus | None) -> tuple[Ste
     if before is None or before.rule == decision.rule or decision.applied != decision.before:
         return ()
     text = f"{decision.rule}, no longer {before.rule}, gives {count(decision.desired, 'replica')}: {decision.because}."
-    return (Step(Kind.OTHER, (), subject=decision.rule, event=normal("RuleChanged", text)),)
+    return (Step(Kind.OTHER, (), subject=decision.rule, event=normal(Reason.RULE_CHANGED, text)),)
 
 
 def forgotten_learning(learned: Learned | None) -> tuple[EventRecord, ...]:
     """What an operator that has just started could not take over."""
-    return (warning("LearnedReset", learned.reset),) if learned is not None and learned.reset else ()
+    return (warning(Reason.LEARNED_RESET, learned.reset),) if learned is not None and learned.reset else ()
 
 
 def _planned(before: Condition | None, after: Condition | None) -> EventRecord | None:
     if after is None or (before is not None and (before.status, before.message) == (after.status, after.message)):
         return None
     if after.status == "False":
-        return warning(after.reason, after.message)
-    if after.reason != "Planned":
-        return None if before is not None and before.reason == after.reason else warning(after.reason, after.message)
+        return warning(Reason(after.reason), after.message)
+    if after.reason != Reason.PLANNED:
+        return (
+            None
+            if before is not None and before.reason == after.reason
+            else warning(Reason(after.reason), after.message)
+        )
     if before is not None and before.status == "False":
-        return normal("Planned", after.message)
+        return normal(Reason.PLANNED, after.message)
     return None
 
 
@@ -78,22 +83,26 @@ def _metrics(before: Condition | None, after: Condition | None) -> EventRecord |
     if after is None or (before is not None and before.reason == after.reason):
         return None
     if after.status == "False":
-        return warning(after.reason, after.message)
+        return warning(Reason(after.reason), after.message)
     if before is not None and before.status == "False" and after.status == "True":
-        return normal("MetricsBack", after.message)
+        return normal(Reason.METRICS_BACK, after.message)
     return None
 
 
 def _rollout(before: Condition | None, after: Condition | None) -> EventRecord | None:
     if after is None or (before is not None and before.reason == after.reason):
         return None
-    if after.reason in ("RolloutFailed", "WaitingForSpare"):
-        return warning(after.reason, after.message)
-    if after.reason == "RollingOut" and (before is None or before.reason != "WaitingForSpare"):
-        return normal("RolloutStarted", after.message)
-    if before is not None and before.reason in ("RollingOut", "WaitingForSpare", "RolloutFailed"):
-        return normal("RolloutFinished", after.message) if after.reason in ("UpToDate", "UpdateAvailable") else None
-    return normal(after.reason, after.message) if after.reason == "UpdateAvailable" else None
+    if after.reason in (Reason.ROLLOUT_FAILED, Reason.WAITING_FOR_SPARE):
+        return warning(Reason(after.reason), after.message)
+    if after.reason == Reason.ROLLING_OUT and (before is None or before.reason != Reason.WAITING_FOR_SPARE):
+        return normal(Reason.ROLLOUT_STARTED, after.message)
+    if before is not None and before.reason in (Reason.ROLLING_OUT, Reason.WAITING_FOR_SPARE, Reason.ROLLOUT_FAILED):
+        return (
+            normal(Reason.ROLLOUT_FINISHED, after.message)
+            if after.reason in (Reason.UP_TO_DATE, Reason.UPDATE_AVAILABLE)
+            else None
+        )
+    return normal(Reason(after.reason), after.message) if after.reason == Reason.UPDATE_AVAILABLE else None
 
 
 def _schedules(before: InferenceServiceStatus, after: InferenceServiceStatus) -> Iterator[EventRecord]:
@@ -108,16 +117,16 @@ def _schedules(before: InferenceServiceStatus, after: InferenceServiceStatus) ->
                 tell = normal if found.state is ScheduleState.MET else warning
                 yield tell(_SCHEDULE_REASONS[found.state], said)
         elif found.state is ScheduleState.MISSED and found.ready_at is not None and seen.ready_at is None:
-            yield normal("ScheduleReadyLate", said)
+            yield normal(Reason.SCHEDULE_READY_LATE, said)
 
 
 def _condition(status: InferenceServiceStatus, kind: str) -> Condition | None:
     return next((condition for condition in status.conditions if condition.type == kind), None)
 
 
-_SCHEDULE_REASONS: Final[Mapping[ScheduleState, str]] = {
-    ScheduleState.MET: "ScheduleMet",
-    ScheduleState.AT_RISK: "ScheduleAtRisk",
-    ScheduleState.MISSED: "ScheduleMissed",
+_SCHEDULE_REASONS: Final[Mapping[ScheduleState, Reason]] = {
+    ScheduleState.MET: Reason.SCHEDULE_MET,
+    ScheduleState.AT_RISK: Reason.SCHEDULE_AT_RISK,
+    ScheduleState.MISSED: Reason.SCHEDULE_MISSED,
 }
 _RULES: Final = ((PLANNED, _planned), (METRICS_FRESH, _metrics), (UP_TO_DATE, _rollout))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from forebay.api.reasons import Reason
 from forebay.planner.scene import Scene
 from forebay.planner.state import ServiceMemory
 from forebay.planner.world import Refusal
@@ -33,7 +34,7 @@ def wait_before_creating(scene: Scene) -> str:
 
 def _for_lack(refusals: Iterable[Refusal]) -> list[Refusal]:
     """Without those that only cost a name."""
-    return [refusal for refusal in refusals if refusal.reason != "NameTaken"]
+    return [refusal for refusal in refusals if refusal.reason != Reason.NAME_TAKEN]
 
 
 def refusals_in_a_row(memory: ServiceMemory, refusals: Iterable[Refusal]) -> tuple[int, float]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Self
 
+from forebay.api.reasons import Reason
 from forebay.planner.blast_radius import Budget
 from forebay.planner.names import placeholder_names
 from forebay.planner.plan import Action, CreatePlaceholder, DeletePlaceholder
@@ -166,7 +167,7 @@ def _creates(hold: Hold, site: Site, means: Means, missing: int) -> tuple[list[C
     granted = min(missing, means.creates)
     means.creates -= granted
     means.created += granted
-    taken = {*site.names.get(hold.key.namespace, ()), *(r.pod_name for r in refused if r.reason == "NameTaken")}
+    taken = {*site.names.get(hold.key.namespace, ()), *(r.pod_name for r in refused if r.reason == Reason.NAME_TAKEN)}
     names = islice(placeholder_names(hold.key, hold.uid, taken), granted)
     priority = site.world.settings.placeholder_priority_class
     why = "" if granted == missing else f"{count(missing - granted, 'creation')} left to the next minute"

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from forebay.planner.replicas import Reason, Replica, ReplicaState
+from forebay.api.reasons import Reason
+from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.world import NodeView, PodView, ReplicaShape
 from forebay.scaling.lead_time import LeadTimes, Prospect
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from forebay.api.inference_service import InferenceServiceStatus
+from forebay.api.reasons import Reason
 from forebay.api.warm_pool import PoolStatus
 from forebay.planner.world import Place, Revision, ServiceKey
 
@@ -133,7 +134,7 @@ class EventRecord:
 
     type: str
     """Normal or Warning."""
-    reason: str
+    reason: Reason
     message: str
 
 

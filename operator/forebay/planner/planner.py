@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.api.inference_service import InferenceServiceStatus, ScalingMode
+from forebay.api.reasons import Reason
 from forebay.planner import blast_radius, children, drain, groups
 from forebay.planner.balance import Balance, balance
 from forebay.planner.blast_radius import Budget
@@ -265,7 +266,7 @@ def _failed(
 ) -> tuple[ServicePlan, ServiceMemory]:
     before = memory.status or service.status
     told_of = f"Planning failed, so nothing is done for this service: {type(error).__name__}: {error}"
-    status = unplanned_status(service, (Problem("PlanningFailed", told_of),), before, now)
+    status = unplanned_status(service, (Problem(Reason.PLANNING_FAILED, told_of),), before, now)
     trace = "".join(traceback.format_exception(error))
     done = ServicePlan(service.key, service.uid, (), status, transitions(before, status), error=trace)
     return done, replace(memory, status=status)
@@ -276,5 +277,5 @@ def _last_status(draft: Draft) -> InferenceServiceStatus:
 
 
 _UNREADABLE: Final = Problem(
-    "SpecUnreadable", "spec: what is stored does not fit this operator's schema; apply the manifest again."
+    Reason.SPEC_UNREADABLE, "spec: what is stored does not fit this operator's schema; apply the manifest again."
 )

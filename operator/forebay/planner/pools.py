@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from forebay.api.reasons import Reason
 from forebay.api.schedule_spec import ScheduleState
 from forebay.api.warm_pool import PoolScheduleStatus, PoolStatus
 from forebay.planner.conditions import WARM, Answer, conditions, held_places
@@ -50,7 +51,7 @@ def _share(pool: WarmPoolView, site: Site, means: Means, memory: PoolMemory) -> 
     except Exception as error:  # noqa: BLE001 - one pool's fault must not hold the others
         told = f"Planning failed, so nothing is done for this pool: {type(error).__name__}: {error}"
         found = conditions(
-            [(WARM, Answer("False", "PlanningFailed", told))], pool.status.conditions, pool.generation, site.now
+            [(WARM, Answer("False", Reason.PLANNING_FAILED, told))], pool.status.conditions, pool.generation, site.now
         )
         failed = PoolPlan(pool.key, pool.uid, (), pool.status.model_copy(update={"conditions": found}))
         return PoolShare(failed, memory, PoolCalendar())
@@ -60,7 +61,7 @@ def _planned(pool: WarmPoolView, site: Site, means: Means, memory: PoolMemory) -
     if pool.deleting:
         return PoolShare(PoolPlan(pool.key, pool.uid, (), pool.status), memory, PoolCalendar())
     if pool.place is None or pool.shape is None:
-        answer = Answer("False", "SpecInvalid", pool.problem)
+        answer = Answer("False", Reason.SPEC_INVALID, pool.problem)
         plan = _reported(pool, Share(), answer, pool.status.ready, pool.placeholders, pool.status.schedules, site.now)
         return PoolShare(plan, memory, PoolCalendar())
     calendar, memory = calendar_of(pool, site, memory)
@@ -79,7 +80,7 @@ def _foreseen(warm: Answer, schedules: Iterable[PoolScheduleStatus]) -> Answer:
     risk = next((seen for seen in schedules if seen.state is ScheduleState.AT_RISK), None)
     if warm.status != "True" or risk is None:
         return warm
-    return Answer(warm.status, "ScheduleAtRisk", f'{warm.message} Schedule "{risk.name}": {risk.message}')
+    return Answer(warm.status, Reason.SCHEDULE_AT_RISK, f'{warm.message} Schedule "{risk.name}": {risk.message}')
 
 
 def _reported(

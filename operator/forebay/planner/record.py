@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
 from forebay.api.status import (
     MOST_LINES,
     MOST_PAST_DECISIONS,
@@ -51,7 +52,7 @@ def signals_status(scene: Scene) -> SignalsStatus:
     load = scene.load
     silent = [each.since for each in load.silent if not each.new]
     return SignalsStatus(
-        state=str(load.freshness) if load.replicas else "NothingServes",
+        state=str(load.freshness) if load.replicas else Reason.NOTHING_SERVES,
         answering=load.known,
         serving=load.replicas,
         fresh_seconds=round(scene.settings.stale_after_seconds),

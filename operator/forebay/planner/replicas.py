@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
 from forebay.planner.settings import Settings
 from forebay.planner.world import PodView
 from forebay.scaling.decision import seconds
@@ -13,7 +14,6 @@ from forebay.scaling.history import PodHistory
 
 CRASHES_UNTIL_STUCK: Final = 2
 """Restarts of a container that is in back-off; one crash may be chance."""
-INCOMPLETE: Final = "Incomplete"
 INCOMPLETE_SECONDS: Final = 60.0
 """How long a replica may lack pods of its ranks while it is being created, counted from its first one."""
 
@@ -32,17 +32,7 @@ class ReplicaState(StrEnum):
     """Its node is gone."""
 
 
-class Reason(StrEnum):
-    UNSCHEDULABLE = "Unschedulable"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    IMAGE_PULL = "ImagePull"
-    CONTAINER_CONFIG = "ContainerConfig"
-    CRASH_LOOP = "CrashLoop"
-    MODEL_LOAD = "ModelLoad"
-    STALLED = "Stalled"
-
-
-WAYS_TO_BE_STUCK: Final[Mapping[str, str]] = {
+WAYS_TO_BE_STUCK: Final[Mapping[Reason, str]] = {
     Reason.UNSCHEDULABLE: "finds no node",
     Reason.QUOTA_EXCEEDED: "finds no room in the quota",
     Reason.IMAGE_PULL: "cannot pull its image",
@@ -60,7 +50,7 @@ class Replica:
     pods: tuple[PodView, ...]
     """By rank."""
     state: ReplicaState
-    reason: str = ""
+    reason: Reason | None = None
     message: str = ""
     """A whole sentence on why it is stuck or has failed."""
     started: bool | None = False
@@ -76,6 +66,12 @@ class Replica:
     @property
     def name(self) -> str:
         return self.pods[0].name
+
+    @property
+    def trouble(self) -> Reason:
+        """Why it is stuck or has failed; only of a replica that is or has."""
+        assert self.reason is not None, f"{self.name} is {self.state}"
+        return self.reason
 
     @property
     def created_at(self) -> float:
@@ -140,7 +136,7 @@ class Sight:
 @dataclass(frozen=True, slots=True)
 class Finding:
     state: ReplicaState
-    reason: str = ""
+    reason: Reason | None = None
     message: str = ""
     node: str | None = None
     """Of the pod that is at fault."""
@@ -194,7 +190,8 @@ def failed(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     ended = next((pod for pod in pods if pod.phase in ("Failed", "Succeeded")), None)
     if ended is None:
         return None
-    return Finding(ReplicaState.FAILED, f"Pod{ended.phase}", f"{ended.name} has ended ({ended.phase}).", ended.node)
+    reason = Reason.POD_FAILED if ended.phase == "Failed" else Reason.POD_SUCCEEDED
+    return Finding(ReplicaState.FAILED, reason, f"{ended.name} has ended ({ended.phase}).", ended.node)
 
 
 def lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
@@ -202,7 +199,7 @@ def lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     if gone is None:
         return None
     message = f"{gone.name} was on node {gone.node}, which is gone or not ready."
-    return Finding(ReplicaState.LOST, "NodeLost", message, gone.node)
+    return Finding(ReplicaState.LOST, Reason.NODE_LOST, message, gone.node)
 
 
 def rank_lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
@@ -218,7 +215,7 @@ def rank_lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
         restarted = pod.blocked == Reason.CRASH_LOOP or (pod.running_since or served_at) > served_at
         if pod.restarts and restarted:
             message = f"{pod.name} was started again after the replica served, and the other pods have lost it."
-            return Finding(ReplicaState.FAILED, "RankLost", message, pod.node)
+            return Finding(ReplicaState.FAILED, Reason.RANK_LOST, message, pod.node)
     return None
 
 
@@ -243,7 +240,9 @@ def incomplete(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     age_seconds = sight.now - min(pod.created_at for pod in pods)
     if len(pods) >= wanted or (all(pod.held for pod in pods) and age_seconds < INCOMPLETE_SECONDS):
         return None
-    return Finding(ReplicaState.FAILED, INCOMPLETE, f"{pods[0].name} has {len(pods)} of the {wanted} pods it needs.")
+    return Finding(
+        ReplicaState.FAILED, Reason.INCOMPLETE, f"{pods[0].name} has {len(pods)} of the {wanted} pods it needs."
+    )
 
 
 def stalled(pods: Sequence[PodView], sight: Sight) -> Finding | None:
@@ -310,7 +309,7 @@ def _stuck(pod: PodView, all_placed_since: float | None, sight: Sight) -> Findin
     patience_seconds = 0.0 if sight.impatient and hindered else sight.settings.pending_timeout_seconds
     placed = pod.node is not None
     if waited_seconds >= patience_seconds and (not placed or pod.blocked not in (None, Reason.CRASH_LOOP)):
-        reason = pod.blocked or Reason.UNSCHEDULABLE
+        reason = Reason(pod.blocked or Reason.UNSCHEDULABLE)
         what = WAYS_TO_BE_STUCK.get(reason, "cannot start")
         return _finding(pod, reason, f"{what} since {rfc3339(pod.waiting_since)}")
     limit = sight.startup_timeout_seconds
@@ -319,6 +318,6 @@ def _stuck(pod: PodView, all_placed_since: float | None, sight: Sight) -> Findin
     return None
 
 
-def _finding(pod: PodView, reason: str, what: str) -> Finding:
+def _finding(pod: PodView, reason: Reason, what: str) -> Finding:
     detail = f": {pod.blocked_message}" if pod.blocked_message else ""
     return Finding(ReplicaState.BLOCKED, reason, f"{pod.name} {what}{detail}".rstrip(".") + ".", pod.node)

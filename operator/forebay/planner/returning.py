@@ -16,8 +16,6 @@ from forebay.planner.variants import shown
 from forebay.planner.weighing import weight_of
 from forebay.planner.world import Revision
 
-RETURN = "VariantReturn"
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:

@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from forebay.api.inference_service import WhenNoSpare
+from forebay.api.reasons import Reason
 from forebay.planner.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
 from forebay.planner.scene import Scene
 from forebay.planner.state import Halt
 from forebay.planner.world import Revision
 
-REFUSED_FOR_LACK = ("QuotaExceeded",)
+REFUSED_FOR_LACK = (Reason.QUOTA_EXCEEDED,)
 
 
 @dataclass(frozen=True, slots=True)

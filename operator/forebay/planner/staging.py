@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.reasons import Reason
 from forebay.planner.bookings import calendar_of
 from forebay.planner.handovers import Handovers, Warmth
 from forebay.planner.histories import histories_of, why_silent
@@ -16,7 +17,6 @@ from forebay.planner.places import free_places, prospect_above, prospect_of
 from forebay.planner.replicas import (
     LIVE,
     REASONS_OF_SHORTAGE,
-    Reason,
     Replica,
     ReplicaState,
     Sight,
@@ -356,6 +356,6 @@ def _serving_on(seen: Seen) -> dict[str, frozenset[str]]:
 
 
 def _taken_names(site: Site, service: ServiceView) -> frozenset[str]:
-    refused = {r.pod_name for r in site.refusals.get(service.uid, ()) if r.reason == "NameTaken"}
+    refused = {r.pod_name for r in site.refusals.get(service.uid, ()) if r.reason == Reason.NAME_TAKEN}
     names = site.names.get(service.key.namespace, frozenset())
     return names | refused if refused else names

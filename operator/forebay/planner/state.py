@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from forebay.api.inference_service import InferenceServiceStatus, ScheduleSpec
+from forebay.api.reasons import Reason
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
 from forebay.planner.handovers import Handovers
 from forebay.planner.learned import Learned
@@ -35,7 +36,7 @@ class Halt:
 class Note:
     """An event that was sent, so that it is not sent again at every tick."""
 
-    reason: str
+    reason: Reason
     subject: str
     at: float
 

@@ -11,6 +11,7 @@ from forebay.api.inference_service import (
     ReplicaStatus,
 )
 from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, ScaledToZeroStatus
 from forebay.capacity.profiles import Basis
 from forebay.planner.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
@@ -99,7 +100,9 @@ def unplanned_status(
 
 def _ready_unplanned(serving: int, problem: Problem) -> Answer:
     if serving:
-        return Answer("True", "Serving", f"{number_of(serving, 'replica')} of an earlier spec serve on as they are.")
+        return Answer(
+            "True", Reason.SERVING, f"{number_of(serving, 'replica')} of an earlier spec serve on as they are."
+        )
     return Answer("False", problem.reason, "No replica serves, and none is created before the spec is corrected.")
 
 

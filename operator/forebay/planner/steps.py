@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from forebay.api.reasons import Reason
 from forebay.planner.plan import Action, EventRecord
 
 
@@ -26,9 +27,9 @@ class Step:
     event: EventRecord | None = None
 
 
-def normal(reason: str, message: str) -> EventRecord:
+def normal(reason: Reason, message: str) -> EventRecord:
     return EventRecord("Normal", reason, message)
 
 
-def warning(reason: str, message: str) -> EventRecord:
+def warning(reason: Reason, message: str) -> EventRecord:
     return EventRecord("Warning", reason, message)

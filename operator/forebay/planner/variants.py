@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Final
 
 from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
 from forebay.api.variant_spec import BASE_VARIANT
-from forebay.planner.replicas import LIVE, REASONS_OF_SHORTAGE, Reason, Replica, ReplicaState, is_faulty
+from forebay.planner.replicas import LIVE, REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
 from forebay.planner.revisions import Choice, choose
 from forebay.planner.state import ServiceMemory, Shortage
 from forebay.planner.world import Refusal, Revision, ServiceView

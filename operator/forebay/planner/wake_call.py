@@ -10,6 +10,7 @@ from typing import Final
 
 from forebay.api.instants import rfc3339, unix_seconds
 from forebay.api.labels import WAKE_REQUESTED_AT
+from forebay.api.reasons import Reason
 from forebay.api.status import InferenceServiceStatus
 from forebay.planner.replicas import Replica, ReplicaState
 from forebay.planner.world import Problem, ServiceView
@@ -85,7 +86,7 @@ def _serving_since(replicas: tuple[Replica, ...]) -> float | None:
 def _unreadable(text: str) -> Problem:
     shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
     return Problem(
-        "WakeRequestInvalid",
+        Reason.WAKE_REQUEST_INVALID,
         f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{shown}" is no time with a zone, so it wakes nothing; '
         "use `forebay wake`, or a time such as 2026-01-31T08:00:00Z.",
     )
@@ -93,7 +94,7 @@ def _unreadable(text: str) -> Problem:
 
 def _ahead(text: str) -> Problem:
     return Problem(
-        "WakeRequestInvalid",
+        Reason.WAKE_REQUEST_INVALID,
         f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{text}" is more than {seconds(CLOCK_SKEW_SECONDS)} ahead, so '
         "it wakes nothing yet; use `forebay wake`, or set the clock right.",
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import GROUP_GATE
+from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
 from forebay.planner.settings import Settings
@@ -71,8 +72,8 @@ class Revision:
 class Problem:
     """Something in a spec that the schema could not refuse. Nothing is created for the service while one stands."""
 
-    reason: str
-    """CamelCase, for the condition."""
+    reason: Reason
+    """For the condition."""
     message: str
     """Field, value, reason and what would work."""
 
@@ -146,7 +147,7 @@ class PodView:
     deleting: bool = False
     drain_started_at: float | None = None
     drain_reason: str | None = None
-    blocked: str | None = None
+    blocked: Reason | None = None
     """Why it does not start, one of Unschedulable, ImagePull, ContainerConfig, CrashLoop, or None."""
     blocked_message: str = ""
     restarts: int = 0

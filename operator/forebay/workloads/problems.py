@@ -11,6 +11,7 @@ from typing import Any, Final
 from forebay.api.engine_flags import OWNED_FLAGS
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.model import GROUP
+from forebay.api.reasons import Reason
 from forebay.planner.world import Problem
 from forebay.scaling.timetable import fault_of
 from forebay.workloads import engines
@@ -47,7 +48,7 @@ def engine_version_unsupported(submission: Submission) -> Problem | None:
         return None
     oldest = f"{engines.OLDEST[0]}.{engines.OLDEST[1]}.0"
     return Problem(
-        "EngineVersionUnsupported",
+        Reason.ENGINE_VERSION_UNSUPPORTED,
         f'spec.engine.version: "{version}" is older than {oldest}, the oldest that Forebay can drain and measure; '
         f"use {oldest} or newer, or state the version here when the image's tag counts something else.",
     )
@@ -60,7 +61,7 @@ def flag_abbreviated(submission: Submission) -> Problem | None:
             name = next((name for name in owned.names if _begins(flag, name)), None)
             if name is not None:
                 return Problem(
-                    "EngineFlagReserved",
+                    Reason.ENGINE_FLAG_RESERVED,
                     f'spec.engine.extraArgs: "{flag}" is short for {name}, which {owned.instead}.',
                 )
     return None
@@ -87,7 +88,7 @@ def json_malformed(submission: Submission) -> Problem | None:
             json.loads(value)
         except ValueError as error:
             return Problem(
-                "EngineFlagInvalid",
+                Reason.ENGINE_FLAG_INVALID,
                 f"spec.engine.extraArgs: {flag} is given {value[:60]!r}, which is not JSON ({error}); write it as "
                 f'{flag}={{"key": "value"}}, quoted as a whole.',
             )
@@ -106,7 +107,7 @@ def format_unavailable(submission: Submission) -> Problem | None:
         else:
             continue
         return Problem(
-            "FormatUnavailable",
+            Reason.FORMAT_UNAVAILABLE,
             f'{field}: "{change.name}" is not supported by vLLM {submission.engine.version}: it left with '
             f"{_release(change.version)}; {change.way_out}.",
         )
@@ -121,7 +122,7 @@ def nodes_need_own_backend(submission: Submission) -> Problem | None:
     if given in (None, "mp"):
         return None
     return Problem(
-        "EngineFlagInvalid",
+        Reason.ENGINE_FLAG_INVALID,
         f'spec.engine.extraArgs: {EXECUTOR} "{given}" cannot place the ranks of spec.engine.nodes '
         f"{submission.engine.nodes}; leave it out, which means mp.",
     )
@@ -135,7 +136,7 @@ def annotation_reserved(submission: Submission) -> Problem | None:
     if name is None:
         return None
     return Problem(
-        "AnnotationReserved",
+        Reason.ANNOTATION_RESERVED,
         f'spec.pod.templateRef: the annotation "{name}" of PodTemplate "{submission.spec.pod.template_ref}" is how '
         "Forebay remembers drains; choose another prefix.",
     )
@@ -146,7 +147,7 @@ def template_missing(submission: Submission) -> Problem | None:
     if name is None or submission.template is not None:
         return None
     return Problem(
-        "PodTemplateNotFound",
+        Reason.POD_TEMPLATE_NOT_FOUND,
         f'spec.pod.templateRef: there is no PodTemplate "{name}" in the namespace of the service; create it, or leave '
         "the field out.",
     )
@@ -156,7 +157,7 @@ def engine_version_unknown(submission: Submission) -> Problem | None:
     if engines.minor(submission.engine.version) <= engines.NEWEST:
         return None
     return Problem(
-        "EngineVersionUnknown",
+        Reason.ENGINE_VERSION_UNKNOWN,
         f'spec.engine.version: "{submission.engine.version}" is newer than {_release(engines.NEWEST)}, the newest that '
         "Forebay knows; it is run and measured as that one.",
     )
@@ -166,7 +167,7 @@ def routes_need_own_name(submission: Submission) -> Problem | None:
     if engines.minor(submission.engine.version) >= engines.ANY_MODEL_NAME_SINCE:
         return None
     return Problem(
-        "EngineChecksModelName",
+        Reason.ENGINE_CHECKS_MODEL_NAME,
         f'spec.engine.version: "{submission.engine.version}" answers to namespace/name only; for short names by a '
         f"ModelRoute use {_release(engines.ANY_MODEL_NAME_SINCE)} or newer.",
     )
@@ -177,7 +178,7 @@ def schedule_unreadable(submission: Submission) -> Problem | None:
     for schedule in submission.spec.schedules:
         if fault := fault_of(schedule):
             said = f"spec.schedules[{schedule.name}].{fault}. The service runs without this schedule."
-            return Problem("ScheduleUnreadable", said)
+            return Problem(Reason.SCHEDULE_UNREADABLE, said)
     return None
 
 
@@ -186,7 +187,7 @@ def scale_to_zero_inactive(submission: Submission) -> Problem | None:
     if scaling.scale_to_zero_after is None or scaling.min_replicas == 0:
         return None
     return Problem(
-        "ScaleToZeroInactive",
+        Reason.SCALE_TO_ZERO_INACTIVE,
         f'spec.scaling.scaleToZeroAfter: "{scaling.scale_to_zero_after}" does not act while minReplicas is '
         f"{scaling.min_replicas}; set minReplicas to 0, or remove scaleToZeroAfter.",
     )
@@ -237,6 +238,6 @@ def _extra_values(submission: Submission) -> Iterator[tuple[str, str | None]]:
 
 def _unavailable(submission: Submission, flag: str, why: str, way_out: str) -> Problem:
     return Problem(
-        "EngineFlagUnavailable",
+        Reason.ENGINE_FLAG_UNAVAILABLE,
         f'spec.engine.extraArgs: "{flag}" is not a flag of vLLM {submission.engine.version}: it {why}; {way_out}.',
     )

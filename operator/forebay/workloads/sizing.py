@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.reasons import Reason
 from forebay.api.status import MOST_ASSUMPTIONS, CapacityStatus, PlannedReplicas, PlanStatus
 from forebay.capacity.problem import Kind, UnplannableError
 from forebay.capacity.problem import Problem as Fault
@@ -21,10 +22,6 @@ from forebay.scaling.carrier import Carrier
 from forebay.workloads.arguments import flag_name
 from forebay.workloads.engines import Defaults, resolve_engine
 
-DOES_NOT_FIT: Final = "DoesNotFit"
-NOT_SIZED: Final = "NotSized"
-PROMISE_AT_RISK: Final = "PromiseAtRisk"
-BOUNDS_TOO_LOW: Final = "BoundsTooLow"
 WHOLE_PROMPTS: Final = "--no-enable-chunked-prefill"
 """Without chunks a step must be able to compute the longest prompt, so its size is not ours to set."""
 
@@ -68,7 +65,7 @@ def sizing_of(
         tensor_parallel_size=plan.replica.sizes.tensor if fits else None,
         pipeline_parallel_size=plan.replica.sizes.pipeline if fits else None,
         max_num_batched_tokens=_batched_tokens(spec, plan) if fits else None,
-        misfits=tuple(Problem(DOES_NOT_FIT, str(fault)) for fault in cannot_start),
+        misfits=tuple(Problem(Reason.DOES_NOT_FIT, str(fault)) for fault in cannot_start),
         warnings=tuple(_warning(fault) for fault in plan.problems if fault not in cannot_start),
         plan=_plan_status(plan),
         replica=_replica_status(plan),
@@ -82,14 +79,14 @@ _OF_THE_ENGINE: Final = ("spec.model.", "spec.engine.")
 
 def _unsized(spec: InferenceServiceSpec, faults: Sequence[Fault]) -> Sizing:
     """What is missing is said only where somebody asked for a plan: most services run well without one."""
-    misfits = tuple(Problem(DOES_NOT_FIT, str(fault)) for fault in faults if fault.kind is Kind.MISFIT)
+    misfits = tuple(Problem(Reason.DOES_NOT_FIT, str(fault)) for fault in faults if fault.kind is Kind.MISFIT)
     if misfits or spec.traffic is None:
         return Sizing(misfits=misfits)
-    return Sizing(warnings=tuple(Problem(NOT_SIZED, f"Not sized: {fault}") for fault in faults))
+    return Sizing(warnings=tuple(Problem(Reason.NOT_SIZED, f"Not sized: {fault}") for fault in faults))
 
 
 def _warning(fault: Fault) -> Problem:
-    reason = BOUNDS_TOO_LOW if fault.field.startswith("spec.scaling.") else PROMISE_AT_RISK
+    reason = Reason.BOUNDS_TOO_LOW if fault.field.startswith("spec.scaling.") else Reason.PROMISE_AT_RISK
     return Problem(reason, str(fault))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceServiceSpec, VariantSpec
+from forebay.api.reasons import Reason
 from forebay.api.refusals import refusals
 from forebay.capacity.profiles import GivenProfile
 from forebay.capacity.variants import with_variant
@@ -50,7 +51,7 @@ def _resolved(
     try:
         InferenceServiceSpec.model_validate(spec.model_dump(mode="json", by_alias=True, exclude_unset=True))
     except ValidationError as error:
-        return tuple(Problem("VariantInvalid", fault) for fault in refusals(error, "spec"))
+        return tuple(Problem(Reason.VARIANT_INVALID, fault) for fault in refusals(error, "spec"))
     sizing = sizing_of(spec, defaults, profiles)
     found = resolve(spec, owner, restarted_at, defaults, template, sizing, variant.name)
     return VariantView(found, sizing.carrier, sizing.misfits) if isinstance(found, Revision) else found
