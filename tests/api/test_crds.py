@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from forebay.api.crds import INFERENCE_SERVICE, KINDS, PERFORMANCE_PROFILE, definition, files, schema, text
 from forebay.api.reference import page
-from forebay.api.schema_lint import lint
 from forebay.cli.main import app
+from tests.api.schema_lint import lint
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from forebay.api.schema import Schema
-from forebay.api.schema_lint import lint
+from tests.api.schema_lint import lint
 
 
 def an_object(**properties: Schema) -> Schema:
