@@ -29,9 +29,13 @@ class FleetProcess:
     _process: subprocess.Popen[bytes] | None = None
 
     @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self._port}"
+
+    @property
     def metrics_url(self) -> str:
         """The operator's `--metrics-url`."""
-        return f"http://{LOOPBACK}:{self._port}/{{namespace}}/{{pod}}/metrics"
+        return f"{self.url}/{{namespace}}/{{pod}}/metrics"
 
     def __enter__(self) -> Self:
         self.start()
@@ -57,13 +61,13 @@ class FleetProcess:
 
     def traffic(self, namespace: str, service: str, **traffic: Any) -> None:
         """What clients of the service do from now on, in fleet-sim's own words: `requestsPerSecond`, `outputTokens`."""
-        url = f"http://{LOOPBACK}:{self._port}/traffic/{namespace}/{service}"
+        url = f"{self.url}/traffic/{namespace}/{service}"
         request = urllib.request.Request(url, data=json.dumps(traffic).encode(), method="PUT")
         urllib.request.urlopen(request, timeout=5).close()
 
     def summary(self) -> dict[str, Any]:
         """What became of all requests, by service."""
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self._port}/traffic", timeout=5) as answer:
+        with urllib.request.urlopen(f"{self.url}/traffic", timeout=5) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 
@@ -71,7 +75,7 @@ class FleetProcess:
         assert self._process is not None
         assert self._process.poll() is None, f"fleet-sim ended: {self.log_file.read_text()[-2000:]}"
         try:
-            with urllib.request.urlopen(f"http://{LOOPBACK}:{self._port}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

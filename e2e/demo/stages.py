@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 
 from e2e.demo.load import ROOT, Clients, Load, SimulatedClients
+from e2e.fleet_process import FleetProcess
 from e2e.harness import ControlPlane
-from e2e.harness.addresses import LOOPBACK, free_ports
 from e2e.harness.choice import cluster_for_tests
 from e2e.harness.kubectl import Kubectl, Object
 from e2e.harness.kwok import PodTimes
 from e2e.harness.state import NODES_MODE
-from e2e.harness.waiting import eventually
 from e2e.installation import events_of, install
 from e2e.operator_process import OperatorProcess
 
@@ -87,22 +83,7 @@ def simulated_stage(console: Console) -> Iterator[Stage]:
         plane.kubectl.apply(*sorted((ROOT / "crds").glob("*.yaml")), server_side=True)
         plane.kubectl("wait", "--for=condition=Established", "crd/inferenceservices.forebay.dev", "--timeout=30s")
         plane.kubectl("create", "namespace", NAMESPACE)
-        with _fleet_sim(plane.kubeconfig, directory) as fleet_sim:
-            flags: dict[str, str | float | bool] = {"metrics-url": f"{fleet_sim}/{{namespace}}/{{pod}}/metrics"}
+        with FleetProcess(plane.kubeconfig, directory / "fleet-sim.log") as fleet:
+            flags: dict[str, str | float | bool] = {"metrics-url": fleet.metrics_url}
             with OperatorProcess(plane.kubeconfig, directory / "operator", flags):
-                yield SimulatedStage(plane.kubectl, NAMESPACE, fleet_sim)
-
-
-@contextmanager
-def _fleet_sim(kubeconfig: Path, directory: Path) -> Iterator[str]:
-    (port,) = free_ports(1)
-    command = [sys.executable, "-m", "forebay.simulation.fleet_sim", f"--kubeconfig={kubeconfig}", f"--port={port}"]
-    with (directory / "fleet-sim.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        log_file = directory / "fleet-sim.log"
-        eventually(log_file.read_text, lambda said: "serves" in said, within=30, what="fleet-sim listens")
-        yield f"http://{LOOPBACK}:{port}"
-    finally:
-        process.terminate()
-        process.wait(15)
+                yield SimulatedStage(plane.kubectl, NAMESPACE, fleet.url)

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from forebay.cli.plan_chart import ChartError
 from forebay.cli.plan_input import Manifest, read_input
-from forebay.cli.simulate_chart import ChartError, draw
+from forebay.cli.simulate_chart import draw
 from forebay.cli.simulate_page import page_of
 from forebay.cli.simulate_table import table_of
 from forebay.planner.world import ServiceView

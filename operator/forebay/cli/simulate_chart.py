@@ -7,13 +7,11 @@ import io
 from pathlib import Path
 from typing import Any
 
+from forebay.cli.plan_chart import ChartError
+
 MOST = 6
 """Policies that one picture tells apart."""
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#8d6a9f", "#5f6c7b")
-
-
-class ChartError(Exception):
-    """Why there is no picture, as one sentence."""
 
 
 def draw(documents: list[dict[str, Any]], target: Path) -> None:
