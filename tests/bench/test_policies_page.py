@@ -1,6 +1,7 @@
 """The page of the policy benchmark: who was better than Forebay at what is said plainly."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ def a_row(name: str, attainment: float, gpu_hours: float, **fields: Any) -> dict
     return row | fields
 
 
+ROOT = Path(__file__).parents[2]
 NOBODY = "No peer kept as many requests in time with as few GPU-hours as Forebay."
 OURS = a_row("Forebay", 0.995, 12.0)
 
@@ -189,3 +191,14 @@ def test_the_floor_of_scheduled_windows_is_what_half_of_their_time_needed():
     assert floor_of(needs, [(60.0, 300.0)]) == 2
     assert floor_of(needs, [(0.0, 60.0), (300.0, 360.0)]) == 9
     assert floor_of(needs, []) == 0
+
+
+def test_the_committed_page_is_made_from_the_results_and_says_what_was_refuted(tmp_path):
+    made = tmp_path / "benchmarks.md"
+    page(ROOT / "bench" / "results", made)
+
+    assert made.read_text() == (ROOT / "docs" / "benchmarks.md").read_text()
+    a, b = (made.read_text().split(f"\n## {suite}: ", 1)[1].split("\n## ", 1)[0] for suite in ("A", "B"))
+    assert NOBODY not in a + b
+    assert all(number in a for number in ("99.36 %", "39.9", "99.20 %", "41.0"))
+    assert "no recording" in b
