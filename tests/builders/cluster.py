@@ -1,43 +1,33 @@
 """A cluster in memory and in virtual time: applies plans, schedules pods, loads models, ends streams.
 
-Small on purpose: it keeps the promises of an API server that planning rests on (uid and resourceVersion preconditions,
-names that are taken until their object is gone), on machines where pods end in their own time, and engines with a crude
-model of load.
+Actions are played and pods are placed by the code of `forebay simulate`. What is added here is small on purpose: time
+in steps, kubelets without chance, and engines with a crude model of load, so that a test can say what they do.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from forebay.api.inference_service import InferenceServiceStatus
-from forebay.api.labels import GROUP_GATE
 from forebay.planner.names import pod_names
 from forebay.planner.plan import (
-    Action,
-    AdoptPod,
-    ApplyChildren,
-    CancelDrain,
     CreatePlaceholder,
     CreatePod,
-    DeletePlaceholder,
     DeletePod,
-    DeleteRevision,
     EventRecord,
-    LiftGate,
     Plan,
-    StartDrain,
-    StoreRevision,
 )
 from forebay.planner.planner import plan
 from forebay.planner.settings import Settings
 from forebay.planner.state import State
 from forebay.planner.world import ChildView, NodeView, PodView, Refusal, ServiceView, World
+from forebay.simulation.cluster_writes import ClusterWrites, Owner, new_pod
 from tests.builders.engines import Demand
-from tests.builders.machines import Key, Machines, by_name
+from tests.builders.machines import Machines, by_name
 from tests.builders.world import NOW, uid_of
 
 
 @dataclass
-class Cluster(Machines):
+class Cluster(Machines, ClusterWrites):
     services: dict[str, ServiceView] = field(default_factory=dict)
     """By name."""
     settings: Settings = field(default_factory=Settings)
@@ -170,7 +160,7 @@ class Cluster(Machines):
             if name is None:
                 continue
             for action in share.actions:
-                self._carry_out(self.services[name], action)
+                self.write(self.services[name], action)
                 self.writes += 1
                 self.after_write()
             self.events += [(self.now, name, event) for event in share.events]
@@ -178,69 +168,49 @@ class Cluster(Machines):
 
     # Inside.
 
-    def _carry_out(self, service: ServiceView, action: Action) -> None:
-        namespace = service.key.namespace
-        if isinstance(action, StoreRevision):
-            found = self.revisions.setdefault(service.uid, [])
-            found[:] = [revision for revision in found if revision.hash != action.revision.hash]
-            found.append(replace(action.revision, name=f"revision-{action.revision.hash}"))
-        elif isinstance(action, DeleteRevision):
-            found = self.revisions[service.uid]
-            found[:] = [revision for revision in found if revision.name != action.name]
-        elif isinstance(action, ApplyChildren):
-            kinds = set(action.kinds)
-            self.children = [c for c in self.children if c.kind not in kinds or c.name != service.key.name]
-            self.children += [child for child in service.children if child.kind in kinds]
-        elif isinstance(action, CreatePod | CreatePlaceholder):
-            self._create(service, action)
-        else:
-            key = (namespace, action.name)
-            pod = self.pods.get(key)
-            if pod is None or (pod.uid, pod.resource_version) != (action.uid, action.resource_version):
-                return
-            self._change(key, pod, service, action)
+    def wall_clock(self) -> float:
+        return self.now
 
-    def _change(
-        self,
-        key: Key,
-        pod: PodView,
-        service: ServiceView,
-        action: AdoptPod | StartDrain | CancelDrain | DeletePod | DeletePlaceholder | LiftGate,
-    ) -> None:
-        assert (pod.place is not None) == isinstance(action, DeletePlaceholder), "a placeholder is no replica"
-        if isinstance(action, DeletePlaceholder):
-            del self.pods[key], self.engines[pod.uid]
-        elif isinstance(action, DeletePod):
-            assert self.engines[pod.uid].held_requests == 0 or action.reason != "Drained", "a stream was cut"
-            self.end(key)
-        elif isinstance(action, LiftGate):
-            self.store(key, replace(pod, gates=action.gates, blocked=None, blocked_message=""))
-        elif isinstance(action, CancelDrain):
-            self.store(key, replace(pod, serving=True, drain_started_at=None, drain_reason=None))
-        else:
-            reason = action.reason if isinstance(action, StartDrain) else action.drain_reason
-            if reason is not None:
-                last = self.engines[pod.uid].last
-                if last is not None and last.sample is not None:
-                    self.engines[pod.uid].held_requests = last.sample.running_requests
-                pod = replace(pod, serving=False, drain_started_at=self.now, drain_reason=reason)
-            self.store(key, replace(pod, owner_uid=service.uid))
+    def pod_view(self, namespace: str, name: str) -> PodView | None:
+        return self.pods.get((namespace, name))
 
-    def _create(self, service: ServiceView, action: CreatePod | CreatePlaceholder) -> None:
-        key = (service.key.namespace, action.name)
-        assert key not in self.pods, "a name that is taken"
-        if isinstance(action, CreatePod):
-            assert action.name in pod_names(service.key, service.uid, action.revision, action.ordinal)
-            stored = [revision.hash for revision in self.revisions.get(service.uid, [])]
-            assert action.revision.hash in stored, "a pod of a revision that is not stored"
+    def create_pod(self, owner: Owner, action: CreatePod) -> None:
+        assert (owner.key.namespace, action.name) not in self.pods, "a name that is taken"
+        assert action.name in pod_names(owner.key, owner.uid, action.revision, action.ordinal)
+        stored = [revision.hash for revision in self.revisions.get(owner.uid, [])]
+        assert action.revision.hash in stored, "a pod of a revision that is not stored"
+        if self._create(owner, action):
+            self.avoided[action.name] = frozenset(action.avoid_nodes)
+
+    def create_placeholder(self, owner: Owner, action: CreatePlaceholder) -> None:
+        assert (owner.key.namespace, action.name) not in self.pods, "a name that is taken"
+        self._create(owner, action)
+
+    def _create(self, owner: Owner, action: CreatePod | CreatePlaceholder) -> bool:
+        """Whether the API server accepts it."""
         if (why := self.refuse(action)) is not None:
             place = isinstance(action, CreatePlaceholder)
-            self.refusals.append(Refusal(service.uid, action.name, "QuotaExceeded", why, self.now, placeholder=place))
-            return
+            self.refusals.append(Refusal(owner.uid, action.name, "QuotaExceeded", why, self.now, placeholder=place))
+            return False
         self.writes += 1
-        self.put(_born(service, action, uid_of(f"{key}/{self.writes}"), self.now))
-        if isinstance(action, CreatePod):
-            self.avoided[action.name] = frozenset(action.avoid_nodes)
+        uid = uid_of(f"{(owner.key.namespace, action.name)}/{self.writes}")
+        self.put(new_pod(owner, action, uid, self.now))
+        return True
+
+    def change_pod(self, pod: PodView) -> None:
+        key = (pod.key.namespace, pod.name)
+        if pod.drain_started_at is not None and self.pods[key].drain_started_at is None:
+            last = self.engines[pod.uid].last
+            if last is not None and last.sample is not None:
+                self.engines[pod.uid].held_requests = last.sample.running_requests
+        self.store(key, pod)
+
+    def end_pod(self, pod: PodView, action: DeletePod) -> None:
+        assert self.engines[pod.uid].held_requests == 0 or action.reason != "Drained", "a stream was cut"
+        self.end((pod.key.namespace, pod.name))
+
+    def remove_placeholder(self, pod: PodView) -> None:
+        del self.pods[pod.key.namespace, pod.name], self.engines[pod.uid]
 
     def _answer_metrics(self) -> None:
         for name, service in self.services.items():
@@ -262,36 +232,6 @@ class Cluster(Machines):
     def _picture(self) -> str:
         pods = [(p.name, p.phase, p.ready, p.blocked, p.deleting, p.drain_reason) for p in self.pods.values()]
         return f"{pods}, {[(n, s.status.decision, s.status.conditions) for n, s in self.services.items()]}"
-
-
-def _born(service: ServiceView, action: CreatePod | CreatePlaceholder, uid: str, now: float) -> PodView:
-    pod = PodView(
-        key=service.key,
-        name=action.name,
-        uid=uid,
-        resource_version="1",
-        owner_uid=service.uid,
-        service_uid=service.uid,
-        revision="",
-        ordinal=-1,
-        rank=0,
-        serving=False,
-        created_at=now,
-        phase="Pending",
-        gpus=0,
-    )
-    if isinstance(action, CreatePlaceholder):
-        return replace(pod, gpus=action.place.gpus, place=action.place.hash)
-    shape = action.revision.shape
-    return replace(
-        pod,
-        revision=action.revision.hash,
-        ordinal=action.ordinal,
-        rank=action.rank,
-        serving=True,
-        gpus=shape.gpus_per_pod,
-        gates=(GROUP_GATE,) if shape.pods > 1 else (),
-    )
 
 
 def a_cluster(*services: ServiceView, nodes: Iterable[NodeView] | None = None, **fields: object) -> Cluster:

@@ -1,9 +1,10 @@
-"""Nodes with their pods in memory: a scheduler that sees GPUs and selectors, and kubelets that load models."""
+"""Nodes with their pods in memory: the simulation's scheduler, and kubelets that load models."""
 
 from dataclasses import dataclass, field, replace
 
 from forebay.api.reasons import Reason
 from forebay.planner.world import NodeView, PodView, Revision
+from forebay.simulation.pod_placement import GATED, group_of, placement_of
 from tests.builders.engines import Engine
 from tests.builders.world import NOW, a_node
 
@@ -66,25 +67,18 @@ class Machines:
 
     def _schedule(self, key: Key, pod: PodView) -> None:
         if pod.gates:
-            gated = "Scheduling is blocked due to non-empty scheduling gates"
-            self.store(key, replace(pod, blocked=Reason.UNSCHEDULABLE, blocked_message=gated))
+            self.store(key, replace(pod, blocked=Reason.UNSCHEDULABLE, blocked_message=GATED))
             return
-        apart = {other.node for other in self._group(pod) if other is not pod}
-        for node in sorted(self.nodes.values(), key=lambda node: node.name):
-            there = [other for other in self.pods.values() if other.node == node.name]
-            free = sum(node.gpus.values()) - sum(other.gpus for other in there)
-            yielding = [] if pod.place is not None else sorted((o for o in there if o.place is not None), key=by_name)
-            fits = free + sum(other.gpus for other in yielding) >= pod.gpus and node.name not in apart
-            fits = fits and self._selector(pod).items() <= node.labels.items()
-            if fits and node.ready and not node.cordoned and node.name not in self.avoided.get(pod.name, ()):
-                while free < pod.gpus:
-                    victim = yielding.pop()
-                    free += victim.gpus
-                    del self.pods[victim.key.namespace, victim.name], self.engines[victim.uid]
-                self.engines[pod.uid].scheduled_at = self.now
-                placed = replace(pod, node=node.name, unready_since=self.now, scheduled_at=self.now)
-                self.store(key, replace(placed, blocked=None, blocked_message=""))
-                return
+        nodes = sorted(self.nodes.values(), key=lambda node: node.name)
+        avoid = self.avoided.get(pod.name, frozenset())
+        placement = placement_of(pod, nodes, self.pods.values(), self._selector(pod), avoid)
+        if placement is not None:
+            for victim in placement.preempted:
+                del self.pods[victim.key.namespace, victim.name], self.engines[victim.uid]
+            self.engines[pod.uid].scheduled_at = self.now
+            placed = replace(pod, node=placement.node, unready_since=self.now, scheduled_at=self.now)
+            self.store(key, replace(placed, blocked=None, blocked_message=""))
+            return
         if pod.blocked is None:
             self.store(key, replace(pod, blocked=Reason.UNSCHEDULABLE, blocked_message="Insufficient nvidia.com/gpu"))
 
@@ -104,17 +98,10 @@ class Machines:
             healthy = replace(pod, phase="Running", ready=True, ready_since=self.now, unready_since=None)
             self.store(key, replace(healthy, blocked=None, blocked_message=""))
 
-    def _group(self, pod: PodView) -> list[PodView]:
-        """The pods of its replica."""
-        if pod.place is not None:
-            return [pod]
-        mine = (pod.service_uid, pod.revision, pod.ordinal)
-        return [p for p in self.pods.values() if (p.service_uid, p.revision, p.ordinal) == mine]
-
     def _group_placed_for(self, pod: PodView, seconds: float) -> bool:
         """Rank 0 loads with all the others, or not at all."""
         names = [r.shape.pods for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision]
-        group = self._group(pod)
+        group = group_of(pod, self.pods.values())
         if len(group) < max(names, default=1) or any(p.node is None for p in group):
             return False
         return all(self.now - (self.engines[p.uid].scheduled_at or p.created_at) >= seconds for p in group)

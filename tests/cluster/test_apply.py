@@ -2,12 +2,14 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from forebay.cluster.apply import STAGES
 from forebay.cluster.kube_api import CONTROLLER_REVISIONS, PODS, SERVICES, ApiError
 from forebay.planner.plan import (
+    Action,
     AdoptPod,
     ApplyChildren,
     CancelDrain,
@@ -196,3 +198,8 @@ async def test_nothing_comes_into_a_place_that_was_not_left(remove):
     async with scene.running() as world:
         outcome = await scene.apply(world, create(world), remove("serving", world.pods[0].uid, "7", reason="surplus"))
         assert (outcome.races, [call for call in scene.written() if call.startswith("create")]) == (1, [])
+
+
+def test_every_kind_of_action_has_its_stage():
+    assert set(STAGES) == set(get_args(Action))
+    assert len(STAGES) == len(set(STAGES))

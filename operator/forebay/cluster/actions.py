@@ -4,7 +4,7 @@ Nothing is touched that is not ours by controller uid. Pods change and end only 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, assert_never
 
 from forebay.api import labels
 from forebay.api.reasons import Reason
@@ -96,6 +96,8 @@ class Actor:
                 await self._delete_pod(owner, action)
             case DeleteRevision():
                 await self._delete_revision(owner, action)
+            case _:
+                assert_never(action)
 
     async def _store_revision(self, owner: Owner, action: StoreRevision) -> None:
         namespace, revision = owner.key.namespace, action.revision

@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.cluster.actions import Actor, Memory
@@ -207,3 +207,5 @@ def _in_words(action: Action) -> str:
             return f"delete {action.name}: {action.reason}"
         case DeleteRevision():
             return f"delete revision {action.name}"
+        case _:
+            assert_never(action)

@@ -136,6 +136,8 @@ class ClosedLoop:
         cluster, gateway = self.cluster, self.cluster.gateways[key]
         replicas = [r for r in (*cluster.ended, *cluster.pods.values()) if r.view.key == key]
         gpu_seconds = sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas)
+        for place in cluster.placeholders_of(cluster.services[key].uid):
+            gpu_seconds += _held_seconds(place.placed_at, place.gone_at, seconds) * place.view.gpus
         ticks, changes, model = tuple(self.ticks[key]), tuple(cluster.changes.get(key, ())), cluster.models[key]
         if isinstance(gateway, FluidGateway):
             return FluidOutcome(key, seconds, gateway, ticks, gpu_seconds, changes, model)

@@ -1,46 +1,41 @@
 """A cluster in virtual time: what an API server, a scheduler, kubelets and a node autoscaler do to pods of engines.
 
 It keeps the promises that planning rests on: writes are refused on a version that is not the last one, names are taken
-until their pod is gone, pods are placed first fit in order of creation, and what is deleted first finishes what it has.
+until their pod is gone, pods are placed first fit in order of creation, placeholders give way to pods of replicas, and
+what is deleted first finishes what it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from math import inf
 
-from forebay.planner.plan import (
-    Action,
-    AdoptPod,
-    ApplyChildren,
-    CancelDrain,
-    CreatePod,
-    DeletePod,
-    DeleteRevision,
-    StartDrain,
-    StoreRevision,
+from forebay.planner.plan import Action, CreatePlaceholder, CreatePod, DeletePod
+from forebay.planner.world import (
+    ChildView,
+    NodeView,
+    PodView,
+    Revision,
+    ServiceKey,
+    ServiceView,
+    WarmPoolView,
 )
-from forebay.planner.world import ChildView, NodeView, PodView, Revision, ServiceKey, ServiceView
+from forebay.simulation.cluster_writes import ClusterWrites, Owner, new_pod
 from forebay.simulation.cold_start import ColdStarts, NodePool
 from forebay.simulation.fluid_gateway import FluidGateway
 from forebay.simulation.gateway_model import Gateway
+from forebay.simulation.pod_placement import GATED, group_of, placement_of, revision_of
 from forebay.simulation.served_model import ServedModel
+from forebay.simulation.simulated_nodes import SimulatedNodes
+from forebay.simulation.simulated_placeholders import SimulatedPlaceholder, SimulatedPlaceholders
 from forebay.simulation.simulated_replica import SimulatedReplica
 from forebay.simulation.timeline import Timeline
 
 CRASHES_UNTIL_BACK_OFF = 2
 
 
-@dataclass(slots=True)
-class SimulatedNode:
-    view: NodeView
-    warm: bool
-    """Image and weights are there."""
-
-
-class ClusterModel:
+class ClusterModel(ClusterWrites):
     """All pods, nodes and engines. `epoch` is the unix time at which the simulation begins."""
 
     def __init__(
@@ -60,8 +55,10 @@ class ClusterModel:
         self.models: dict[ServiceKey, ServedModel] = {model.view.key: model for model in models}
         self.services: dict[ServiceKey, ServiceView] = {key: model.view for key, model in self.models.items()}
         self.gateways: dict[ServiceKey, Gateway | FluidGateway] = {}
-        self.pools = tuple(pools)
-        self.nodes: dict[str, SimulatedNode] = {}
+        self.warm_pools: dict[ServiceKey, WarmPoolView] = {}
+        self.nodes = SimulatedNodes(timeline, pools, self.starts, seed=seed, epoch=epoch)
+        self.placeholders = SimulatedPlaceholders(timeline, self.nodes, self.starts, seed=seed, epoch=epoch)
+        self.placeholders.on_change = lambda: self.on_change()
         self.pods: dict[tuple[str, str], SimulatedReplica] = {}
         self.ended: list[SimulatedReplica] = []
         self.revisions: dict[str, list[Revision]] = {}
@@ -78,11 +75,6 @@ class ClusterModel:
         self.conflicts = 0
         """Writes that were refused because the object had changed."""
         self._created = 0
-        self._nodes_asked: dict[str, int] = {}
-        self._nodes_joined: dict[str, int] = {}
-        for pool in self.pools:
-            for number in range(pool.nodes):
-                self._join(pool, number)
 
     @property
     def wall_time(self) -> float:
@@ -99,33 +91,30 @@ class ClusterModel:
         return sum(view.drain_started_at is None and not view.deleting and view.rank == 0 for view in views)
 
     def node_views(self) -> tuple[NodeView, ...]:
-        return tuple(node.view for node in self.nodes.values())
+        return self.nodes.views()
 
     def pod_views(self) -> tuple[PodView, ...]:
-        return tuple(replica.view for replica in self.pods.values())
+        """Placeholders, too."""
+        return (
+            *(replica.view for replica in self.pods.values()),
+            *(placeholder.view for placeholder in self.placeholders.by_name.values()),
+        )
+
+    def placeholders_of(self, owner_uid: str) -> list[SimulatedPlaceholder]:
+        """Those that there are, and those that are gone."""
+        every = (*self.placeholders.ended, *self.placeholders.by_name.values())
+        return [placeholder for placeholder in every if placeholder.view.owner_uid == owner_uid]
 
     def revision_views(self) -> Mapping[str, tuple[Revision, ...]]:
         return {uid: tuple(found) for uid, found in self.revisions.items()}
 
     # What an operator does to it
 
-    def carry_out(self, key: ServiceKey, action: Action) -> None:
-        """One action of a plan, as `cluster.apply` would have it done."""
-        service = self.services[key]
-        match action:
-            case StoreRevision():
-                kept = [r for r in self.revisions.get(service.uid, []) if r.hash != action.revision.hash]
-                self.revisions[service.uid] = [*kept, replace(action.revision, name=f"rev-{action.revision.hash}")]
-            case DeleteRevision():
-                self.revisions[service.uid] = [r for r in self.revisions[service.uid] if r.name != action.name]
-            case ApplyChildren():
-                self.children = [c for c in self.children if c.kind not in action.kinds or c.name != key.name]
-                self.children += [child for child in service.children if child.kind in action.kinds]
-            case CreatePod():
-                self._create_planned(key, action)
-            case AdoptPod() | StartDrain() | CancelDrain() | DeletePod():
-                self._write(service, action)
-        self._note_wanted(key)
+    def carry_out(self, owner: Owner, action: Action) -> None:
+        """One action of the plan of a service or a WarmPool, as `cluster.apply` would have it done."""
+        self.write(owner, action)
+        if isinstance(owner, ServiceView):
+            self._note_wanted(owner.key)
 
     def create(self, key: ServiceKey, name: str, revision: str, gpus: int, **fields: object) -> SimulatedReplica:
         """A new pod; it is placed at once if there is room."""
@@ -133,25 +122,19 @@ class ClusterModel:
         view = PodView(
             key=key,
             name=name,
-            uid=f"pod-{self._created:06d}",
+            uid=self._next_uid(),
             resource_version="1",
             owner_uid=service.uid,
             service_uid=service.uid,
             revision=revision,
-            ordinal=0,
+            ordinal=-1,
             rank=0,
             serving=True,
             created_at=self.wall_time,
             phase="Pending",
             gpus=gpus,
         )
-        avoid = fields.pop("avoid_nodes", ())
-        assert isinstance(avoid, tuple)
-        view = replace(view, **fields)  # type: ignore[arg-type]
-        replica = SimulatedReplica(view, self.models[key], self._created, frozenset(avoid))
-        self._created += 1
-        self.pods[key.namespace, name] = replica
-        self._schedule(replica)
+        replica = self._add(replace(view, **fields))  # type: ignore[arg-type]
         self._note_wanted(key)
         return replica
 
@@ -189,8 +172,8 @@ class ClusterModel:
 
     def kill_node(self, name: str) -> None:
         """Its kubelet is gone: pods are no longer ready, what they had is lost, and none of them ends by itself."""
-        node = self.nodes[name]
-        node.view = replace(node.view, ready=False, unready_since=self.wall_time)
+        self.nodes.change(name, ready=False, unready_since=self.wall_time)
+        self.placeholders.lose_node(name)
         for replica in self.pods.values():
             if replica.view.node == name:
                 self._lose_engine(replica)
@@ -201,8 +184,7 @@ class ClusterModel:
 
     def cordon(self, name: str) -> None:
         """The node is to be left."""
-        node = self.nodes[name]
-        node.view = replace(node.view, cordoned=True)
+        self.nodes.change(name, cordoned=True)
         self.on_change()
 
     # Inside: writes
@@ -212,109 +194,132 @@ class ClusterModel:
         if not noted or noted[-1][1] != wanted:
             noted.append((self.timeline.now, wanted))
 
-    def _create_planned(self, key: ServiceKey, action: CreatePod) -> None:
-        if (key.namespace, action.name) in self.pods:
-            self.conflicts += 1
-            return
-        self.create(
-            key,
-            action.name,
-            action.revision.hash,
-            action.revision.shape.gpus_per_pod,
-            ordinal=action.ordinal,
-            rank=action.rank,
-            avoid_nodes=action.avoid_nodes,
-        )
+    def wall_clock(self) -> float:
+        return self.wall_time
 
-    def _write(self, service: ServiceView, action: AdoptPod | StartDrain | CancelDrain | DeletePod) -> None:
-        replica = self.pods.get((service.key.namespace, action.name))
-        if replica is None or (replica.view.uid, replica.view.resource_version) != (
-            action.uid,
-            action.resource_version,
-        ):
-            self.conflicts += 1
+    def pod_view(self, namespace: str, name: str) -> PodView | None:
+        there = self.pods.get((namespace, name)) or self.placeholders.by_name.get((namespace, name))
+        return None if there is None else there.view
+
+    def refused(self, action: Action) -> None:
+        self.conflicts += 1
+
+    def create_pod(self, owner: Owner, action: CreatePod) -> None:
+        if self.pod_view(owner.key.namespace, action.name) is not None:
+            self.refused(action)
             return
-        if isinstance(action, DeletePod):
-            self.delete(replica, action.grace_seconds)
-        elif isinstance(action, CancelDrain):
-            replica.change(serving=True, drain_started_at=None, drain_reason=None)
-            self._rotate(service.key)
-        else:
-            if isinstance(action, AdoptPod):
-                replica.change(owner_uid=service.uid)
-            reason = action.reason if isinstance(action, StartDrain) else action.drain_reason
-            if reason is not None:
-                self.start_drain(replica, reason)
+        self._add(new_pod(owner, action, self._next_uid(), self.wall_time), frozenset(action.avoid_nodes))
+
+    def create_placeholder(self, owner: Owner, action: CreatePlaceholder) -> None:
+        if self.pod_view(owner.key.namespace, action.name) is not None:
+            self.refused(action)
+            return
+        view = new_pod(owner, action, self.placeholders.next_uid(), self.wall_time)
+        placeholder = self.placeholders.add(view, action.place.image, self._place_selector(owner, view))
+        self._place_placeholder(placeholder)
+
+    def change_pod(self, pod: PodView) -> None:
+        replica = self.pods[pod.key.namespace, pod.name]
+        before = replica.view
+        replica.store(pod)
+        if before.serving != pod.serving:
+            self._rotate(pod.key)
+        if before.gates and not pod.gates:
+            self._schedule(replica)
+
+    def end_pod(self, pod: PodView, action: DeletePod) -> None:
+        self.delete(self.pods[pod.key.namespace, pod.name], action.grace_seconds)
+
+    def remove_placeholder(self, pod: PodView) -> None:
+        self.placeholders.remove(pod)
+        self._place_waiting()
+        self.on_change()
+
+    def _next_uid(self) -> str:
+        return f"pod-{self._created:06d}"
+
+    def _add(self, view: PodView, avoid: frozenset[str] = frozenset()) -> SimulatedReplica:
+        replica = SimulatedReplica(view, self.models[view.key], self._created, avoid)
+        self._created += 1
+        self.pods[view.key.namespace, view.name] = replica
+        self._schedule(replica)
+        return replica
 
     # Inside: the scheduler and the node autoscaler
 
     def _schedule(self, replica: SimulatedReplica) -> None:
-        node = next((n for n in self.nodes.values() if self._fits(replica, n)), None)
-        if node is None:
-            replica.change(blocked="Unschedulable", blocked_message="no node has room for its GPUs")
-            self._ask_for_node(replica)
+        if replica.view.gates:
+            replica.change(blocked="Unschedulable", blocked_message=GATED)
             return
-        now = self.timeline.now
-        replica.placed_at = now
+        revision = self._revision(replica)
+        selector = {} if revision is None else dict(revision.shape.node_selector)
+        placement = placement_of(replica.view, self.nodes.views(), self.pod_views(), selector, replica.avoid)
+        if placement is None:
+            replica.change(blocked="Unschedulable", blocked_message="no node has room for its GPUs")
+            self._ask_for_node()
+            return
+        for preempted in placement.preempted:
+            self.placeholders.remove(preempted)
+        replica.placed_at = self.timeline.now
         placed = {"unready_since": self.wall_time, "scheduled_at": self.wall_time}
-        replica.change(node=node.view.name, blocked=None, blocked_message="", **placed)
-        self._load(replica)
+        replica.change(node=placement.node, blocked=None, blocked_message="", **placed)
+        self._load_group(replica)
+        if placement.preempted:
+            self.on_change()
 
-    def _fits(self, replica: SimulatedReplica, node: SimulatedNode) -> bool:
-        view = node.view
-        if not view.ready or view.cordoned or view.name in replica.avoid:
-            return False
-        shape = self._shape(replica)
-        if any(view.labels.get(name) != value for name, value in shape):
-            return False
-        used = sum(other.view.gpus for other in self.pods.values() if other.view.node == view.name)
-        return used + replica.view.gpus <= sum(view.gpus.values())
+    def _place_placeholder(self, placeholder: SimulatedPlaceholder) -> None:
+        if not self.placeholders.place(placeholder, self.pod_views()):
+            self._ask_for_node()
 
-    def _shape(self, replica: SimulatedReplica) -> tuple[tuple[str, str], ...]:
-        wanted = replica.model.view.wanted
-        return () if wanted is None else wanted.shape.node_selector
+    def _revision(self, replica: SimulatedReplica) -> Revision | None:
+        service = self.services[replica.view.key]
+        return revision_of(replica.view, service, self.revisions.get(service.uid, ()))
 
-    def _ask_for_node(self, replica: SimulatedReplica) -> None:
-        """One node per so many waiting pods as it has GPUs for."""
-        waiting = sum(r.view.gpus for r in self.pods.values() if r.view.node is None and not r.view.deleting)
-        for pool in self.pools:
-            asked = self._nodes_asked.get(pool.name, 0)
-            joined = self._nodes_joined.get(pool.name, 0)
-            if asked < pool.more_nodes and (asked - joined) * pool.gpus_per_node < waiting:
-                self._nodes_asked[pool.name] = asked + 1
-                seconds = self.starts.draw(self.starts.node_seconds, self.seed, f"node/{pool.name}", asked)
-                self.timeline.after(seconds, partial(self._joined, pool, pool.nodes + asked))
-                return
+    def _place_selector(self, owner: Owner, view: PodView) -> dict[str, str]:
+        """Of the nodes where the pod may be that would take the place."""
+        if isinstance(owner, WarmPoolView):
+            return {} if owner.shape is None else dict(owner.shape.node_selector)
+        revision = revision_of(view, owner, self.revisions.get(owner.uid, ()))
+        return {} if revision is None else dict(revision.shape.node_selector)
 
-    def _joined(self, pool: NodePool, number: int) -> None:
-        self._join(pool, number, created_at=self.wall_time)
-        self._nodes_joined[pool.name] = self._nodes_joined.get(pool.name, 0) + 1
+    def _ask_for_node(self) -> None:
+        waiting = [v for v in self.pod_views() if v.node is None and not v.deleting and not v.gates]
+        self.nodes.ask_for_more(sum(view.gpus for view in waiting), self._node_joined)
+
+    def _node_joined(self) -> None:
         self._place_waiting()
         self.on_change()
 
-    def _join(self, pool: NodePool, number: int, created_at: float = 0.0) -> None:
-        name = f"{pool.name}-{number}"
-        gpus = {pool.resource_name: pool.gpus_per_node}
-        view = NodeView(name, True, False, gpus, dict(pool.labels), created_at=created_at)
-        self.nodes[name] = SimulatedNode(view, warm=number < pool.warm_nodes)
-
     def _place_waiting(self) -> None:
+        """In order of priority: pods of replicas, then placeholders; the oldest first."""
         for replica in sorted(self.pods.values(), key=lambda r: r.number):
             if replica.view.node is None and not replica.view.deleting:
                 self._schedule(replica)
+        for placeholder in self.placeholders.waiting():
+            self._place_placeholder(placeholder)
 
     # Inside: kubelets
 
+    def _load_group(self, replica: SimulatedReplica) -> None:
+        """A replica of several pods loads once all of them have a node."""
+        revision = self._revision(replica)
+        pods = 1 if revision is None or replica.view.ordinal < 0 else revision.shape.pods
+        group = group_of(replica.view, self.pod_views()) if pods > 1 else [replica.view]
+        if len(group) >= pods and all(view.node is not None for view in group):
+            for view in group:
+                self._load(self.pods[view.key.namespace, view.name])
+
     def _load(self, replica: SimulatedReplica) -> None:
-        node = self.nodes[replica.view.node or ""]
-        median = self.starts.warm_seconds if node.warm else self.starts.ready_seconds
+        node, revision = self.nodes.by_name[replica.view.node or ""], self._revision(replica)
+        image = "" if revision is None or revision.place is None else revision.place.image
+        median = self.starts.warm_seconds if node.warm_for(image) else self.starts.ready_seconds
         uid, restarts = replica.view.uid, replica.view.restarts
         seconds = self.starts.draw(median, self.seed, "start", replica.number + 100_000 * restarts)
         self.timeline.after(seconds, lambda: self._loaded(replica, uid, restarts))
 
     def _loaded(self, replica: SimulatedReplica, uid: str, restarts: int) -> None:
         view = replica.view
-        node = self.nodes.get(view.node or "")
+        node = self.nodes.by_name.get(view.node or "")
         if view.ready or view.deleting or view.restarts != restarts or node is None or not node.view.ready:
             return
         why = self.why_not_start(replica)
@@ -343,7 +348,7 @@ class ClusterModel:
         now = self.timeline.now
         replica.advance(now)
         self._collect(replica)
-        node = self.nodes.get(replica.view.node or "")
+        node = self.nodes.by_name.get(replica.view.node or "")
         if node is not None and not node.view.ready and now < replica.deadline:
             return
         if replica.outstanding and now < replica.deadline:

@@ -120,7 +120,10 @@ class Case:
         if view.spec.gpu.product is not None:
             labels[PRODUCT_LABEL] = view.spec.gpu.product
         pool = NodePool(
-            nodes=ceil(gpus / 8), gpus_per_node=8, resource_name=shape.resource_name, labels=tuple(labels.items())
+            nodes=max(ceil(gpus / 8), shape.pods),
+            gpus_per_node=8,
+            resource_name=shape.resource_name,
+            labels=tuple(labels.items()),
         )
         return Setting(
             pools=(pool,),

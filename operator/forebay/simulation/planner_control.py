@@ -98,11 +98,15 @@ class PlannerControl:
             if share.error is not None:
                 self.errors.append(share.error)
             for action in share.actions:
-                cluster.carry_out(share.key, action)
+                cluster.carry_out(cluster.services[share.key], action)
             before = cluster.services[share.key]
             cluster.services[share.key] = replace(before, status=share.status)
             self._note(share.key, before.status.decision, share.status.decision)
             self.told += [Told(cluster.timeline.now, share.key, e.reason, e.message) for e in share.events]
+        for pool in done.warm_pools:
+            for action in pool.actions:
+                cluster.carry_out(cluster.warm_pools[pool.key], action)
+            cluster.warm_pools[pool.key] = replace(cluster.warm_pools[pool.key], status=pool.status)
         self._tick_at(cluster.timeline.now + min(TICK_SECONDS, done.wake_in_seconds or TICK_SECONDS))
 
     def _world(self) -> World:
@@ -115,6 +119,7 @@ class PlannerControl:
             children=tuple(cluster.children),
             signals=self._scrapes.current(),
             settings=self._settings,
+            warm_pools=tuple(cluster.warm_pools.values()),
         )
 
     def _note(self, key: ServiceKey, before: DecisionStatus | None, now: DecisionStatus | None) -> None:

@@ -76,7 +76,10 @@ class SimulatedReplica:
 
     def change(self, **fields: Any) -> None:
         """A write to the object: a new version of it."""
-        changed = replace(self.view, **fields)
+        self.store(replace(self.view, **fields))
+
+    def store(self, changed: PodView) -> None:
+        """The object is like this from now on; a new version of it, unless it was like this already."""
         if changed != self.view:
             self.view = replace(changed, resource_version=str(int(self.view.resource_version) + 1))
 
