@@ -87,6 +87,34 @@ def test_windows_of_the_manifest_are_judged_by_who_serves_at_their_start(manifes
     assert report["policies"][0]["mostReplicas"] == 3
 
 
+TRAFFIC = """
+  traffic: {requestsPerMonth: 2000000, promptTokens: 500, outputTokens: 200}"""
+RATE_SCHEDULE = """
+  schedules:
+    - {name: tea, start: "20 15 * * *", timeZone: UTC, duration: 10m, floor: {requestsPerSecond: 60}}
+"""
+
+
+def test_a_rate_is_judged_by_the_replicas_that_the_operator_makes_of_it(manifest):
+    manifest.write_text(MANIFEST + TRAFFIC + RATE_SCHEDULE)
+    result = run("-f", manifest, "--shape", "steady:2", "--hours", "0.5", "--model", "fluid", "-o", "json")
+    assert result.exit_code == 0, result.output
+    policy = json.loads(result.stdout)["policies"][0]
+    assert policy["schedules"] == {"total": 1, "metByStart": 1}
+    floor = next(decided for decided in policy["decisions"] if decided["rule"] == "schedule_floor")
+    assert policy["mostReplicas"] == floor["desired"] > 1
+
+
+@pytest.mark.parametrize("rate", ["requestsPerSecond: 60", "tokensPerMinute: 2520000"])
+def test_a_rate_that_nobody_can_turn_into_replicas_is_not_called_unmet(manifest, rate):
+    manifest.write_text(MANIFEST + RATE_SCHEDULE.replace("requestsPerSecond: 60", rate))
+    result = run("-f", manifest, "--shape", "steady:2", "--hours", "0.5", "--model", "fluid", "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["policies"][0]["schedules"] == {"total": 0, "metByStart": 0}
+    assert "spec.schedules[tea]" in result.stderr
+    assert "spec.traffic" in result.stderr
+
+
 def test_hours_and_days_are_not_both_said(manifest):
     result = run("-f", manifest, "--shape", "steady:8", "--hours", "1", "--days", "1")
     assert result.exit_code == 2

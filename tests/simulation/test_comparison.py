@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from forebay.api.schedule_spec import ScheduleFloor
+from forebay.scaling.schedules import PlannedCapacity
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import AFTER_SECONDS, Case, Comparison, Result, true_model
 from forebay.simulation.peers.lineup import Entry, defaults, grid, static
@@ -95,7 +96,9 @@ def test_a_window_is_met_by_those_who_serve_its_floor_when_it_begins():
     [({"replicas": 4}, 4), ({"requestsPerSecond": 41}, 3), ({"tokensPerMinute": 60 * 700 * 20}, 1)],
 )
 def test_a_windows_floor_in_replicas_that_carry_20_requests_a_second(floor, replicas):
-    assert ScheduledWindow(0.0, 60.0, ScheduleFloor.model_validate(floor)).replicas(20.0, 700.0) == replicas
+    window = ScheduledWindow(0.0, 60.0, ScheduleFloor.model_validate(floor), "tea")
+    assert window.replicas(PlannedCapacity(20.0 * 60 * 700.0, 700.0)) == replicas
+    assert window.replicas(None) == floor.get("replicas")
 
 
 def met(comparison: Comparison, result: Result) -> object:

@@ -16,7 +16,9 @@ from forebay.cli.plan_input import Manifest, read_input
 from forebay.cli.simulate_chart import draw
 from forebay.cli.simulate_page import page_of
 from forebay.cli.simulate_table import table_of
+from forebay.planner.bookings import planned_capacity
 from forebay.planner.world import ServiceView
+from forebay.scaling.weights import EVEN
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.comparison import Case, Comparison, Result, true_model
 from forebay.simulation.flow import DAY_SECONDS, Flow, flow_of, flow_of_shape, requests_of_shape
@@ -107,13 +109,18 @@ def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
 
 
 def _with_windows(case: Case) -> Case:
-    """With the windows of the manifest's schedules, for rules that have a calendar and for the report."""
-    windows = windows_of(case.model.view, case.epoch, case.seconds)
-    if not windows:
+    """With the windows of the manifest's schedules, for rules that have a calendar and for the report.
+
+    A rate is as many replicas as the operator makes of it. Where it cannot tell, nobody can, so it is not judged.
+    """
+    one = planned_capacity(case.model.view, EVEN)
+    found = [(window, window.replicas(one)) for window in windows_of(case.model.view, case.epoch, case.seconds)]
+    for sentence in dict.fromkeys(window.not_judged for window, floor in found if floor is None):
+        print(f"{case.key}: {sentence}", file=sys.stderr)
+    spans = tuple((window.begin, window.end) for window, floor in found if floor is not None)
+    floors = tuple(floor for _, floor in found if floor is not None)
+    if not floors:
         return case
-    each = Comparison(case).requests_per_second
-    floors = tuple(window.replicas(each, case.mix.tokens) for window in windows)
-    spans = tuple((window.begin, window.end) for window in windows)
     return replace(case, windows=spans, window_floors=floors, window_replicas=max(floors))
 
 

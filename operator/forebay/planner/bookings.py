@@ -41,7 +41,7 @@ def calendar_of(
 ) -> Calendar:
     """`service.spec` must not be None. `prospect` is of all replicas above minReplicas."""
     assert service.spec is not None
-    limits, one = Limits.of(service.spec), _planned_capacity(service, crew)
+    limits, one = Limits.of(service.spec), planned_capacity(service, crew)
     pace = Pace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
     before = {seen.name: seen for seen in (memory.status or service.status).schedules}
     timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
@@ -68,7 +68,7 @@ def timetables_of(
     }
 
 
-def _planned_capacity(service: ServiceView, crew: Weights) -> PlannedCapacity | None:
+def planned_capacity(service: ServiceView, crew: Weights) -> PlannedCapacity | None:
     """What one replica carries of the declared mix, by the capacity plan."""
     one, traffic = service.replica_capacity, service.spec.traffic if service.spec else None
     if one is None or traffic is None:

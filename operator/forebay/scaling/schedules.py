@@ -103,9 +103,7 @@ def booking(
     schedule = timetable.schedule
     replicas = replicas_for(schedule.floor, one)
     if timetable.fault or replicas is None:
-        return Booking(
-            schedule, timetable.since, fault=timetable.fault or _CAPACITY_UNKNOWN.format(_unit(schedule.floor))
-        )
+        return Booking(schedule, timetable.since, fault=timetable.fault or capacity_unknown(schedule.floor))
     created = min(replicas, limits.max_replicas) - limits.min_replicas
     return booked(timetable, replicas, asked_for(schedule.floor, replicas), created, pace, now, warmed_from)
 
@@ -142,6 +140,11 @@ def replicas_for(floor: ScheduleFloor, one: PlannedCapacity | None) -> int | Non
     if floor.tokens_per_minute is None:
         asked = (floor.requests_per_second or 0.0) * 60 * one.tokens_per_request
     return max(1, one.weights.replicas_for(asked / one.tokens_per_minute))
+
+
+def capacity_unknown(floor: ScheduleFloor) -> str:
+    """Why a rate is not followed: what is missing, as a clause."""
+    return _CAPACITY_UNKNOWN.format(_unit(floor))
 
 
 def schedule_floor(found: Booking, now: float) -> Proposal | None:

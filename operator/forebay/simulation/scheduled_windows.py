@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 from forebay.api.schedule_spec import ScheduleFloor
 from forebay.planner.world import ServiceView
+from forebay.scaling.schedules import PlannedCapacity, capacity_unknown, replicas_for
 from forebay.scaling.timetable import fault_of, next_start_after
 
 
@@ -18,14 +18,17 @@ class ScheduledWindow:
     end: float
     floor: ScheduleFloor
 
-    def replicas(self, requests_per_second: float, tokens: float) -> int:
-        """That serve the floor, when one of them carries so many requests of so many tokens."""
-        if self.floor.replicas is not None:
-            return self.floor.replicas
-        asked = self.floor.requests_per_second
-        if asked is None:
-            asked = (self.floor.tokens_per_minute or 0.0) / 60 / tokens
-        return max(1, ceil(asked / requests_per_second - 1e-9))
+    schedule: str
+    """Its name."""
+
+    def replicas(self, one: PlannedCapacity | None) -> int | None:
+        """That serve the floor, by the operator's own arithmetic; None for a rate that it cannot turn into replicas."""
+        return replicas_for(self.floor, one)
+
+    @property
+    def not_judged(self) -> str:
+        """Why nobody can say how many replicas the floor is, in a sentence."""
+        return f"spec.schedules[{self.schedule}].{capacity_unknown(self.floor)}; whether it was met is not judged"
 
 
 def windows_of(view: ServiceView, epoch: float, seconds: float) -> tuple[ScheduledWindow, ...]:
@@ -35,6 +38,6 @@ def windows_of(view: ServiceView, epoch: float, seconds: float) -> tuple[Schedul
         start = None if fault_of(schedule) else next_start_after(schedule, epoch)
         while start is not None and start - epoch < seconds:
             begin = start - epoch
-            found.append(ScheduledWindow(begin, begin + schedule.duration.seconds, schedule.floor))
+            found.append(ScheduledWindow(begin, begin + schedule.duration.seconds, schedule.floor, schedule.name))
             start = next_start_after(schedule, start)
     return tuple(sorted(found, key=lambda window: window.begin))
