@@ -26,7 +26,13 @@ from bench.decisions.wording import REWORDED
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "forebay" / "decisions"
-SUITES = ("test_closed_loop.py", "test_scenarios.py", "test_broken_metrics.py", "test_stories.py", "test_schedule_loop.py")
+SUITES = (
+    "test_closed_loop.py",
+    "test_scenarios.py",
+    "test_broken_metrics.py",
+    "test_stories.py",
+    "test_schedule_loop.py",
+)
 MOST_SHOWN = 5
 
 

@@ -53,7 +53,9 @@ class NotedCalls:
     async def apply(self, resource: Any, namespace: str | None, name: str, body: Any) -> bytes:
         return self._note("apply", resource, namespace, name, body)
 
-    async def patch(self, resource: Any, namespace: str | None, name: str, body: Any, *, subresource: str = "") -> bytes:
+    async def patch(
+        self, resource: Any, namespace: str | None, name: str, body: Any, *, subresource: str = ""
+    ) -> bytes:
         return self._note("patch", resource, namespace, f"{name}/{subresource}", body)
 
     async def delete(self, resource: Any, namespace: str | None, name: str, **how: Any) -> bytes:

@@ -115,6 +115,43 @@ def test_a_rate_that_nobody_can_turn_into_replicas_is_not_called_unmet(manifest,
     assert "spec.traffic" in result.stderr
 
 
+PROFILE = """
+---
+apiVersion: forebay.dev/v1alpha1
+kind: PerformanceProfile
+metadata: {name: measured}
+spec:
+  model: "hf://meta-llama/Llama-3.1-8B-Instruct"
+  product: NVIDIA-H100-80GB-HBM3
+  stepMilliseconds: 11.1
+  promptTokenMicroseconds: 20
+  sequenceMicroseconds: 30
+  kvTokenNanoseconds: 50
+"""
+WARM_POOL = """
+---
+apiVersion: forebay.dev/v1alpha1
+kind: WarmPool
+metadata: {name: spare}
+spec: {gpu: {product: NVIDIA-H100-80GB-HBM3}, placeholders: 2}
+"""
+
+
+def test_a_warm_pool_beside_the_service_is_held_and_said_to_cost_apart(manifest):
+    alone = played(manifest)["policies"][0]
+    manifest.write_text(MANIFEST + WARM_POOL)
+    result = run("-f", manifest, "--shape", "steady:8", "--hours", "0.05", "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["policies"][0]["gpuHours"] == alone["gpuHours"]
+    assert "WarmPool spare is held" in result.stderr
+
+
+def test_a_profile_beside_the_service_is_what_is_planned_with(manifest):
+    before = played(manifest)["inputs"]["believed"]
+    manifest.write_text(MANIFEST + PROFILE)
+    assert before["step_seconds"] != played(manifest)["inputs"]["believed"]["step_seconds"] == pytest.approx(0.0111)
+
+
 def test_hours_and_days_are_not_both_said(manifest):
     result = run("-f", manifest, "--shape", "steady:8", "--hours", "1", "--days", "1")
     assert result.exit_code == 2

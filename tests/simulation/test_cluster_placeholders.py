@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from forebay.api.warm_pool import WarmPool
 from forebay.planner.plan import Action, CreatePlaceholder, CreatePod, DeletePlaceholder, LiftGate, StoreRevision
 from forebay.planner.world import PodView
 from forebay.simulation.cluster_model import ClusterModel
@@ -13,7 +14,7 @@ from forebay.simulation.cold_start import NodePool
 from forebay.simulation.fluid_gateway import FluidGateway
 from forebay.simulation.gateway_model import Gateway
 from forebay.simulation.planner_control import PlannerControl
-from forebay.simulation.served_model import ServedModel
+from forebay.simulation.served_model import ServedModel, pool_of_manifest
 from forebay.simulation.timeline import Timeline
 from tests.builders.world import PRODUCT as PRODUCT_LABEL
 from tests.builders.world import a_revision, a_variant
@@ -177,3 +178,31 @@ def test_an_action_of_no_known_kind_is_an_error():
     assert len(get_args(Action)) == 11
     with pytest.raises(AssertionError):
         cluster.carry_out(cluster.services[CHAT], "an action of no known kind")  # type: ignore[arg-type]
+
+
+class TestWarmPools:
+    def test_a_pool_is_held_beside_the_service_and_gives_way_to_its_replicas(self):
+        pool = pool_of_manifest(
+            WarmPool.model_validate(
+                {
+                    "apiVersion": "forebay.dev/v1alpha1",
+                    "kind": "WarmPool",
+                    "metadata": {"name": "spare"},
+                    "spec": {"gpu": {"product": PRODUCT}, "placeholders": 1},
+                }
+            )
+        )
+        loop = a_loop(2.0, 900, control=PlannerControl(), pools=(NodePool(nodes=1, gpus_per_node=2),))
+        loop.cluster.warm_pools = {pool.key: pool}
+        loop.at(390, lambda it: _held_before(it.cluster, pool.uid))
+        loop.at(400, lambda it: _raise_minimum(it.cluster))
+        done = loop.run(900)[CHAT]
+        second = next(tick.at for tick in done.ticks if tick.serving == 2) - 400
+        assert second == pytest.approx(EXACT.warm_seconds, abs=20)
+        assert loop.cluster.warm_pools[pool.key].status.wanted == 1
+        assert [held.view.blocked for held in loop.cluster.placeholders.by_name.values()] == ["Unschedulable"]
+        assert done.gpu_seconds == pytest.approx(900 + 500, abs=20)
+
+
+def _held_before(cluster: ClusterModel, owner_uid: str) -> None:
+    assert [(held.view.ready, held.view.node) for held in cluster.placeholders_of(owner_uid)] == [(True, "gpu-0")]

@@ -95,6 +95,11 @@ def plan(options: PlanOptions) -> int:
         return BAD_INPUT
     schedules = planned_schedules(plans, time.time())
     _write(options, plans, found.bad, compared, schedules)
+    for pool in found.warm_pools:
+        print(
+            f"WarmPool {pool.metadata.name} is left out: it is no service, and its GPUs are not counted.",
+            file=sys.stderr,
+        )
     if options.chart is not None and not _draw(plans, options.chart):
         return BAD_INPUT
     return _exit_code(plans, found, schedules)

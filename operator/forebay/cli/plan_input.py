@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 
 from forebay.api.inference_service import KIND, InferenceServiceSpec
-from forebay.api.manifest import ManifestError, read_profile, read_service
+from forebay.api.manifest import ManifestError, read_profile, read_service, read_warm_pool
 from forebay.api.model import GROUP
 from forebay.api.performance_profile import PROFILE_KIND
+from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 from forebay.capacity.given_profile import given_profile
 from forebay.capacity.profiles import GivenProfile
 
@@ -58,6 +59,7 @@ class Input:
 
     manifests: list[Manifest] = field(default_factory=list)
     profiles: list[GivenProfile] = field(default_factory=list)
+    warm_pools: list[WarmPool] = field(default_factory=list)
     bad: list[BadInput] = field(default_factory=list)
 
     def refuse(self, file: str, document: int | None, field_: str, reason: str) -> None:
@@ -137,8 +139,10 @@ def _read_object(file: str, document: int, item: Mapping[str, Any], found: Input
         elif kind == PROFILE_KIND:
             profile = read_profile(item)
             found.profiles.append(given_profile(profile.metadata.name, profile.spec))
+        elif kind == WARM_POOL_KIND:
+            found.warm_pools.append(read_warm_pool(item))
         else:
-            reason = f'"{kind}" is not a kind that is planned; use {KIND} or {PROFILE_KIND}'
+            reason = f'"{kind}" is not a kind that is planned; use {KIND}, {PROFILE_KIND} or {WARM_POOL_KIND}'
             found.refuse(file, document, "kind", reason)
     except ManifestError as error:
         for problem in error.problems:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from forebay.cli.plan_chart import ChartError
-from forebay.cli.plan_input import Manifest, read_input
+from forebay.cli.plan_input import Input, Manifest, read_input
 from forebay.cli.simulate_chart import draw
 from forebay.cli.simulate_page import page_of
 from forebay.cli.simulate_table import table_of
@@ -25,7 +25,7 @@ from forebay.simulation.flow import DAY_SECONDS, Flow, flow_of, flow_of_shape, r
 from forebay.simulation.peers.lineup import Entry, defaults, static
 from forebay.simulation.report import document
 from forebay.simulation.scheduled_windows import windows_of
-from forebay.simulation.served_model import view_of_manifest
+from forebay.simulation.served_model import pool_of_manifest, view_of_manifest
 from forebay.simulation.trace_file import TraceError
 from forebay.simulation.traces import Trace, between, parse_shape, rate_factor, read_file
 
@@ -67,7 +67,8 @@ class SimulateOptions:
 def simulate(options: SimulateOptions) -> int:
     """Play, print the report; the exit code."""
     try:
-        comparisons = [_comparison(options, manifest) for manifest in _manifests(options)]
+        found = _input(options)
+        comparisons = [_comparison(options, manifest, found) for manifest in found.manifests]
         entries = _entries(options.peers)
         documents = [_played(options, comparison, entries) for comparison in comparisons]
         _write(options, documents)
@@ -77,22 +78,25 @@ def simulate(options: SimulateOptions) -> int:
     return PLAYED
 
 
-def _manifests(options: SimulateOptions) -> list[Manifest]:
+def _input(options: SimulateOptions) -> Input:
     found = read_input(options.files)
     if found.bad:
         raise InputError("; ".join(str(fault) for fault in found.bad))
     if not found.manifests:
         raise InputError(f"{', '.join(options.files)}: no InferenceService in it")
-    return found.manifests
+    for pool in found.warm_pools:
+        print(f"WarmPool {pool.metadata.name} is held by Forebay; its GPUs are not in the GPU-hours.", file=sys.stderr)
+    return found
 
 
-def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
+def _comparison(options: SimulateOptions, manifest: Manifest, found: Input) -> Comparison:
     name = f"{manifest.namespace}/{manifest.name}"
     view = view_of_manifest(
         {
             "metadata": {"name": manifest.name, "namespace": manifest.namespace},
             "spec": manifest.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
-        }
+        },
+        profiles=tuple(found.profiles),
     )
     if view.problems or view.wanted is None:
         raise InputError(f"{name}: {'; '.join(problem.message for problem in view.problems)}")
@@ -103,7 +107,8 @@ def _comparison(options: SimulateOptions, manifest: Manifest) -> Comparison:
             raise InputError(f"{name}: {none}; give a rate above 0, or more hours")
         starts = ColdStarts(ready_seconds=options.cold_start_seconds)
         model = true_model(view, options.seed, options.off_by)
-        return Comparison(_with_windows(Case(model, trace, seconds, options.seed, starts=starts)))
+        pools = tuple(pool_of_manifest(pool) for pool in found.warm_pools)
+        return Comparison(_with_windows(Case(model, trace, seconds, options.seed, starts=starts, warm_pools=pools)))
     except (ValueError, OSError, TraceError) as error:
         raise InputError(str(error)) from error
 

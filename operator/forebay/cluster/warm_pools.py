@@ -64,25 +64,32 @@ class WarmPools:
             log.warning("the list of WarmPools: %s", error)
             return self._known
         self._missing_since = None
-        self._known = tuple(sorted((self._view(stored) for stored in listed.items), key=lambda pool: pool.key))
+        self._known = tuple(
+            sorted(
+                (pool_view(stored, self.namespace, self._defaults) for stored in listed.items),
+                key=lambda pool: pool.key,
+            )
+        )
         return self._known
 
-    def _view(self, stored: WarmPoolObject) -> WarmPoolView:
-        metadata = stored.metadata
-        spec, problem = _spec(stored)
-        return WarmPoolView(
-            key=ServiceKey(self.namespace, metadata.name),
-            uid=metadata.uid,
-            generation=metadata.generation,
-            resource_version=metadata.resource_version,
-            deleting=metadata.deletion_timestamp is not None,
-            placeholders=0 if spec is None else spec.placeholders,
-            place=None if spec is None else pool_place(spec, self._defaults),
-            status=_status(stored),
-            problem=problem,
-            shape=None if spec is None else pool_shape(spec),
-            schedules=() if spec is None else spec.schedules,
-        )
+
+def pool_view(stored: WarmPoolObject, namespace: str, defaults: Defaults) -> WarmPoolView:
+    """As the planner sees it. `namespace` is the operator's."""
+    metadata = stored.metadata
+    spec, problem = _spec(stored)
+    return WarmPoolView(
+        key=ServiceKey(namespace, metadata.name),
+        uid=metadata.uid,
+        generation=metadata.generation,
+        resource_version=metadata.resource_version,
+        deleting=metadata.deletion_timestamp is not None,
+        placeholders=0 if spec is None else spec.placeholders,
+        place=None if spec is None else pool_place(spec, defaults),
+        status=_status(stored),
+        problem=problem,
+        shape=None if spec is None else pool_shape(spec),
+        schedules=() if spec is None else spec.schedules,
+    )
 
 
 def _spec(stored: WarmPoolObject) -> tuple[PoolSpec | None, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from forebay.planner.names import pod_names
-from forebay.planner.world import ServiceKey
+from forebay.planner.world import ServiceKey, WarmPoolView
 from forebay.simulation.cluster_model import ClusterModel
 from forebay.simulation.cold_start import ColdStarts, NodePool
 from forebay.simulation.flow import Flow
@@ -42,6 +42,8 @@ class Setting:
     """Unix time of the beginning; what schedules are read against."""
     standing: Mapping[ServiceKey, int] = field(default_factory=dict)
     """Replicas that serve already when the simulation begins; otherwise minReplicas start cold."""
+    warm_pools: tuple[WarmPoolView, ...] = ()
+    """Held by a control that knows of them, which is the planner."""
     tick_seconds: float = 10.0
     """Between two entries of the outcome's time line."""
 
@@ -65,6 +67,7 @@ class ClosedLoop:
         self.cluster = ClusterModel(
             self.timeline, models, setting.pools, setting.starts, seed=setting.seed, epoch=setting.epoch
         )
+        self.cluster.warm_pools = {pool.key: pool for pool in setting.warm_pools}
         for key, model in self.cluster.models.items():
             self.cluster.gateways[key] = _gateway(traces[key], model, setting.gateway)
         self.scrapes = Scrapes(self.cluster, control.scrape, control.news, page)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import inf
 
+from forebay.api.reasons import Reason
 from forebay.planner.plan import Action, CreatePlaceholder, CreatePod, DeletePod
 from forebay.planner.world import (
     ChildView,
@@ -249,13 +250,13 @@ class ClusterModel(ClusterWrites):
 
     def _schedule(self, replica: SimulatedReplica) -> None:
         if replica.view.gates:
-            replica.change(blocked="Unschedulable", blocked_message=GATED)
+            replica.change(blocked=Reason.UNSCHEDULABLE, blocked_message=GATED)
             return
         revision = self._revision(replica)
         selector = {} if revision is None else dict(revision.shape.node_selector)
         placement = placement_of(replica.view, self.nodes.views(), self.pod_views(), selector, replica.avoid)
         if placement is None:
-            replica.change(blocked="Unschedulable", blocked_message="no node has room for its GPUs")
+            replica.change(blocked=Reason.UNSCHEDULABLE, blocked_message="no node has room for its GPUs")
             self._ask_for_node()
             return
         for preempted in placement.preempted:
@@ -325,13 +326,13 @@ class ClusterModel(ClusterWrites):
         why = self.why_not_start(replica)
         if why is None:
             self._become_ready(replica, self.wall_time)
-        elif why == "CrashLoop":
+        elif why == Reason.CRASH_LOOP:
             crashes = view.restarts + 1
-            blocked = why if crashes >= CRASHES_UNTIL_BACK_OFF else None
+            blocked = Reason.CRASH_LOOP if crashes >= CRASHES_UNTIL_BACK_OFF else None
             replica.change(phase="Running", restarts=crashes, blocked=blocked)
             self._load(replica)
         elif why != "never":
-            replica.change(blocked=why, blocked_message=f"{why}, as the simulation was told to")
+            replica.change(blocked=Reason(why), blocked_message=f"{why}, as the simulation was told to")
         self.on_change()
 
     def _become_ready(self, replica: SimulatedReplica, since: float) -> None:

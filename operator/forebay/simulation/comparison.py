@@ -16,7 +16,7 @@ import numpy as np
 
 from forebay.capacity.replica_model import Mix, Promise, capacity
 from forebay.capacity.replica_model import load as load_of
-from forebay.planner.world import ServiceKey, ServiceView
+from forebay.planner.world import ServiceKey, ServiceView, WarmPoolView
 from forebay.scaling.carrier import Carrier
 from forebay.simulation.closed_loop import ClosedLoop, Played, Setting
 from forebay.simulation.cold_start import ColdStarts, NodePool
@@ -68,6 +68,8 @@ class Case:
     """What counts as in time, where that is not the promise of the service's own spec."""
     crowd: tuple[float, float] | None = None
     """A flash crowd: from when to when."""
+    warm_pools: tuple[WarmPoolView, ...] = ()
+    """Beside the service: Forebay holds their places, on nodes of their own if the service's nodes are not theirs."""
 
     @property
     def key(self) -> ServiceKey:
@@ -126,13 +128,28 @@ class Case:
             labels=tuple(labels.items()),
         )
         return Setting(
-            pools=(pool,),
+            pools=(pool, *(_nodes_of_pool(one, labels) for one in self.warm_pools)),
+            warm_pools=self.warm_pools,
             starts=self.starts,
             seed=self.seed,
             epoch=self.epoch,
             standing={self.key: standing},
             gateway=self.gateway,
         )
+
+
+def _nodes_of_pool(pool: WarmPoolView, labels: Mapping[str, str]) -> NodePool:
+    """Room for a WarmPool's places; where the service's nodes would do for them, its pods may take them."""
+    assert pool.shape is not None, "what was read from a manifest has a shape"
+    selector = dict(pool.shape.node_selector)
+    most = max((pool.placeholders, *(schedule.placeholders for schedule in pool.schedules)))
+    return NodePool(
+        name=f"warm-{pool.key.name}",
+        nodes=ceil(most * pool.shape.gpus_per_pod / 8),
+        gpus_per_node=max(8, pool.shape.gpus_per_pod),
+        resource_name=pool.shape.resource_name,
+        labels=tuple((labels if selector.items() <= labels.items() else selector).items()),
+    )
 
 
 def true_model(view: ServiceView, seed: int, within: float) -> ServedModel:

@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from forebay.api.warm_pool import WarmPool
+from forebay.capacity.profiles import GivenProfile
 from forebay.cluster.projections import InferenceServiceObject
 from forebay.cluster.service_views import ServiceViews
-from forebay.planner.world import Revision, ServiceView
+from forebay.cluster.warm_pools import WarmPoolObject, pool_view
+from forebay.planner.world import Revision, ServiceView, WarmPoolView
 from forebay.simulation.engine_profile import EngineProfile
 from forebay.simulation.prefill_seconds import prefill_seconds
 from forebay.simulation.replica_engine import EngineLimits
 from forebay.simulation.traces import Floats
 from forebay.simulation.vllm_arguments import parse_serve
+from forebay.workloads.engines import Defaults
 from forebay.workloads.ownership import Owner
 from forebay.workloads.pods import build_pod
 
+OPERATOR_NAMESPACE = "forebay-system"
+"""Where the pods of WarmPools are."""
 TRUE_WITHIN: float = 0.2
 """Public coefficients are as far off as that (science.md 3d)."""
 
@@ -47,24 +53,35 @@ class ServedModel:
         return prefill_seconds(self.profile, prompt, computed)
 
 
-def view_of_manifest(document: dict[str, Any], created: str = "2025-01-01T00:00:00Z") -> ServiceView:
-    """The service as the production operator resolves it from a manifest."""
+def view_of_manifest(
+    document: dict[str, Any], created: str = "2025-01-01T00:00:00Z", profiles: tuple[GivenProfile, ...] = ()
+) -> ServiceView:
+    """The service as the production operator resolves it from a manifest, with the PerformanceProfiles beside it."""
     metadata = document.get("metadata", {})
-    name, namespace = metadata.get("name", "service"), metadata.get("namespace", "default")
-    stored = InferenceServiceObject.model_validate(
-        {
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "uid": f"uid-{namespace}-{name}",
-                "generation": 1,
-                "creationTimestamp": created,
-                "resourceVersion": "1",
-            },
-            "spec": document.get("spec", {}),
-        }
-    )
-    return ServiceViews().view(stored)
+    stored = _stored(document, metadata.get("namespace", "default"), metadata.get("name", "service"), created)
+    return ServiceViews().view(InferenceServiceObject.model_validate(stored), profiles=profiles)
+
+
+def pool_of_manifest(pool: WarmPool, created: str = "2025-01-01T00:00:00Z") -> WarmPoolView:
+    """A WarmPool as the production operator reads it."""
+    document = {"spec": pool.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)}
+    stored = _stored(document, OPERATOR_NAMESPACE, pool.metadata.name, created)
+    return pool_view(WarmPoolObject.model_validate(stored), OPERATOR_NAMESPACE, Defaults())
+
+
+def _stored(document: dict[str, Any], namespace: str, name: str, created: str) -> dict[str, Any]:
+    """As the API server keeps it."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{namespace}-{name}",
+            "generation": 1,
+            "creationTimestamp": created,
+            "resourceVersion": "1",
+        },
+        "spec": document.get("spec", {}),
+    }
 
 
 def limits_of(view: ServiceView, profile: EngineProfile) -> EngineLimits:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from forebay.api.reasons import Reason
 from forebay.planner.world import PodView
 from forebay.simulation.cold_start import ColdStarts
 from forebay.simulation.pod_placement import placement_of
@@ -66,7 +67,7 @@ class SimulatedPlaceholders:
         placement = placement_of(placeholder.view, self._nodes.views(), pods, placeholder.selector)
         if placement is None:
             if placeholder.view.blocked is None:
-                placeholder.change(blocked="Unschedulable", blocked_message="no node has room for its GPUs")
+                placeholder.change(blocked=Reason.UNSCHEDULABLE, blocked_message="no node has room for its GPUs")
             return False
         now = self._timeline.now
         placeholder.placed_at = now
