@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603, S607
+    return subprocess.run(["git", *arguments], cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _recording_of(commit: str, suites: tuple[str, ...], folder: Path) -> Path:
@@ -63,8 +63,8 @@ def _recording_of(commit: str, suites: tuple[str, ...], folder: Path) -> Path:
         return kept
     checkout = folder / "before"
     checkout.mkdir()
-    archive = subprocess.run(["git", "archive", commit], cwd=CHECKOUT, check=True, capture_output=True).stdout  # noqa: S603, S607
-    subprocess.run(["tar", "-x"], cwd=checkout, input=archive, check=True)  # noqa: S607
+    archive = subprocess.run(["git", "archive", commit], cwd=CHECKOUT, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x"], cwd=checkout, input=archive, check=True)
     played = folder / "before.gz"
     _record(checkout, suites, played)
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def _record(checkout: Path, suites: tuple[str, ...], into: Path) -> None:
         if "any_world" in suites:
             shutil.copy(HERE / "recorded_worlds.py", plugin / "test_recorded_worlds.py")
             tests.append(str(plugin / "test_recorded_worlds.py"))
-        subprocess.run(  # noqa: S603
+        subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-p", "decision_recorder", "-p", "no:cacheprovider"),
                 *("-p", "no:randomly", "--rootdir", str(checkout), "-c", str(checkout / "pyproject.toml"), *tests),

@@ -12,13 +12,14 @@ import hypothesis.internal.conjecture.providers as providers
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.internal.constants_ast import Constants
 
 import forebay.planner.planner as planner
 from tests.builders.world import NOW
 from tests.planner.any_world import states, worlds
 
 assert hasattr(providers, "_get_local_constants"), "hypothesis has moved what draws constants from sources"
-providers._get_local_constants = lambda: providers.Constants()
+providers._get_local_constants = Constants
 SEEDS = 500
 
 

@@ -76,7 +76,7 @@ class Recorder:
     """Writes a line for every call of `plan()`, named after the test that made it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = gzip.open(path, "wt", encoding="utf-8", compresslevel=3)
+        self._file = gzip.open(path, "wt", encoding="utf-8", compresslevel=3)  # noqa: SIM115 - open for as long as tests run
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self._told: dict[str, str] = {}
