@@ -5,8 +5,8 @@ from typing import Any
 
 from forebay.api.duration import Duration
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
-from forebay.planner.world import Place, PodView, ReplicaShape, ServiceKey, WarmPoolView
-from tests.builders.world import GPU, IMAGE, a_pod, a_service, uid_of
+from forebay.planner.world import PodView, ReplicaShape, ServiceKey, WarmPoolView
+from tests.builders.world import GPU, a_place, a_pod, a_service, uid_of
 
 
 def a_pool(
@@ -24,7 +24,7 @@ def a_pool(
         resource_version="1",
         deleting=False,
         placeholders=wanted,
-        place=Place("same", gpus, "{}", IMAGE),
+        place=a_place("same", gpus),
         status=PoolStatus(),
         shape=ReplicaShape(1, gpus, GPU),
         schedules=schedules,

@@ -125,7 +125,7 @@ def a_revision(
         data=json.dumps({"engine": {"version": "0.32.0"}, "pod": _stored_pod(hash), "worker": _stored_pod(hash)}),
         number=number,
         name=(f"revision-{hash}" if number else "") if name is None else name,
-        place=Place(place, gpus, json.dumps(_stored_place(place)), IMAGE),
+        place=a_place(place, gpus),
         variant=variant,
     )
 
@@ -136,9 +136,11 @@ def _stored_pod(revision: str) -> dict[str, Any]:
     return {"metadata": {"annotations": {}}, "spec": {"containers": [engine]}}
 
 
-def _stored_place(place: str) -> dict[str, Any]:
-    """What a placeholder is built from: enough to tell its place."""
-    return {"spec": {"nodeSelector": {"place": place}}, "spread": [], "container": {"name": "engine", "image": IMAGE}}
+def a_place(hash_: str = "same", gpus: int = 1, image: str = IMAGE) -> Place:
+    """A place whose placeholder can be built: enough to tell which place it is."""
+    container = {"name": "engine", "image": image}
+    data = {"spec": {"nodeSelector": {"place": hash_}}, "spread": [], "container": container}
+    return Place(hash_, gpus, json.dumps(data), image)
 
 
 def a_variant(name: str, *, product: str = "", carrier: Carrier | None = None, **fields: Any) -> VariantView:

@@ -8,12 +8,24 @@ from forebay.api.inference_service import ScheduleState
 from forebay.planner.handovers import IN_TRANSIT_SECONDS, Handovers, Warmth, handovers_of
 from forebay.planner.places import prospect_above, prospect_of
 from forebay.planner.replicas import Replica, ReplicaState
-from forebay.planner.world import Place, PodView, World
+from forebay.planner.world import PodView, World
 from forebay.scaling.lead_time import PRIOR_SECONDS, LeadTimes, WarmState
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.pools import a_pool, holding
 from tests.builders.schedules import a_schedule
-from tests.builders.world import IMAGE, NOW, a_node, a_placeholder, a_pod, a_revision, a_service, a_spec, a_world, nodes
+from tests.builders.world import (
+    IMAGE,
+    NOW,
+    a_node,
+    a_place,
+    a_placeholder,
+    a_pod,
+    a_revision,
+    a_service,
+    a_spec,
+    a_world,
+    nodes,
+)
 from tests.scaling.test_timetable import unix
 
 PLACEHOLDER, READY, NEW = WarmState
@@ -76,7 +88,7 @@ def test_of_a_pool_it_counts_where_the_image_is_the_same():
     pool = a_pool()
     (held,) = holding(pool, 1)
     assert handed_over(seen(held, pools=(pool,)), seen(TOOK, pools=(pool,))) == {TOOK.uid}
-    other = replace(pool, place=Place("same", 1, "{}", "another:image"))
+    other = replace(pool, place=a_place("same", 1, "another:image"))
     assert handed_over(seen(held, pools=(other,)), seen(TOOK, pools=(other,))) == frozenset()
 
 
