@@ -20,14 +20,14 @@ sys.path[:0] = [str(ROOT / "operator"), str(ROOT)]
 
 from bench.engine_logs import LOGS  # noqa: E402
 from bench.published_rows import ROWS, UNMODELLED  # noqa: E402
-from forebay.capacity.catalogue import gpus, models  # noqa: E402
-from forebay.capacity.engine_profile import BUILT_IN  # noqa: E402
-from forebay.capacity.latency import expected  # noqa: E402
-from forebay.capacity.memory import Sizes  # noqa: E402
-from forebay.capacity.quantization import UNQUANTIZED, quantization_of  # noqa: E402
-from forebay.capacity.replica_model import Engine, Mix, Promise, batched_tokens, capacity  # noqa: E402
-from forebay.capacity.roofline import estimate  # noqa: E402
-from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine  # noqa: E402
+from forebay.capacity.model.engine_profile import BUILT_IN  # noqa: E402
+from forebay.capacity.model.expected_latency import expected  # noqa: E402
+from forebay.capacity.model.gpu_memory import Sizes  # noqa: E402
+from forebay.capacity.model.model_catalogue import gpus, models  # noqa: E402
+from forebay.capacity.model.quantization import UNQUANTIZED, quantization_of  # noqa: E402
+from forebay.capacity.model.replica_model import Engine, Mix, Promise, batched_tokens, capacity  # noqa: E402
+from forebay.capacity.model.roofline import estimate  # noqa: E402
+from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine  # noqa: E402
 from tests.simulation.load import poisson, run  # noqa: E402
 
 PAGE = ROOT / "docs/capacity.md"

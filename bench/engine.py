@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "operator"), str(ROOT)]
 
 from bench.naive_engine import NaiveEngine  # noqa: E402
-from forebay.simulation.engine_profile import BUILT_IN  # noqa: E402
-from forebay.simulation.engine_stats import Request  # noqa: E402
-from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine  # noqa: E402
+from forebay.simulation.engine.engine_stats import Request  # noqa: E402
+from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine  # noqa: E402
+from forebay.simulation.engine.simulated_profile import BUILT_IN  # noqa: E402
 
 REQUESTS = 4_000
 LIMITS = EngineLimits(max_num_seqs=1024, max_num_batched_tokens=8192)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from forebay.capacity.architecture import gib
-from forebay.capacity.catalogue import models
-from forebay.capacity.memory import Footprint, Memory, Sizes, measure
+from forebay.capacity.model.architecture import gib
+from forebay.capacity.model.gpu_memory import Footprint, Memory, Sizes, measure
+from forebay.capacity.model.model_catalogue import models
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from bench.policies_page import cheaper
 from bench.summary import summary
-from forebay.simulation.comparison import FOREBAY, TUNED
-from forebay.simulation.peers.lineup import Entry, grid
+from forebay.simulation.compare.comparison import FOREBAY, TUNED
+from forebay.simulation.peers.peer_grid import Entry, grid
 
 MATCHED: Final = " (matched)"
 TRIED: Final = 3

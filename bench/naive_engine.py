@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forebay.simulation.engine_profile import EngineProfile
-from forebay.simulation.engine_stats import Request
-from forebay.simulation.replica_engine import EngineLimits
+from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.replica_engine import EngineLimits
+from forebay.simulation.engine.simulated_profile import EngineProfile
 
 
 @dataclass(slots=True)

@@ -38,15 +38,15 @@ from bench.suites import (
     tuning_trace,
 )
 from bench.summary import differences, summary
-from forebay.simulation.cold_start import ColdStarts
-from forebay.simulation.comparison import FOREBAY, TUNED, Case, Comparison, true_model
-from forebay.simulation.flow import Flow
-from forebay.simulation.gateway_model import GatewaySettings
-from forebay.simulation.oracle import Needs
-from forebay.simulation.peers.lineup import Entry, defaults, grid, static
-from forebay.simulation.report import document
-from forebay.simulation.served_model import view_of_manifest
-from forebay.simulation.traces import Trace, between
+from forebay.simulation.cluster.cold_start import ColdStarts
+from forebay.simulation.cluster.gateway_model import GatewaySettings
+from forebay.simulation.cluster.served_model import view_of_manifest
+from forebay.simulation.compare.comparison import FOREBAY, TUNED, Case, Comparison, true_model
+from forebay.simulation.compare.oracle import Needs
+from forebay.simulation.compare.simulation_report import document
+from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
+from forebay.simulation.traffic.flow import Flow
+from forebay.simulation.traffic.traces import Trace, between
 
 RESULTS = ROOT / "bench" / "results"
 OFF_BY: Final = 0.2

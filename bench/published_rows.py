@@ -6,9 +6,9 @@ predictions and must be met within 25 %. Rows whose load is not published are na
 
 from dataclasses import dataclass
 
-from forebay.capacity.engine_profile import BUILT_IN
-from forebay.capacity.latency import expected
-from forebay.capacity.replica_model import Engine, Mix, load
+from forebay.capacity.model.engine_profile import BUILT_IN
+from forebay.capacity.model.expected_latency import expected
+from forebay.capacity.model.replica_model import Engine, Mix, load
 
 FITTED, PREDICTED = 0.05, 0.25
 DEFAULT_CHUNK = 8192

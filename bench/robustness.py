@@ -20,12 +20,12 @@ from bench.policies import RESULTS, comparison
 from bench.policies_page import page
 from bench.runs import of_entry, rows
 from bench.suites import QUICK, ROOT, SUITES, judged_trace
-from forebay.simulation.cold_start import ColdStarts
-from forebay.simulation.comparison import Case, Comparison
-from forebay.simulation.engine_profile import EngineProfile
-from forebay.simulation.flow import flow_of
-from forebay.simulation.peers.lineup import Entry, defaults, static
-from forebay.simulation.traces import Trace
+from forebay.simulation.cluster.cold_start import ColdStarts
+from forebay.simulation.compare.comparison import Case, Comparison
+from forebay.simulation.engine.simulated_profile import EngineProfile
+from forebay.simulation.peers.peer_grid import Entry, defaults, static
+from forebay.simulation.traffic.flow import flow_of
+from forebay.simulation.traffic.traces import Trace
 
 COLD_STARTS: Final = (45.0, 120.0, 300.0)
 COEFFICIENTS: Final = {"a": "step_seconds", "b": "prompt_token_seconds", "d": "kv_token_seconds"}

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from typing import Any
 
-from forebay.simulation.comparison import Comparison, Result
-from forebay.simulation.peers.lineup import Entry
-from forebay.simulation.report import document
+from forebay.simulation.compare.comparison import Comparison, Result
+from forebay.simulation.compare.simulation_report import document
+from forebay.simulation.peers.peer_grid import Entry
 
 Run = Callable[[Comparison], Result]
 

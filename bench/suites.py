@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from forebay.capacity.replica_model import Promise
-from forebay.simulation.servegen import Client, digest_of, read_clients, servegen
-from forebay.simulation.traces import Trace, between, rate_factor, read_file, steps, synthetic, with_lengths_of
+from forebay.capacity.model.replica_model import Promise
+from forebay.simulation.traffic.servegen import Client, digest_of, read_clients, servegen
+from forebay.simulation.traffic.traces import Trace, between, rate_factor, read_file, steps, synthetic, with_lengths_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EXCERPT = ROOT / "examples" / "traces" / "azure-2023-conv-first-15-minutes.csv"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from forebay.telemetry.catalogue import catalogue_for, wire_names
-from forebay.telemetry.sample import sample_of
+from forebay.telemetry.engine_sample import sample_of
+from forebay.telemetry.metric_catalogue import catalogue_for, wire_names
 from forebay.telemetry.text_format import TextReader
 
 SAMPLES = Path(__file__).parents[1] / "tests" / "samples"

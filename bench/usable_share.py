@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.suites import ROOT
-from forebay.simulation.engine_profile import EngineProfile
-from forebay.simulation.engine_stats import Request
-from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
-from forebay.simulation.shared_engines import played
+from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
+from forebay.simulation.engine.shared_engines import played
+from forebay.simulation.engine.simulated_profile import EngineProfile
 
 TARGET = ROOT / "operator" / "forebay" / "capacity" / "data" / "usable_share.json"
 LIMIT: Final = 0.04

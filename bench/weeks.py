@@ -20,12 +20,12 @@ from typing import Any, Final
 from bench.policies import OFF_BY, Tuned, Window, comparison, floor_of, results, tuned, write
 from bench.runs import Run, of_entry, rows
 from bench.suites import CONVERSATION, SUITES, clients_of
-from forebay.simulation.comparison import Comparison
-from forebay.simulation.flow import Flow, Lengths, flow_of, joined
-from forebay.simulation.peers.lineup import Entry, defaults, grid, static
-from forebay.simulation.report import document
-from forebay.simulation.servegen import servegen
-from forebay.simulation.traces import read_file, with_lengths_of
+from forebay.simulation.compare.comparison import Comparison
+from forebay.simulation.compare.simulation_report import document
+from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
+from forebay.simulation.traffic.flow import Flow, Lengths, flow_of, joined
+from forebay.simulation.traffic.servegen import servegen
+from forebay.simulation.traffic.traces import read_file, with_lengths_of
 
 DAY_SECONDS: Final = 86_400.0
 PEAK_HOURS: Final = (19.0, 22.0)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 PLANNERS = ("forebay.planner.planner",)
-APPLIERS = ("forebay.cluster.write.apply", "forebay.cluster.apply")
-APIS = ("forebay.cluster.client.kube_api", "forebay.cluster.kube_api")
+APPLIERS = ("forebay.cluster.write.apply", "forebay.cluster.write.apply")
+APIS = ("forebay.cluster.client.kube_api", "forebay.cluster.client.kube_api")
 
 
 def first_of(names: tuple[str, ...]) -> Any:

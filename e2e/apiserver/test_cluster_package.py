@@ -13,9 +13,9 @@ import pytest
 
 from e2e.apiserver.cluster_scene import a_namespace, a_service, running, until
 from e2e.harness import ControlPlane, eventually
-from forebay.cluster import kubernetes_api
-from forebay.cluster.access import Access
-from forebay.cluster.kube_api import (
+from forebay.cluster.client import kubernetes_api
+from forebay.cluster.client.access import Access
+from forebay.cluster.client.kube_api import (
     INFERENCE_SERVICES,
     LEASES,
     NODES,
@@ -24,10 +24,10 @@ from forebay.cluster.kube_api import (
     ApiError,
     Resource,
 )
-from forebay.cluster.kubernetes_api import KubernetesApi, connect
-from forebay.cluster.lease import Leadership, LeaseTimes
-from forebay.cluster.projections import KubernetesObject, PodObject, Reader, WatchEvent
-from forebay.cluster.watch_cache import WatchCache, Watched
+from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.client.lease import Leadership, LeaseTimes
+from forebay.cluster.read.projections import KubernetesObject, PodObject, Reader, WatchEvent
+from forebay.cluster.read.watch_cache import WatchCache, Watched
 
 NAMESPACE = "cluster-package"
 

@@ -16,13 +16,15 @@ from e2e.harness import ControlPlane, eventually
 from forebay.api import labels
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
-from forebay.cluster.access import Access
-from forebay.cluster.apply import Applier, Outcome
-from forebay.cluster.event_recorder import EventRecorder
-from forebay.cluster.kubernetes_api import KubernetesApi, connect
-from forebay.cluster.observe import Observer
-from forebay.cluster.status import StatusWriter
-from forebay.planner.plan import (
+from forebay.cluster.client.access import Access
+from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.read.observer import Observer
+from forebay.cluster.write.apply import Applier, Outcome
+from forebay.cluster.write.event_recorder import EventRecorder
+from forebay.cluster.write.status_writer import StatusWriter
+from forebay.planner.memory import State
+from forebay.planner.planner import plan
+from forebay.world.plan import (
     AdoptPod,
     ApplyChildren,
     CancelDrain,
@@ -35,10 +37,8 @@ from forebay.planner.plan import (
     StartDrain,
     StoreRevision,
 )
-from forebay.planner.planner import plan
-from forebay.planner.settings import Settings
-from forebay.planner.state import State
-from forebay.planner.world import PodView, ServiceKey, ServiceView, World
+from forebay.world.settings import Settings
+from forebay.world.world import PodView, ServiceKey, ServiceView, World
 
 NAMESPACE = "observe-and-apply"
 VERBS = {

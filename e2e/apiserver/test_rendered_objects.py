@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from e2e.harness import ControlPlane, eventually
-from forebay.planner.world import ServiceKey
-from forebay.workloads.children import disruption_budget_body, fingerprint, service_body
-from forebay.workloads.ownership import Owner
-from forebay.workloads.revisions import controller_revision, read_revision
+from forebay.workloads.objects.ownership import Owner
+from forebay.workloads.objects.service_objects import disruption_budget_body, fingerprint, service_body
+from forebay.workloads.spec.resolve import controller_revision, read_revision
+from forebay.world.world import ServiceKey
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import a_pod, a_revision, a_spec
 

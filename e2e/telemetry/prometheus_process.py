@@ -20,7 +20,7 @@ import yaml
 from e2e.harness.addresses import LOOPBACK, free_ports
 from e2e.harness.debian import PROMETHEUS, program
 from e2e.harness.waiting import eventually
-from forebay.telemetry.url_template import ScrapeTarget
+from forebay.telemetry.direct.url_template import ScrapeTarget
 
 START_SECONDS = 60.0
 END_SECONDS = 10.0
@@ -93,7 +93,7 @@ class Engine(Process):
         self._flags = flags
 
     def command(self) -> list[str]:
-        module = [sys.executable, "-m", "forebay.simulation.engine_sim", "serve", "tiny"]
+        module = [sys.executable, "-m", "forebay.simulation.vllm_server.engine_sim", "serve", "tiny"]
         return [*module, f"--host={LOOPBACK}", f"--port={self.port}", *self._flags]
 
     def environment(self) -> dict[str, str]:

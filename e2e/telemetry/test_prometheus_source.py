@@ -18,15 +18,15 @@ import pytest
 
 from e2e.harness.addresses import LOOPBACK
 from e2e.telemetry.prometheus_process import Engine, Prometheus
-from forebay.scaling.signals import EngineSample, PodSignals
-from forebay.shell.assembly import source_of
-from forebay.shell.options import MetricsSource, ScrapeOptions
-from forebay.telemetry.prometheus_connection import PrometheusConnection
-from forebay.telemetry.prometheus_options import PrometheusOptions
-from forebay.telemetry.prometheus_source import PrometheusSource
-from forebay.telemetry.scraper import Clock, Scraper, ScrapeTarget
-from forebay.telemetry.source import SignalSource
-from forebay.telemetry.url_template import UrlTemplate
+from forebay.controller.assembly import source_of
+from forebay.controller.options import MetricsSource, ScrapeOptions
+from forebay.scaling.load.signals import EngineSample, PodSignals
+from forebay.telemetry.direct.scraper import Clock, Scraper, ScrapeTarget
+from forebay.telemetry.direct.url_template import UrlTemplate
+from forebay.telemetry.prometheus.prometheus_connection import PrometheusConnection
+from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
+from forebay.telemetry.prometheus.prometheus_source import PrometheusSource
+from forebay.telemetry.signal_source import SignalSource
 
 FAST = {"a": 0.002, "b": 1e-6, "c": 1e-6, "d": 1e-9, "kv_tokens": 4096, "overhead": 0}
 STUCK = FAST | {"a": 3600.0}

@@ -2,9 +2,9 @@
 
 from prove.fault import Edit, Fault
 
-LIMITS = "operator/forebay/planner/blast_radius.py"
+LIMITS = "operator/forebay/planner/reconcile/blast_radius.py"
 PLANNER = "operator/forebay/planner/planner.py"
-TESTS = "tests/planner/test_blast_radius.py"
+TESTS = "tests/planner/reconcile/test_blast_radius.py"
 
 FAULTS = (
     Fault(
@@ -27,12 +27,12 @@ FAULTS = (
         "a plan that is held makes no call",
         (
             Edit(
-                "operator/forebay/cluster/apply.py",
+                "operator/forebay/cluster/write/apply.py",
                 "        if plan.held is not None:\n",
                 "        if plan.held == '':\n",
             ),
         ),
-        ("tests/cluster/test_apply.py::test_a_plan_that_is_held_does_nothing",),
+        ("tests/cluster/write/test_apply.py::test_a_plan_that_is_held_does_nothing",),
     ),
     Fault(
         "blast-radius.drains-unbounded",
@@ -81,23 +81,23 @@ FAULTS = (
         "a call that is refused holds its own service only",
         (
             Edit(
-                "operator/forebay/cluster/apply.py",
+                "operator/forebay/cluster/write/apply.py",
                 "ledger.note(plan, action, error)\n            return False\n",
                 "ledger.note(plan, action, error)\n            raise\n",
             ),
         ),
-        ("tests/cluster/test_apply.py::test_a_failed_call_holds_its_own_service_only",),
+        ("tests/cluster/write/test_apply.py::test_a_failed_call_holds_its_own_service_only",),
     ),
     Fault(
         "blast-radius.a-dry-run-writes",
         "a dry run makes no call",
         (
             Edit(
-                "operator/forebay/cluster/apply.py",
+                "operator/forebay/cluster/write/apply.py",
                 "        if self._dry_run:\n",
                 "        if self._dry_run is None:\n",
             ),
         ),
-        ("tests/cluster/test_apply.py::test_a_dry_run_calls_nothing",),
+        ("tests/cluster/write/test_apply.py::test_a_dry_run_calls_nothing",),
     ),
 )

@@ -2,8 +2,8 @@
 
 from prove.fault import Edit, Fault
 
-FLOORS = "operator/forebay/scaling/floors.py"
-BALANCE = "operator/forebay/planner/balance.py"
+FLOORS = "operator/forebay/scaling/rules/floors.py"
+BALANCE = "operator/forebay/planner/reconcile/balance.py"
 AT_EVERY_TICK = "tests/planner/test_properties.py::test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest"
 UNBOUNDED_DECISION = Edit(FLOORS, "if proposal.replicas <= limits.max_replicas:", "if proposal.replicas >= 0:")
 
@@ -37,19 +37,21 @@ FAULTS = (
         "bounds.lost-replicas-not-counted",
         "a replica on a lost node holds its place under maxReplicas until it is deleted",
         (Edit(BALANCE, "- len(rest.live) - still_there", "- len(rest.live)"),),
-        ("tests/planner/test_blast_radius.py::test_a_mistaken_loss_of_nodes_is_bounded_like_drains",),
+        ("tests/planner/reconcile/test_blast_radius.py::test_a_mistaken_loss_of_nodes_is_bounded_like_drains",),
     ),
     Fault(
         "bounds.stuck-replicas-not-counted",
         "a replica that is stuck on its way still holds its place under maxReplicas",
         (
             Edit(
-                "operator/forebay/planner/scene.py",
+                "operator/forebay/planner/observe/service_context.py",
                 "return self.having(*LIVE)",
                 "return self.having(LIVE[0], LIVE[2])",
             ),
         ),
-        ("tests/planner/test_balance.py::test_a_stuck_replica_is_tried_once_more_and_then_left_to_wait_for_a_node",),
+        (
+            "tests/planner/reconcile/test_balance.py::test_a_stuck_replica_is_tried_once_more_and_then_left_to_wait_for_a_node",
+        ),
     ),
     Fault(
         "bounds.lowered-maxreplicas-waits",
@@ -68,7 +70,7 @@ FAULTS = (
         "orphans beyond what is wanted are adopted as draining",
         (Edit(BALANCE, "needed = not draining and len(live) + len(adopted) < scene.desired", "needed = not draining"),),
         (
-            "tests/planner/test_balance.py::test_orphans_of_a_known_revision_are_adopted_as_far_as_they_are_needed",
+            "tests/planner/reconcile/test_balance.py::test_orphans_of_a_known_revision_are_adopted_as_far_as_they_are_needed",
             "tests/planner/test_stories.py::test_eight_orphans_with_room_for_two",
         ),
     ),

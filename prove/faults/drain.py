@@ -2,13 +2,13 @@
 
 from prove.fault import Edit, Fault
 
-DRAIN = "operator/forebay/planner/drain.py"
-BALANCE = "operator/forebay/planner/balance.py"
-ACTIONS = "operator/forebay/cluster/actions.py"
-VIEWS = "operator/forebay/cluster/views.py"
-CHILDREN = "operator/forebay/workloads/children.py"
-ARGUMENTS = "operator/forebay/workloads/arguments.py"
-TEMPLATE = "operator/forebay/workloads/pod_template.py"
+DRAIN = "operator/forebay/planner/reconcile/drain.py"
+BALANCE = "operator/forebay/planner/reconcile/balance.py"
+ACTIONS = "operator/forebay/cluster/write/action_calls.py"
+VIEWS = "operator/forebay/cluster/read/views.py"
+CHILDREN = "operator/forebay/workloads/objects/service_objects.py"
+ARGUMENTS = "operator/forebay/workloads/spec/engine_arguments.py"
+TEMPLATE = "operator/forebay/workloads/objects/pod_template.py"
 
 DELETED_AT_ONCE = Edit(
     DRAIN,
@@ -22,7 +22,7 @@ FAULTS = (
         "a replica that may have requests is drained before it is deleted",
         (DELETED_AT_ONCE,),
         (
-            "tests/planner/test_drain.py::test_removal",
+            "tests/planner/reconcile/test_drain.py::test_removal",
             "tests/planner/test_planner.py::test_maxreplicas_lowered_drains_what_is_above_it_at_once",
         ),
     ),
@@ -43,14 +43,14 @@ FAULTS = (
         "drain.ends-with-requests-in-flight",
         "a drain ends when nothing is in flight, and not before",
         (Edit(DRAIN, "if replica.in_flight == 0 and sampled_at is not None and", "if sampled_at is not None and"),),
-        ("tests/planner/test_drain.py::test_the_end_of_a_drain",),
+        ("tests/planner/reconcile/test_drain.py::test_the_end_of_a_drain",),
     ),
     Fault(
         "drain.believes-an-old-sample",
         "only a sample from after the start of the drain proves that nothing is in flight",
         (Edit(DRAIN, " and sampled_at >= started_at + settings.drain_grace_seconds:", ":"),),
         (
-            "tests/planner/test_drain.py::test_the_end_of_a_drain",
+            "tests/planner/reconcile/test_drain.py::test_the_end_of_a_drain",
             "tests/planner/test_planner.py::test_a_drained_replica_is_deleted_once_a_later_sample_shows_it_empty",
         ),
     ),
@@ -64,19 +64,19 @@ FAULTS = (
                 "if not replica.in_flight and (sampled_at or now)",
             ),
         ),
-        ("tests/planner/test_drain.py::test_the_end_of_a_drain",),
+        ("tests/planner/reconcile/test_drain.py::test_the_end_of_a_drain",),
     ),
     Fault(
         "drain.never-ends",
         "a drain ends with drainTimeout, whatever is still in flight",
         (Edit(DRAIN, "if now - started_at < drain_timeout_seconds:", "if replica.in_flight != 0:"),),
-        ("tests/planner/test_drain.py::test_the_end_of_a_drain",),
+        ("tests/planner/reconcile/test_drain.py::test_the_end_of_a_drain",),
     ),
     Fault(
         "drain.label-kept",
         "a draining pod is out of rotation from the first moment",
         (Edit(ACTIONS, '"labels": {labels.SERVING: None},', '"labels": {},'),),
-        ("tests/cluster/test_actions.py::test_a_drain_and_its_end_are_one_write_each",),
+        ("tests/cluster/write/test_action_calls.py::test_a_drain_and_its_end_are_one_write_each",),
     ),
     Fault(
         "drain.draining-pods-selected",
@@ -88,7 +88,9 @@ FAULTS = (
                 '"selector": {SERVICE_UID: owner.uid, RANK: "0"},',
             ),
         ),
-        ("tests/workloads/test_children.py::test_the_service_selects_a_serving_pod_and_no_draining_one",),
+        (
+            "tests/workloads/objects/test_service_objects.py::test_the_service_selects_a_serving_pod_and_no_draining_one",
+        ),
     ),
     Fault(
         "drain.start-not-persisted",
@@ -100,7 +102,7 @@ FAULTS = (
                 "{labels.DRAIN_REASON: reason}",
             ),
         ),
-        ("tests/cluster/test_actions.py::test_a_drain_and_its_end_are_one_write_each",),
+        ("tests/cluster/write/test_action_calls.py::test_a_drain_and_its_end_are_one_write_each",),
     ),
     Fault(
         "drain.start-not-read",
@@ -112,7 +114,7 @@ FAULTS = (
                 "drain_started_at=None,",
             ),
         ),
-        ("tests/cluster/test_views.py::test_a_drain_is_read_from_annotations",),
+        ("tests/cluster/read/test_views.py::test_a_drain_is_read_from_annotations",),
     ),
     Fault(
         "drain.not-cancellable",
@@ -125,7 +127,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/planner/test_balance.py::test_which_drains_are_taken_back",
+            "tests/planner/reconcile/test_balance.py::test_which_drains_are_taken_back",
             "tests/planner/test_planner.py::test_load_that_returns_takes_the_newest_drain_back_before_anything_is_created",
         ),
     ),
@@ -133,7 +135,7 @@ FAULTS = (
         "drain.cancelled-without-label",
         "a drain that is taken back puts the pod into rotation again",
         (Edit(ACTIONS, '    "labels": {labels.SERVING: "true"},\n', '    "labels": {},\n'),),
-        ("tests/cluster/test_actions.py::test_a_drain_and_its_end_are_one_write_each",),
+        ("tests/cluster/write/test_action_calls.py::test_a_drain_and_its_end_are_one_write_each",),
     ),
     Fault(
         "drain.the-busiest-goes",
@@ -146,8 +148,8 @@ FAULTS = (
             ),
         ),
         (
-            "tests/planner/test_drain.py::test_who_leaves_first",
-            "tests/planner/test_balance.py::test_among_those_that_serve_the_least_busy_and_coldest_goes",
+            "tests/planner/reconcile/test_drain.py::test_who_leaves_first",
+            "tests/planner/reconcile/test_balance.py::test_among_those_that_serve_the_least_busy_and_coldest_goes",
         ),
     ),
     Fault(
@@ -155,7 +157,7 @@ FAULTS = (
         "scaling down drains one replica at a time, or a tenth of many, and the next ones when those are gone",
         (
             Edit(
-                "operator/forebay/scaling/stabilizer.py",
+                "operator/forebay/scaling/rules/stabilizer.py",
                 "    load_was_too_much,\n    draining_now,\n",
                 "    load_was_too_much,\n",
             ),
@@ -165,6 +167,6 @@ FAULTS = (
                 "chosen = serving[:surplus]",
             ),
         ),
-        ("tests/scaling/test_stabilizer.py::test_what_holds_the_count",),
+        ("tests/scaling/rules/test_stabilizer.py::test_what_holds_the_count",),
     ),
 )

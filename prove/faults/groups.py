@@ -2,9 +2,9 @@
 
 from prove.fault import Edit, Fault
 
-REPLICAS = "operator/forebay/planner/replicas.py"
-GROUPS = "operator/forebay/planner/groups.py"
-TESTS = "tests/planner/test_groups.py"
+REPLICAS = "operator/forebay/planner/observe/replicas.py"
+GROUPS = "operator/forebay/planner/reconcile/rank_groups.py"
+TESTS = "tests/planner/reconcile/test_rank_groups.py"
 
 FAULTS = (
     Fault(
@@ -36,7 +36,7 @@ FAULTS = (
         "a group that holds GPUs for some ranks only is given back",
         (
             Edit(
-                "operator/forebay/planner/endings.py",
+                "operator/forebay/planner/reconcile/terminations.py",
                 "if not groups.may_give_back(scene, replica) if groups.holds_half(replica) else scene.now < due_at:",
                 "if scene.now < due_at:",
             ),
@@ -48,11 +48,11 @@ FAULTS = (
         "the Service leads to rank 0 alone",
         (
             Edit(
-                "operator/forebay/workloads/children.py",
+                "operator/forebay/workloads/objects/service_objects.py",
                 '"selector": {**_serving(owner), RANK: "0"},',
                 '"selector": _serving(owner),',
             ),
         ),
-        ("tests/workloads/test_ranks.py::test_only_rank_0_has_clients_and_probes",),
+        ("tests/workloads/objects/test_ranks.py::test_only_rank_0_has_clients_and_probes",),
     ),
 )

@@ -2,11 +2,11 @@
 
 from prove.fault import Edit, Fault
 
-LEARNED = "operator/forebay/planner/learned.py"
-LEAD_TIME = "operator/forebay/scaling/lead_time.py"
+LEARNED = "operator/forebay/planner/observe/learned.py"
+LEAD_TIME = "operator/forebay/scaling/learning/lead_time.py"
 STORIES = "tests/planner/test_learning.py"
 
-OUTLOOK = "operator/forebay/planner/outlook.py"
+OUTLOOK = "operator/forebay/planner/decide/planned_inputs.py"
 
 FAULTS = (
     Fault(
@@ -20,12 +20,14 @@ FAULTS = (
         "what is ordered for a schedule leaves room for a start that is slower than the few that were seen",
         (
             Edit(
-                "operator/forebay/scaling/lead_time.py",
+                "operator/forebay/scaling/learning/lead_time.py",
                 "lambda seen: _next_keeps_to(seen, quantile)",
                 "lambda seen: _kept_to(seen, quantile)",
             ),
         ),
-        ("tests/scaling/test_lead_time.py::test_what_was_promised_of_the_next_start_holds_however_few_were_seen",),
+        (
+            "tests/scaling/learning/test_lead_time.py::test_what_was_promised_of_the_next_start_holds_however_few_were_seen",
+        ),
     ),
     Fault(
         "learned.growth-ignored",
@@ -45,7 +47,7 @@ FAULTS = (
         ),
         (
             f"{STORIES}::test_an_operator_that_starts_goes_on_with_what_was_learned",
-            "tests/planner/test_learned.py::test_what_was_learned_comes_back_from_the_status",
+            "tests/planner/observe/test_learned.py::test_what_was_learned_comes_back_from_the_status",
         ),
     ),
     Fault(
@@ -67,18 +69,18 @@ FAULTS = (
         "learned.one-replica-stands-for-all",
         "the more replicas are ordered together, the longer before they are",
         (Edit(LEAD_TIME, "quantile = CONFIDENCE ** (1 / number)", "quantile = CONFIDENCE"),),
-        ("tests/scaling/test_lead_time.py::test_ten_replicas_need_a_longer_lead_than_one",),
+        ("tests/scaling/learning/test_lead_time.py::test_ten_replicas_need_a_longer_lead_than_one",),
     ),
     Fault(
         "learned.silence-is-growth",
         "the load is not compared across a silence, so the end of an outage is no growth",
         (
             Edit(
-                "operator/forebay/scaling/growth.py",
+                "operator/forebay/scaling/learning/growth.py",
                 "if newest is not None and at - newest[0] < 1.5 * SPACING_SECONDS else None",
                 "if newest is not None else None",
             ),
         ),
-        ("tests/scaling/test_growth.py::test_the_end_of_a_silence_is_no_growth",),
+        ("tests/scaling/learning/test_growth.py::test_the_end_of_a_silence_is_no_growth",),
     ),
 )

@@ -2,9 +2,9 @@
 
 from prove.fault import Edit, Fault
 
-ACTIONS = "operator/forebay/cluster/actions.py"
-STAGING = "operator/forebay/planner/staging.py"
-OWNERSHIP = "operator/forebay/workloads/ownership.py"
+ACTIONS = "operator/forebay/cluster/write/action_calls.py"
+STAGING = "operator/forebay/planner/observe/fleet_context.py"
+OWNERSHIP = "operator/forebay/workloads/objects/ownership.py"
 
 FAULTS = (
     Fault(
@@ -30,13 +30,13 @@ FAULTS = (
         "orphans of a known revision are adopted as far as they are needed",
         (
             Edit(
-                "operator/forebay/planner/balance.py",
+                "operator/forebay/planner/reconcile/balance.py",
                 "(orphan for orphan in scene.orphans if orphan.state in _ADOPTABLE)",
                 "(orphan for orphan in scene.orphans if orphan.state not in ReplicaState)",
             ),
         ),
         (
-            "tests/planner/test_balance.py::test_orphans_of_a_known_revision_are_adopted_as_far_as_they_are_needed",
+            "tests/planner/reconcile/test_balance.py::test_orphans_of_a_known_revision_are_adopted_as_far_as_they_are_needed",
             "tests/planner/test_stories.py::test_eight_orphans_with_room_for_two",
         ),
     ),
@@ -45,13 +45,13 @@ FAULTS = (
         "a deletion holds for one object in one version, so that a stale leader's is harmless",
         (
             Edit(
-                "operator/forebay/cluster/kubernetes_api.py",
+                "operator/forebay/cluster/client/kubernetes_api.py",
                 '"preconditions": preconditions}\n',
                 "}\n",
             ),
         ),
         (
-            "tests/cluster/test_kubernetes_api.py::test_writes",
+            "tests/cluster/client/test_kubernetes_api.py::test_writes",
             "e2e/apiserver/test_cluster_package.py::test_a_delete_holds_only_for_the_pod_that_was_seen",
         ),
     ),
@@ -66,7 +66,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/cluster/test_actions.py::test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_happens",
+            "tests/cluster/write/test_action_calls.py::test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_happens",
         ),
     ),
     Fault(
@@ -78,7 +78,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/cluster/test_actions.py::test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_happens",
+            "tests/cluster/write/test_action_calls.py::test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_happens",
         ),
     ),
     Fault(
@@ -92,8 +92,8 @@ FAULTS = (
             ),
         ),
         (
-            "tests/cluster/test_actions.py::test_a_name_that_is_somebody_elses_is_left_and_told",
-            "tests/cluster/test_actions.py::test_a_revision_of_somebody_else_is_neither_changed_nor_deleted",
+            "tests/cluster/write/test_action_calls.py::test_a_name_that_is_somebody_elses_is_left_and_told",
+            "tests/cluster/write/test_action_calls.py::test_a_revision_of_somebody_else_is_neither_changed_nor_deleted",
         ),
     ),
     Fault(
@@ -106,28 +106,28 @@ FAULTS = (
                 "        if live.metadata.uid == owner.uid:\n",
             ),
         ),
-        ("tests/cluster/test_actions.py::test_a_service_of_the_name_that_is_not_ours_is_not_taken_over",),
+        ("tests/cluster/write/test_action_calls.py::test_a_service_of_the_name_that_is_not_ours_is_not_taken_over",),
     ),
     Fault(
         "ownership.children-without-an-owner",
         "a deleted service leaves nothing behind, because its children name it as their controller",
         (Edit(OWNERSHIP, '        "ownerReferences": [owner_reference(owner)],\n', ""),),
-        ("tests/workloads/test_pod_template.py::test_the_controller_is_the_service",),
+        ("tests/workloads/objects/test_pod_template.py::test_the_controller_is_the_service",),
     ),
     Fault(
         "ownership.labels-copied",
         "children carry the labels of a list, never somebody else's",
         (
             Edit(
-                "operator/forebay/workloads/pods.py",
+                "operator/forebay/workloads/objects/pod.py",
                 '    metadata["annotations"] = template["metadata"]["annotations"]\n',
                 '    metadata["annotations"] = template["metadata"]["annotations"]\n'
                 '    metadata["labels"] |= {"app.kubernetes.io/instance": owner.key.name}\n',
             ),
         ),
         (
-            "tests/workloads/test_pod_template.py::test_labels_are_those_of_the_list_and_no_others",
-            "tests/workloads/test_pod_template.py::test_a_pod_template_brings_no_labels",
+            "tests/workloads/objects/test_pod_template.py::test_labels_are_those_of_the_list_and_no_others",
+            "tests/workloads/objects/test_pod_template.py::test_a_pod_template_brings_no_labels",
         ),
     ),
 )

@@ -2,9 +2,9 @@
 
 from prove.fault import Edit, Fault
 
-TEMPLATE = "operator/forebay/workloads/pod_template.py"
-LIFETIMES = "operator/forebay/workloads/lifetimes.py"
-TESTS = "tests/workloads/test_pod_template.py"
+TEMPLATE = "operator/forebay/workloads/objects/pod_template.py"
+LIFETIMES = "operator/forebay/workloads/spec/lifetimes.py"
+TESTS = "tests/workloads/objects/test_pod_template.py"
 LIFE = f"{TESTS}::test_the_grace_period_covers_pre_stop_drain_and_teardown"
 
 FAULTS = (
@@ -13,7 +13,7 @@ FAULTS = (
         "an engine that is told to end finishes its streams within drainTimeout",
         (
             Edit(
-                "operator/forebay/workloads/arguments.py",
+                "operator/forebay/workloads/spec/engine_arguments.py",
                 'f"--shutdown-timeout={drain_seconds(spec)}"',
                 '"--shutdown-timeout=0"',
             ),
@@ -55,7 +55,7 @@ FAULTS = (
         "an engine that refuses the first completion has not started",
         (
             Edit(
-                "operator/forebay/workloads/probes.py",
+                "operator/forebay/workloads/objects/probes.py",
                 '    sys.exit(f"no completion yet: {error}")\n',
                 '    print(f"no completion yet: {error}")\n',
             ),
@@ -80,7 +80,7 @@ FAULTS = (
     Fault(
         "pods.no-shared-memory",
         "GPUs of one engine talk over shared memory that is large enough",
-        (Edit("operator/forebay/workloads/volumes.py", '"medium": "Memory", ', ""),),
+        (Edit("operator/forebay/workloads/objects/volumes.py", '"medium": "Memory", ', ""),),
         (f"{TESTS}::test_shared_memory_is_backed_by_memory_when_gpus_talk",),
     ),
     Fault(
@@ -106,14 +106,14 @@ FAULTS = (
         "no serving pod can be evicted: the budget asks for as many as can ever serve",
         (
             Edit(
-                "operator/forebay/planner/children.py",
+                "operator/forebay/planner/reconcile/children.py",
                 "return (spec.scaling.max_replicas + spec.rollout.max_surge) * shape.pods",
                 "return spec.scaling.min_replicas * shape.pods",
             ),
         ),
         (
-            "tests/workloads/test_children.py::test_no_serving_pod_can_be_evicted",
-            "tests/planner/test_status.py::test_the_budget_counts_pods",
+            "tests/workloads/objects/test_service_objects.py::test_no_serving_pod_can_be_evicted",
+            "tests/planner/report/test_service_status.py::test_the_budget_counts_pods",
         ),
     ),
     Fault(
@@ -121,11 +121,11 @@ FAULTS = (
         "the budget does not keep pods on a node that serve nobody",
         (
             Edit(
-                "operator/forebay/workloads/children.py",
+                "operator/forebay/workloads/objects/service_objects.py",
                 '"unhealthyPodEvictionPolicy": "AlwaysAllow",',
                 '"unhealthyPodEvictionPolicy": "IfHealthyBudget",',
             ),
         ),
-        ("tests/workloads/test_children.py::test_pods_that_are_not_ready_may_be_evicted",),
+        ("tests/workloads/objects/test_service_objects.py::test_pods_that_are_not_ready_may_be_evicted",),
     ),
 )

@@ -3,8 +3,8 @@
 from prove.fault import Edit, Fault
 
 PLANNER = "operator/forebay/planner/planner.py"
-GUARDS = "operator/forebay/scaling/guards.py"
-REPLICAS = "operator/forebay/planner/replicas.py"
+GUARDS = "operator/forebay/scaling/rules/guards.py"
+REPLICAS = "operator/forebay/planner/observe/replicas.py"
 LAYERS = "tests/test_layers.py::test_imports_keep_the_contracts"
 SHUFFLED = "tests/planner/test_properties.py::test_the_order_of_what_comes_in_does_not_matter"
 
@@ -50,7 +50,7 @@ FAULTS = (
         ),
         (
             "tests/test_layers.py::test_pure_packages_ask_no_clock",
-            "tests/planner/test_status.py::test_a_condition_keeps_its_time_as_long_as_its_status",
+            "tests/planner/report/test_service_status.py::test_a_condition_keeps_its_time_as_long_as_its_status",
         ),
     ),
     Fault(
@@ -70,7 +70,7 @@ FAULTS = (
         "the order in which pods come in does not matter",
         (
             Edit(
-                "operator/forebay/planner/staging.py",
+                "operator/forebay/planner/observe/fleet_context.py",
                 "tuple(sorted(found, key=lambda pod: (pod.name, pod.uid))) for uid",
                 "tuple(found) for uid",
             ),
@@ -78,14 +78,14 @@ FAULTS = (
                 REPLICAS, "for pod in sorted(pods, key=lambda pod: (pod.rank, pod.name, pod.uid)):", "for pod in pods:"
             ),
         ),
-        (SHUFFLED, "tests/planner/test_replicas.py::test_grouping_does_not_depend_on_order"),
+        (SHUFFLED, "tests/planner/observe/test_replicas.py::test_grouping_does_not_depend_on_order"),
     ),
     Fault(
         "purity.the-order-of-a-set-shows",
         "another process makes the same plan, though its sets have another order",
         (
             Edit(
-                "operator/forebay/planner/nodes.py",
+                "operator/forebay/planner/observe/nodes.py",
                 "tuple(avoided[:MOST_AVOIDED])",
                 "tuple(set(avoided))[:MOST_AVOIDED]",
             ),
@@ -97,7 +97,7 @@ FAULTS = (
         "a plan that was carried out leaves nothing to do",
         (
             Edit(
-                "operator/forebay/planner/revisions.py",
+                "operator/forebay/planner/observe/revision_choice.py",
                 "return Choice(newest, update_available=newest.hash != wanted.hash)",
                 "return _stored_anew(newest, wanted)",
             ),

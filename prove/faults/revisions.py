@@ -2,8 +2,8 @@
 
 from prove.fault import Edit, Fault
 
-RESOLVE = "operator/forebay/workloads/revisions.py"
-CHOOSE = "operator/forebay/planner/revisions.py"
+RESOLVE = "operator/forebay/workloads/spec/resolve.py"
+CHOOSE = "operator/forebay/planner/observe/revision_choice.py"
 UPGRADE_ON_A_CLUSTER = "e2e/apiserver/test_operator.py::test_a_new_default_engine_restarts_no_pod_and_is_announced"
 
 FAULTS = (
@@ -18,7 +18,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/workloads/test_revisions.py::test_an_operator_with_other_defaults_offers_an_update_and_asks_for_no_rollout",
+            "tests/workloads/spec/test_resolve.py::test_an_operator_with_other_defaults_offers_an_update_and_asks_for_no_rollout",
             UPGRADE_ON_A_CLUSTER,
         ),
     ),
@@ -27,7 +27,7 @@ FAULTS = (
         "a release that knows more fields, or fills them differently, asks for no rollout",
         (Edit(RESOLVE, "exclude=dict(PLAN_FIELDS), exclude_unset=True", "exclude=dict(PLAN_FIELDS)"),),
         (
-            "tests/workloads/test_revisions.py::test_a_release_that_knows_more_fields_or_fills_them_differently_asks_for_no_rollout",
+            "tests/workloads/spec/test_resolve.py::test_a_release_that_knows_more_fields_or_fills_them_differently_asks_for_no_rollout",
         ),
     ),
     Fault(
@@ -44,8 +44,8 @@ FAULTS = (
             ),
         ),
         (
-            "tests/planner/test_revisions.py::test_the_revision_to_roll_to",
-            "tests/planner/test_revisions.py::test_a_new_operator_restarts_no_pod",
+            "tests/planner/observe/test_revision_choice.py::test_the_revision_to_roll_to",
+            "tests/planner/observe/test_revision_choice.py::test_a_new_operator_restarts_no_pod",
         ),
     ),
     Fault(
@@ -53,38 +53,38 @@ FAULTS = (
         "a pod is what its stored revision says and nothing that today would add",
         (
             Edit(
-                "operator/forebay/workloads/pods.py",
+                "operator/forebay/workloads/objects/pod.py",
                 '    spec = template["spec"]\n',
                 '    spec = template["spec"] | {"dnsPolicy": "ClusterFirst"}\n',
             ),
         ),
         (
-            "tests/workloads/test_revisions.py::test_a_pod_is_what_its_stored_revision_says_and_nothing_that_today_would_add",
+            "tests/workloads/spec/test_resolve.py::test_a_pod_is_what_its_stored_revision_says_and_nothing_that_today_would_add",
         ),
     ),
     Fault(
         "revisions.bounds-roll-pods",
         "a change of bounds, schedules or promises restarts no pod",
         (Edit(RESOLVE, '    "pod": True,\n', '    "pod": True,\n    "scaling": True,\n'),),
-        ("tests/workloads/test_revisions.py::test_no_new_revision_for",),
+        ("tests/workloads/spec/test_resolve.py::test_no_new_revision_for",),
     ),
     Fault(
         "revisions.the-plan-rolls-pods",
         "what only the capacity plan reads restarts no pod",
         (Edit(RESOLVE, '    "model": {"architecture": True},\n', ""),),
-        ("tests/workloads/test_revisions.py::test_no_new_revision_for",),
+        ("tests/workloads/spec/test_resolve.py::test_no_new_revision_for",),
     ),
     Fault(
         "revisions.a-pod-field-is-overlooked",
         "a change of any pod-affecting field is a new revision",
         (Edit(RESOLVE, '    "rollout": {"drain_timeout": True},\n', ""),),
-        ("tests/workloads/test_revisions.py::test_a_new_revision_for",),
+        ("tests/workloads/spec/test_resolve.py::test_a_new_revision_for",),
     ),
     Fault(
         "revisions.order-of-fields-rolls-pods",
         "the order in which a manifest is written makes no new revision",
-        (Edit("operator/forebay/workloads/canonical.py", "sort_keys=True", "sort_keys=False"),),
-        ("tests/workloads/test_revisions.py::test_the_order_of_a_map_makes_no_new_revision",),
+        (Edit("operator/forebay/workloads/canonical_json.py", "sort_keys=True", "sort_keys=False"),),
+        ("tests/workloads/spec/test_resolve.py::test_the_order_of_a_map_makes_no_new_revision",),
     ),
     Fault(
         "revisions.history-forgotten",
@@ -97,8 +97,8 @@ FAULTS = (
             ),
         ),
         (
-            "tests/planner/test_revisions.py::test_ten_unused_revisions_are_kept",
-            "tests/planner/test_revisions.py::test_revisions_with_pods_are_never_forgotten",
+            "tests/planner/observe/test_revision_choice.py::test_ten_unused_revisions_are_kept",
+            "tests/planner/observe/test_revision_choice.py::test_revisions_with_pods_are_never_forgotten",
         ),
     ),
 )

@@ -47,18 +47,18 @@ FAULTS = (
                 "rule: 'true'\n",
             ),
         ),
-        (REFUSALS, "tests/api/test_crds.py::test_the_definitions_in_git_are_those_of_the_models"),
+        (REFUSALS, "tests/api/schema/test_crds.py::test_the_definitions_in_git_are_those_of_the_models"),
     ),
     Fault(
         "rights.the-command-line-is-milder",
         "what the API server refuses is refused without one, in the same words",
         (
             Edit(
-                "operator/forebay/api/scaling_spec.py",
+                "operator/forebay/api/spec/scaling_spec.py",
                 "holds=lambda scaling: scaling.min_replicas <= scaling.max_replicas,",
                 "holds=lambda scaling: True,",
             ),
         ),
-        ("tests/api/test_manifest.py::test_refusal_names_the_field_and_the_way_out",),
+        ("tests/api/schema/test_manifest.py::test_refusal_names_the_field_and_the_way_out",),
     ),
 )

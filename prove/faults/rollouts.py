@@ -2,8 +2,8 @@
 
 from prove.fault import Edit, Fault
 
-BALANCE = "operator/forebay/planner/balance.py"
-ROLLOUT = "operator/forebay/planner/rollout.py"
+BALANCE = "operator/forebay/planner/reconcile/balance.py"
+ROLLOUT = "operator/forebay/planner/reconcile/rollout.py"
 
 FAULTS = (
     Fault(
@@ -13,7 +13,7 @@ FAULTS = (
         (
             "tests/planner/test_stories.py::test_a_rollout_at_maxreplicas_ends",
             "tests/planner/test_stories.py::test_a_node_drain_moves_every_replica_first",
-            "tests/planner/test_rollout.py::test_one_is_created_on_top_and_none_drained_before_it_serves",
+            "tests/planner/reconcile/test_rollout.py::test_one_is_created_on_top_and_none_drained_before_it_serves",
         ),
     ),
     Fault(
@@ -28,8 +28,8 @@ FAULTS = (
         ),
         (
             "tests/planner/test_stories.py::test_a_failing_revision_halts_and_the_old_one_serves_and_grows",
-            "tests/planner/test_rollout.py::test_what_halts_a_rollout",
-            "tests/planner/test_rollout.py::test_while_halted_the_old_revision_replaces_what_it_loses_and_grows",
+            "tests/planner/reconcile/test_rollout.py::test_what_halts_a_rollout",
+            "tests/planner/reconcile/test_rollout.py::test_while_halted_the_old_revision_replaces_what_it_loses_and_grows",
         ),
     ),
     Fault(
@@ -37,7 +37,7 @@ FAULTS = (
         "a cordoned node is a request that is fulfilled: its replicas move",
         (
             Edit(
-                "operator/forebay/planner/scene.py",
+                "operator/forebay/planner/observe/service_context.py",
                 "return bool(self.cordoned) and not self.cordoned.isdisjoint(replica.nodes)",
                 "return False",
             ),
@@ -52,7 +52,7 @@ FAULTS = (
         "replicas of a node that is gone are replaced",
         (
             Edit(
-                "operator/forebay/planner/nodes.py",
+                "operator/forebay/planner/observe/nodes.py",
                 "if now - since >= settings.node_lost_after_seconds",
                 "if now - since < 0",
             ),
@@ -64,7 +64,7 @@ FAULTS = (
         "a name is not used again while its object exists",
         (
             Edit(
-                "operator/forebay/planner/names.py",
+                "operator/forebay/world/names.py",
                 "if ordinal not in taken_ordinals and not any(",
                 "if ordinal not in taken_ordinals or not any(",
             ),
@@ -76,7 +76,7 @@ FAULTS = (
         ),
         (
             "tests/planner/test_stories.py::test_names_that_are_still_terminating_are_not_used",
-            "tests/planner/test_balance.py::test_names_of_whatever_exists_are_left_out",
+            "tests/planner/reconcile/test_balance.py::test_names_of_whatever_exists_are_left_out",
         ),
     ),
 )

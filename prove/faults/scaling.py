@@ -3,8 +3,8 @@
 from prove.fault import Edit, Fault
 
 DESIRED = "operator/forebay/scaling/desired.py"
-GUARDS = "operator/forebay/scaling/guards.py"
-STABILIZER = "operator/forebay/scaling/stabilizer.py"
+GUARDS = "operator/forebay/scaling/rules/guards.py"
+STABILIZER = "operator/forebay/scaling/rules/stabilizer.py"
 
 FAULTS = (
     Fault(
@@ -51,7 +51,7 @@ FAULTS = (
         "nothing is scaled down before scaleDownCooldown is over",
         (Edit(STABILIZER, "    recently_raised,\n    not_watched_in_full,\n", ""),),
         (
-            "tests/scaling/test_stabilizer.py::test_what_holds_the_count",
+            "tests/scaling/rules/test_stabilizer.py::test_what_holds_the_count",
             "tests/scaling/test_desired.py::test_a_restart_takes_the_newest_pod_for_the_last_rise",
         ),
     ),
@@ -60,7 +60,7 @@ FAULTS = (
         "a guard answers with one bounded step",
         (Edit(GUARDS, "LARGEST_STEP: Final = 1.5", "LARGEST_STEP: Final = 99.0"),),
         (
-            "tests/scaling/test_guards.py::test_queue_depth",
+            "tests/scaling/rules/test_guards.py::test_queue_depth",
             "tests/scaling/test_desired.py::test_a_guard_raises_in_one_jump_and_is_remembered",
         ),
     ),
@@ -74,13 +74,13 @@ FAULTS = (
                 "GUARDS: Final[tuple[Guard, ...]] = (queue_depth, *LATENCY_GUARDS, ",
             ),
         ),
-        ("tests/scaling/test_guards.py::test_guards_are_ored_and_each_says_its_numbers",),
+        ("tests/scaling/rules/test_guards.py::test_guards_are_ored_and_each_says_its_numbers",),
     ),
     Fault(
         "scaling.down-against-the-queue",
         "a replica goes only if the queue of the whole window would have fitted on those that stay",
         (Edit(STABILIZER, "    queue_would_grow,\n", ""),),
-        ("tests/scaling/test_stabilizer.py::test_what_holds_the_count",),
+        ("tests/scaling/rules/test_stabilizer.py::test_what_holds_the_count",),
     ),
     Fault(
         "scaling.feed-forward-ignored",
@@ -96,8 +96,8 @@ FAULTS = (
         "a replica goes only if the work of the whole window fits on those that stay, with a margin",
         (Edit(STABILIZER, "    work_would_not_fit,\n", ""),),
         (
-            "tests/scaling/test_stabilizer.py::test_what_holds_the_count",
-            "tests/scaling/test_stabilizer.py::test_a_large_fleet_goes_by_batches",
+            "tests/scaling/rules/test_stabilizer.py::test_what_holds_the_count",
+            "tests/scaling/rules/test_stabilizer.py::test_a_large_fleet_goes_by_batches",
         ),
     ),
     Fault(
@@ -105,49 +105,51 @@ FAULTS = (
         "an engine that does not say how many requests it finished has unknown arrivals, not none",
         (
             Edit(
-                "operator/forebay/scaling/arrivals.py",
+                "operator/forebay/scaling/load/arrivals.py",
                 "    if sample.finished_requests is None:\n        return None\n    total = sample.finished_requests +",
                 "    total = (sample.finished_requests or 0.0) +",
             ),
         ),
-        ("tests/scaling/test_arrivals.py::test_requests_that_arrive_at_a_pod",),
+        ("tests/scaling/load/test_arrivals.py::test_requests_that_arrive_at_a_pod",),
     ),
     Fault(
         "scaling.surge-waits-for-the-minute",
         "a rate far above what chance makes of the last minute decides before the minute is over",
         (
             Edit(
-                "operator/forebay/scaling/arrivals.py",
+                "operator/forebay/scaling/load/arrivals.py",
                 "return lately if far and lasts else usual",
                 "return usual",
             ),
         ),
-        ("tests/scaling/test_arrivals.py::test_a_surge_is_believed_before_the_minute_is_over",),
+        ("tests/scaling/load/test_arrivals.py::test_a_surge_is_believed_before_the_minute_is_over",),
     ),
     Fault(
         "scaling.a-burst-of-seconds-is-a-surge",
         "requests that come all at once order no fleet, since they are over before a replica could serve",
         (
             Edit(
-                "operator/forebay/scaling/arrivals.py",
+                "operator/forebay/scaling/load/arrivals.py",
                 "return lately if far and lasts else usual",
                 "return lately if far else usual",
             ),
         ),
-        ("tests/scaling/test_arrivals.py::test_a_burst_of_a_few_seconds_is_no_surge",),
+        ("tests/scaling/load/test_arrivals.py::test_a_burst_of_a_few_seconds_is_no_surge",),
     ),
     Fault(
         "scaling.lead-time-ignored",
         "what may be added to the load while a replica loads is ordered now, and waiting work is due by then",
         (
-            Edit("operator/forebay/scaling/feed_forward.py", "growth = max(0.0, outlook.growth)", "growth = 0.0"),
+            Edit("operator/forebay/scaling/rules/feed_forward.py", "growth = max(0.0, outlook.growth)", "growth = 0.0"),
             Edit(
-                "operator/forebay/scaling/backlog.py", "max(SHORTEST_SECONDS, outlook.lead_seconds)", "SHORTEST_SECONDS"
+                "operator/forebay/scaling/rules/backlog.py",
+                "max(SHORTEST_SECONDS, outlook.lead_seconds)",
+                "SHORTEST_SECONDS",
             ),
         ),
         (
-            "tests/scaling/test_feed_forward.py::test_feed_forward",
-            "tests/scaling/test_feed_forward.py::test_waiting_work_is_to_be_done_within_the_lead_time",
+            "tests/scaling/rules/test_feed_forward.py::test_feed_forward",
+            "tests/scaling/rules/test_feed_forward.py::test_waiting_work_is_to_be_done_within_the_lead_time",
         ),
     ),
     Fault(
@@ -162,7 +164,7 @@ FAULTS = (
         ),
         (
             "tests/scaling/test_desired.py::test_load_only_advises",
-            "tests/planner/test_balance.py::test_recommend_replaces_what_is_lost_and_does_not_follow_the_load",
+            "tests/planner/reconcile/test_balance.py::test_recommend_replaces_what_is_lost_and_does_not_follow_the_load",
         ),
     ),
 )

@@ -2,10 +2,10 @@
 
 from prove.fault import Edit, Fault
 
-CALENDAR = "operator/forebay/scaling/timetable.py"
-FLOORS = "operator/forebay/scaling/schedules.py"
-STANDING = "operator/forebay/planner/windows.py"
-TOLD = "operator/forebay/planner/schedules.py"
+CALENDAR = "operator/forebay/schedules/timetable.py"
+FLOORS = "operator/forebay/schedules/schedule_floors.py"
+STANDING = "operator/forebay/schedules/window_state.py"
+TOLD = "operator/forebay/planner/report/schedule_status.py"
 
 FAULTS = (
     Fault(
@@ -19,9 +19,9 @@ FAULTS = (
             ),
         ),
         (
-            "tests/scaling/test_schedules.py::test_when_the_floor_counts",
+            "tests/schedules/test_schedule_floors.py::test_when_the_floor_counts",
             "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
-            "tests/planner/test_schedules.py::test_replicas_are_ordered_a_lead_time_ahead",
+            "tests/planner/report/test_schedule_status.py::test_replicas_are_ordered_a_lead_time_ahead",
         ),
     ),
     Fault(
@@ -37,7 +37,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/scaling/test_timetable.py::test_starts",
+            "tests/schedules/test_timetable.py::test_starts",
             "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
         ),
     ),
@@ -52,7 +52,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/scaling/test_timetable.py::test_starts",
+            "tests/schedules/test_timetable.py::test_starts",
             "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
         ),
     ),
@@ -60,7 +60,7 @@ FAULTS = (
         "schedules.nodes-not-asked",
         "a schedule that lacks GPUs says so an hour before it is warmed",
         (Edit(TOLD, "    ceiling_too_low,\n    nodes_too_full,\n", ""),),
-        ("tests/planner/test_schedules.py::test_at_risk_before_the_peak",),
+        ("tests/planner/report/test_schedule_status.py::test_at_risk_before_the_peak",),
     ),
     Fault(
         "schedules.late-is-met",
@@ -77,6 +77,6 @@ FAULTS = (
                 "case.before.state is ScheduleState.MET:",
             ),
         ),
-        ("tests/planner/test_schedules.py::test_missed_stays_and_says_how_late",),
+        ("tests/planner/report/test_schedule_status.py::test_missed_stays_and_says_how_late",),
     ),
 )

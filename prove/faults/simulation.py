@@ -20,31 +20,31 @@ FAULTS = (
         "no policy acts on what has not happened yet",
         (
             Edit(
-                "operator/forebay/simulation/comparison.py",
+                "operator/forebay/simulation/compare/comparison.py",
                 "control = PolicyControl({self.case.key: entry.policy(self.ground)})",
                 "control = PolicyControl({self.case.key: Oracle(self.fleet)})",
             ),
         ),
-        ("tests/simulation/test_comparison.py::test_only_the_oracle_knows_the_future",),
+        ("tests/simulation/compare/test_comparison.py::test_only_the_oracle_knows_the_future",),
     ),
     Fault(
         "simulation.no-scrape-delay",
         "a policy sees what an engine said only some time after it was asked",
         (
             Edit(
-                "operator/forebay/simulation/scrape_model.py",
+                "operator/forebay/simulation/cluster/scrape_model.py",
                 "timeline.after(self.settings.delay_seconds, lambda: self._arrived(replica, answer))",
                 "self._arrived(replica, answer)",
             ),
         ),
-        ("tests/simulation/test_closed_loop.py::test_what_a_scrape_told_is_seen_only_after_its_delay",),
+        ("tests/simulation/cluster/test_closed_loop.py::test_what_a_scrape_told_is_seen_only_after_its_delay",),
     ),
     Fault(
         "simulation.a-fluid-without-slow-prompts",
         "as many requests of a fluid are late as of discrete events",
         (
             Edit(
-                "operator/forebay/simulation/fluid_first_token.py",
+                "operator/forebay/simulation/fluid/fluid_first_token.py",
                 "np.quantile(bucket[:, 1], (0.5, 0.99))",
                 "np.quantile(bucket[:, 1], (0.5, 0.9))",
             ),

@@ -2,9 +2,9 @@
 
 from prove.fault import Edit, Fault
 
-STATUS = "operator/forebay/planner/status.py"
-CHILDREN = "operator/forebay/workloads/children.py"
-HANDLERS = "operator/forebay/shell/handlers.py"
+STATUS = "operator/forebay/planner/report/service_status.py"
+CHILDREN = "operator/forebay/workloads/objects/service_objects.py"
+HANDLERS = "operator/forebay/controller/handlers.py"
 
 FAULTS = (
     Fault(
@@ -18,8 +18,8 @@ FAULTS = (
             ),
         ),
         (
-            "tests/planner/test_status.py::test_when_a_status_is_written",
-            "tests/cluster/test_status.py::test_what_is_stored_already_is_not_written",
+            "tests/planner/report/test_service_status.py::test_when_a_status_is_written",
+            "tests/cluster/write/test_status_writer.py::test_what_is_stored_already_is_not_written",
         ),
     ),
     Fault(
@@ -27,8 +27,8 @@ FAULTS = (
         "numbers that move with the load are written every 30 s at most",
         (Edit(STATUS, "TELEMETRY_SECONDS: Final = 30.0", "TELEMETRY_SECONDS: Final = 0.0"),),
         (
-            "tests/planner/test_status.py::test_when_a_status_is_written",
-            "tests/cluster/test_status.py::test_telemetry_is_written_every_30_s_and_decisions_at_once",
+            "tests/planner/report/test_service_status.py::test_when_a_status_is_written",
+            "tests/cluster/write/test_status_writer.py::test_telemetry_is_written_every_30_s_and_decisions_at_once",
         ),
     ),
     Fault(
@@ -36,13 +36,13 @@ FAULTS = (
         "a condition keeps its time as long as its status",
         (
             Edit(
-                "operator/forebay/planner/conditions.py",
+                "operator/forebay/planner/report/conditions.py",
                 "if before is not None and before.status == answer.status else rfc3339(now)",
                 "if False else rfc3339(now)",
             ),
-            Edit("operator/forebay/planner/conditions.py", "        return before\n", "        pass\n"),
+            Edit("operator/forebay/planner/report/conditions.py", "        return before\n", "        pass\n"),
         ),
-        ("tests/planner/test_status.py::test_a_condition_keeps_its_time_as_long_as_its_status",),
+        ("tests/planner/report/test_service_status.py::test_a_condition_keeps_its_time_as_long_as_its_status",),
     ),
     Fault(
         "status.children-rewritten",
@@ -55,7 +55,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/workloads/test_children.py::test_what_the_api_server_and_others_add_is_no_change",
+            "tests/workloads/objects/test_service_objects.py::test_what_the_api_server_and_others_add_is_no_change",
             "e2e/apiserver/test_operator.py::test_applying_the_same_again_changes_nothing",
         ),
     ),
@@ -69,7 +69,7 @@ FAULTS = (
                 '    names = ("selector", "unhealthyPodEvictionPolicy")\n',
             ),
         ),
-        ("tests/workloads/test_children.py::test_a_change_by_hand_is_seen",),
+        ("tests/workloads/objects/test_service_objects.py::test_a_change_by_hand_is_seen",),
     ),
     Fault(
         "status.its-write-wakes-the-loop",
@@ -81,7 +81,7 @@ FAULTS = (
                 '    return metadata.get("resourceVersion"), metadata.get("generation"),',
             ),
         ),
-        ("tests/shell/test_handlers.py::test_what_wakes_nobody",),
+        ("tests/controller/test_handlers.py::test_what_wakes_nobody",),
     ),
     Fault(
         "status.marks-on-the-users-object",
@@ -96,18 +96,18 @@ FAULTS = (
                 "    @kopf.on.cleanup(",
             ),
         ),
-        ("tests/shell/test_handlers.py::test_only_handlers_that_leave_no_mark_are_used",),
+        ("tests/controller/test_handlers.py::test_only_handlers_that_leave_no_mark_are_used",),
     ),
     Fault(
         "status.events-at-every-tick",
         "an Event is sent once for a transition, not at every tick",
         (
             Edit(
-                "operator/forebay/planner/events.py",
+                "operator/forebay/planner/report/events.py",
                 "if step.event is None or (step.event.reason, step.subject) in known:",
                 "if step.event is None:",
             ),
         ),
-        ("tests/planner/test_status.py::test_a_service_is_told_of_once_and_not_again_after_a_restart",),
+        ("tests/planner/report/test_service_status.py::test_a_service_is_told_of_once_and_not_again_after_a_restart",),
     ),
 )

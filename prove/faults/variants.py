@@ -2,9 +2,9 @@
 
 from prove.fault import Edit, Fault
 
-VARIANTS = "operator/forebay/planner/variants.py"
-RETURNING = "operator/forebay/planner/returning.py"
-TESTS = "tests/planner/test_variants.py"
+VARIANTS = "operator/forebay/planner/observe/variant_order.py"
+RETURNING = "operator/forebay/planner/reconcile/variant_failback.py"
+TESTS = "tests/planner/observe/test_variant_order.py"
 
 FAULTS = (
     Fault(
@@ -36,7 +36,7 @@ FAULTS = (
         "each replica is counted by its own capacity",
         (
             Edit(
-                "operator/forebay/planner/weighing.py",
+                "operator/forebay/planner/observe/replica_shares.py",
                 "return min(MOST, max(LEAST, round(theirs / mine * STEPS) / STEPS))",
                 "return 1.0",
             ),
@@ -48,12 +48,12 @@ FAULTS = (
         "a step down asks what the replicas that are left carry, not how many they are",
         (
             Edit(
-                "operator/forebay/scaling/stabilizer.py",
+                "operator/forebay/scaling/rules/stabilizer.py",
                 "    carry = weights.carried(replicas)\n",
                 "    carry = replicas\n",
             ),
         ),
-        ("tests/scaling/test_weights.py::test_the_way_down_asks_what_those_that_are_left_carry",),
+        ("tests/scaling/test_replica_weights.py::test_the_way_down_asks_what_those_that_are_left_carry",),
     ),
     Fault(
         "variants.return-without-hold",

@@ -2,9 +2,9 @@
 
 from prove.fault import Edit, Fault
 
-ACTIONS = "operator/forebay/cluster/actions.py"
-CACHE = "operator/forebay/cluster/watch_cache.py"
-TESTS = "tests/cluster/test_watch_cache.py"
+ACTIONS = "operator/forebay/cluster/write/action_calls.py"
+CACHE = "operator/forebay/cluster/read/watch_cache.py"
+TESTS = "tests/cluster/read/test_watch_cache.py"
 
 FAULTS = (
     Fault(
@@ -17,7 +17,7 @@ FAULTS = (
                 "        placeholder =",
             ),
         ),
-        ("tests/cluster/test_actions.py::test_a_new_pod_is_known_before_the_watch_tells",),
+        ("tests/cluster/write/test_action_calls.py::test_a_new_pod_is_known_before_the_watch_tells",),
     ),
     Fault(
         "view.old-answers-overwrite-news",

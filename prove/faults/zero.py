@@ -3,10 +3,10 @@
 from prove.fault import Edit, Fault
 
 DESIRED = "operator/forebay/scaling/desired.py"
-IDLENESS = "operator/forebay/scaling/idleness.py"
-LAST_REPLICA = "operator/forebay/scaling/last_replica.py"
-STAGING = "operator/forebay/planner/staging.py"
-WAKE_CALL = "operator/forebay/planner/wake_call.py"
+IDLENESS = "operator/forebay/scaling/load/idleness.py"
+LAST_REPLICA = "operator/forebay/scaling/rules/last_replica.py"
+STAGING = "operator/forebay/planner/observe/fleet_context.py"
+WAKE_CALL = "operator/forebay/planner/decide/wake_request.py"
 
 FAULTS = (
     Fault(
@@ -29,7 +29,7 @@ FAULTS = (
         ),
         (
             "tests/planner/test_zero.py::test_silence_never_leads_to_zero",
-            "tests/scaling/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
         ),
     ),
     Fault(
@@ -41,7 +41,7 @@ FAULTS = (
         ),
         (
             "tests/planner/test_zero.py::test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock",
-            "tests/scaling/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
         ),
     ),
     Fault(
@@ -49,12 +49,12 @@ FAULTS = (
         "a request that came and went between two samples sets the idle clock back",
         (
             Edit(
-                "operator/forebay/scaling/history.py",
+                "operator/forebay/scaling/load/pod_history.py",
                 "return later.in_flight > 0 or _request_counters(earlier) != _request_counters(later)",
                 "return later.in_flight > 0",
             ),
         ),
-        ("tests/scaling/test_idleness.py::test_when_a_pod_was_last_asked",),
+        ("tests/scaling/load/test_idleness.py::test_when_a_pod_was_last_asked",),
     ),
     Fault(
         "zero.a-call-answered-for-ever",

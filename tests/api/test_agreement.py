@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from e2e.apiserver.crd_cases import CASES, Case, a_manifest
-from forebay.api.crds import INFERENCE_SERVICE, schema
 from forebay.api.inference_service import InferenceServiceSpec
-from forebay.api.manifest import ManifestError, read_service
+from forebay.api.schema.crds import INFERENCE_SERVICE, schema
+from forebay.api.schema.manifest import ManifestError, read_service
 from tests.api.judge import refusals
 from tests.builders.manifests import a_full_spec, changed_specs
 

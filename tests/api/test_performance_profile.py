@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from forebay.api.crds import PERFORMANCE_PROFILE, schema
-from forebay.api.manifest import ManifestError, read_profile, read_services
+from forebay.api.schema.crds import PERFORMANCE_PROFILE, schema
+from forebay.api.schema.manifest import ManifestError, read_profile, read_services
 from tests.api.judge import refusals
 
 SPEC = {

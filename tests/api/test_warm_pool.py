@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from forebay.api.crds import WARM_POOL, definition, schema
-from forebay.api.manifest import ManifestError, read_services, read_warm_pool
+from forebay.api.schema.crds import WARM_POOL, definition, schema
+from forebay.api.schema.manifest import ManifestError, read_services, read_warm_pool
 from tests.api.judge import refusals
 
 SPEC = {

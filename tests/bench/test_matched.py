@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.matched import matched
-from forebay.simulation.peers.lineup import Entry
+from forebay.simulation.peers.peer_grid import Entry
 from tests.bench.test_policies_page import a_played, a_policy
 
 KEPT = {"0.3": (0.9951, 13.0), "0.2": (0.997, 20.0), "0.15": (0.998, 30.0)}

@@ -10,8 +10,8 @@ from bench.policies import Tuned, floor_of, tuned
 from bench.policies_page import page, verdicts
 from bench.policies_picture import picture, picture_name
 from bench.summary import differences, summary
-from forebay.simulation.oracle import Needs
-from forebay.simulation.peers.lineup import Entry, grid
+from forebay.simulation.compare.oracle import Needs
+from forebay.simulation.peers.peer_grid import Entry, grid
 
 
 def a_row(name: str, attainment: float, gpu_hours: float, **fields: Any) -> dict[str, Any]:

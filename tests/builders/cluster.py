@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from forebay.api.inference_service import InferenceServiceStatus
-from forebay.planner.names import pod_names
-from forebay.planner.plan import (
+from forebay.planner.memory import State
+from forebay.planner.planner import plan
+from forebay.simulation.cluster.cluster_writes import ClusterWrites, Owner, new_pod
+from forebay.world.names import pod_names
+from forebay.world.plan import (
     CreatePlaceholder,
     CreatePod,
     DeletePod,
     EventRecord,
     Plan,
 )
-from forebay.planner.planner import plan
-from forebay.planner.settings import Settings
-from forebay.planner.state import State
-from forebay.planner.world import ChildView, NodeView, PodView, Refusal, ServiceView, World
-from forebay.simulation.cluster_writes import ClusterWrites, Owner, new_pod
+from forebay.world.settings import Settings
+from forebay.world.world import ChildView, NodeView, PodView, Refusal, ServiceView, World
 from tests.builders.engines import Demand
 from tests.builders.machines import Machines, by_name
 from tests.builders.world import NOW, uid_of

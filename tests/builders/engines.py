@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from forebay.planner.world import PodView
-from forebay.scaling.signals import PodSignals
+from forebay.scaling.load.signals import PodSignals
+from forebay.world.world import PodView
 from tests.builders.world import a_sample
 
 

@@ -3,17 +3,17 @@
 from math import inf
 from typing import Any, TypeVar
 
-from forebay.capacity.architecture import Architecture
-from forebay.capacity.engine_profile import BUILT_IN
-from forebay.capacity.profiles import Basis
-from forebay.capacity.replica_model import Engine, Promise
-from forebay.scaling.arrivals import Flow, Lengths
-from forebay.scaling.carrier import Carrier
-from forebay.scaling.history import PodHistory, remember
-from forebay.scaling.latency import Latency
+from forebay.capacity.model.architecture import Architecture
+from forebay.capacity.model.engine_profile import BUILT_IN
+from forebay.capacity.model.profile_choice import Basis
+from forebay.capacity.model.replica_model import Engine, Promise
+from forebay.scaling.learning.replica_capacity import Carrier
 from forebay.scaling.limits import Limits
-from forebay.scaling.load import Load, Served, Silent
-from forebay.scaling.weights import EVEN, Weights
+from forebay.scaling.load.arrivals import Flow, Lengths
+from forebay.scaling.load.observed_latency import Latency
+from forebay.scaling.load.pod_history import PodHistory, remember
+from forebay.scaling.load.service_load import Load, Served, Silent
+from forebay.scaling.replica_weights import EVEN, Weights
 from tests.builders.world import NOW, a_histogram, a_sample
 
 Value = TypeVar("Value")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from forebay.api.reasons import Reason
-from forebay.planner.world import NodeView, PodView, Revision
-from forebay.simulation.pod_placement import GATED, group_of, placement_of
+from forebay.simulation.cluster.pod_placement import GATED, group_of, placement_of
+from forebay.world.world import NodeView, PodView, Revision
 from tests.builders.engines import Engine
 from tests.builders.world import NOW, a_node
 

@@ -1,6 +1,6 @@
 """Reading plans in tests: what is done to which pod, by name."""
 
-from forebay.planner.plan import (
+from forebay.world.plan import (
     Action,
     AdoptPod,
     CancelDrain,

@@ -5,7 +5,7 @@ from typing import Any
 
 from forebay.api.duration import Duration
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
-from forebay.planner.world import PodView, ReplicaShape, ServiceKey, WarmPoolView
+from forebay.world.world import PodView, ReplicaShape, ServiceKey, WarmPoolView
 from tests.builders.world import GPU, a_place, a_pod, a_service, uid_of
 
 

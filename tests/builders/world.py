@@ -24,8 +24,10 @@ from forebay.api.inference_service import (
 )
 from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlanStatus
-from forebay.planner.settings import Settings
-from forebay.planner.world import (
+from forebay.scaling.learning.replica_capacity import Carrier
+from forebay.scaling.load.signals import EngineSample, Histogram, PodSignals
+from forebay.world.settings import Settings
+from forebay.world.world import (
     ChildView,
     NodeView,
     Place,
@@ -40,8 +42,6 @@ from forebay.planner.world import (
     WarmPoolView,
     World,
 )
-from forebay.scaling.carrier import Carrier
-from forebay.scaling.signals import EngineSample, Histogram, PodSignals
 
 NOW = 1_750_000_000.0
 """A moment for tests that need only one: 2025-06-15T15:06:40Z."""

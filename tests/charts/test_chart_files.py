@@ -14,9 +14,9 @@ import typer
 import yaml
 
 from forebay import __version__
-from forebay.cli.operator_command import operator
-from forebay.shell.options import PortOptions
-from forebay.workloads.arguments import PORT
+from forebay.cli.run.operator_command import operator
+from forebay.controller.options import PortOptions
+from forebay.workloads.spec.engine_arguments import PORT
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "forebay"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.cli.explain import explanation
+from forebay.cli.explain.explain import explanation
 from tests.builders.cluster import Cluster
 from tests.cli.scenarios import SITUATIONS, reading_of
 

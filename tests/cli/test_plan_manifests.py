@@ -11,16 +11,16 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from forebay.api.manifest import ManifestError, read_service
-from forebay.capacity.catalogue import gpus, models
-from forebay.capacity.cost import Prices
-from forebay.capacity.regions import read_regions
-from forebay.capacity.service_plan import Questions, ServicePlan, plan_service
-from forebay.capacity.way_out import MODEL_ERROR
-from forebay.cli.plan_json import document
-from forebay.cli.plan_markdown import comment
-from forebay.cli.plan_schedules import planned_schedules
-from forebay.cli.plan_text import report
+from forebay.api.schema.manifest import ManifestError, read_service
+from forebay.capacity.model.model_catalogue import gpus, models
+from forebay.capacity.plan.cost import Prices
+from forebay.capacity.plan.regions import read_regions
+from forebay.capacity.plan.remedies import MODEL_ERROR
+from forebay.capacity.plan.service_plan import Questions, ServicePlan, plan_service
+from forebay.cli.plan.plan_json import document
+from forebay.cli.plan.plan_markdown import comment
+from forebay.cli.plan.plan_schedules import planned_schedules
+from forebay.cli.plan.plan_text import report
 from tests.builders.manifests import a_full_spec
 
 EXAMPLES = int(os.environ.get("FOREBAY_MANIFESTS", "300"))

@@ -2,9 +2,9 @@
 
 import yaml
 
-from forebay.api.manifest import read_service
-from forebay.capacity.service_plan import plan_service
-from forebay.cli.plan_text import report
+from forebay.api.schema.manifest import read_service
+from forebay.capacity.plan.service_plan import plan_service
+from forebay.cli.plan.plan_text import report
 from tests.capacity.specs import LLAMA_2_7B
 from tests.cli.plans import AGENTS, CHAT, NEW, SLOW, a_manifest, plan
 

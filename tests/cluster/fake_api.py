@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from forebay.cluster.kube_api import GONE, NO_ANSWER, PODS, ApiError, Resource
+from forebay.cluster.client.kube_api import GONE, NO_ANSWER, PODS, ApiError, Resource
 
 Key = tuple[str, str, str]
 """Plural, namespace, name."""

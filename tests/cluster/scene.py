@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forebay.api import labels
-from forebay.cluster.apply import Applier, Outcome
-from forebay.cluster.kube_api import INFERENCE_SERVICES, NODES, PODS, ApiError
-from forebay.cluster.observe import Observer
-from forebay.planner.plan import Action, CreatePod, Plan, ServicePlan
-from forebay.planner.settings import Settings
-from forebay.planner.world import Revision, ServiceKey, World
-from forebay.workloads.ownership import Owner, owner_reference
+from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NODES, PODS, ApiError
+from forebay.cluster.read.observer import Observer
+from forebay.cluster.write.apply import Applier, Outcome
+from forebay.workloads.objects.ownership import Owner, owner_reference
+from forebay.world.plan import Action, CreatePod, Plan, ServicePlan
+from forebay.world.settings import Settings
+from forebay.world.world import Revision, ServiceKey, World
 from tests.builders.world import NOW
 from tests.cluster.fake_api import FakeApi, FakeCall
-from tests.shell.virtual_time import now
+from tests.controller.virtual_time import now
 
 SPEC: Mapping[str, Any] = {"model": {"source": "hf://org/name"}, "scaling": {"minReplicas": 1, "maxReplicas": 2}}
 

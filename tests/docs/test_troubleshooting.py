@@ -7,16 +7,16 @@ from typing import get_args, get_type_hints
 import pytest
 
 from forebay.api.reasons import Reason
-from forebay.planner import steps
-from forebay.planner.conditions import Answer
-from forebay.planner.plan import EventRecord
-from forebay.planner.replicas import FAULTS_OF_A_REVISION, REASONS_OF_SHORTAGE, Finding, Replica
-from forebay.planner.state import Note
-from forebay.planner.world import PodView, Problem
+from forebay.planner.memory import Note
+from forebay.planner.observe.replicas import FAULTS_OF_A_REVISION, REASONS_OF_SHORTAGE, Finding, Replica
+from forebay.planner.reconcile import steps
+from forebay.planner.report.conditions import Answer
 from forebay.scaling.desired import RULES
-from forebay.scaling.guards import GUARDS
-from forebay.scaling.last_replica import CHECKS as LAST_REPLICA_CHECKS
-from forebay.scaling.stabilizer import CHECKS
+from forebay.scaling.rules.guards import GUARDS
+from forebay.scaling.rules.last_replica import CHECKS as LAST_REPLICA_CHECKS
+from forebay.scaling.rules.stabilizer import CHECKS
+from forebay.world.plan import EventRecord
+from forebay.world.world import PodView, Problem
 from tests.docs.documents import DOCS, ROOT, headings
 
 PAGE = "troubleshooting.md"

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode, WhenNoSpare
 from forebay.api.reasons import Reason
-from forebay.planner.handovers import Handovers, HeldPlace
-from forebay.planner.settings import Settings
-from forebay.planner.state import ServiceMemory, Shortage, State
-from forebay.planner.world import PodView, Problem, Refusal, ServiceView, WarmPoolView, World
-from forebay.scaling.signals import PodSignals
+from forebay.planner.memory import ServiceMemory, Shortage, State
+from forebay.planner.observe.placeholder_preemption import Handovers, HeldPlace
+from forebay.scaling.load.signals import PodSignals
+from forebay.world.settings import Settings
+from forebay.world.world import PodView, Problem, Refusal, ServiceView, WarmPoolView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier

@@ -4,9 +4,9 @@ import pytest
 
 from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlannedReplicas, PlanStatus
+from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.planner.state import State
-from forebay.planner.world import Problem
+from forebay.world.world import Problem
 from tests.builders.loads import a_carrier, known
 from tests.builders.plans import condition, creates, deletes, message
 from tests.builders.world import NOW, a_revision, a_service, a_world, pods_of, signals_of

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
-from forebay.planner.learned import Learned, seen_load, to_status
+from forebay.planner.memory import State
+from forebay.planner.observe.learned import Learned, seen_load, to_status
 from forebay.planner.planner import plan
-from forebay.planner.state import State
-from forebay.scaling.growth import Growth
-from forebay.scaling.lead_time import LeadTimes, WarmState
+from forebay.scaling.learning.growth import Growth
+from forebay.scaling.learning.lead_time import LeadTimes, WarmState
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier

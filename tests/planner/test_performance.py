@@ -2,10 +2,10 @@
 
 import time
 
+from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.planner.state import State
-from forebay.planner.world import PodView, ServiceView, World
-from forebay.scaling.signals import PodSignals
+from forebay.scaling.load.signals import PodSignals
+from forebay.world.world import PodView, ServiceView, World
 from tests.builders.loads import a_carrier
 from tests.builders.world import NOW, a_histogram, a_sample, a_service, a_world, nodes, pods_of
 

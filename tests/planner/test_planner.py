@@ -6,9 +6,9 @@ import pytest
 
 from forebay.api.inference_service import ScalingMode
 from forebay.api.reasons import Reason
+from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.planner.state import State
-from forebay.planner.world import Problem
+from forebay.world.world import Problem
 from tests.builders.plans import (
     actions,
     cancels,

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.planner.plan import AdoptPod, CancelDrain, CreatePod, DeletePod, StartDrain
+from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.planner.state import State
-from forebay.planner.world import PodView, World
+from forebay.world.plan import AdoptPod, CancelDrain, CreatePod, DeletePod, StartDrain
+from forebay.world.world import PodView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.plans import actions, creates, drains

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forebay.planner.memory import Failure, ServiceMemory, State
 from forebay.planner.planner import plan
-from forebay.planner.state import Failure, ServiceMemory, State
-from forebay.planner.world import World
+from forebay.world.world import World
 from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_world, pods_of, signals_of
 
 ROOT = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from forebay.api.inference_service import ScheduleState, ScheduleStatus
-from forebay.planner.plan import CreatePod, DeletePod, StartDrain
+from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.planner.state import State
-from forebay.planner.world import PodView, ServiceView
-from forebay.scaling.timetable import next_start_after
+from forebay.schedules.timetable import next_start_after
+from forebay.world.plan import CreatePod, DeletePod, StartDrain
+from forebay.world.world import PodView, ServiceView
 from tests.builders.plans import actions, desired, only
 from tests.builders.schedules import Line, a_schedule, lines, moments
 from tests.builders.world import a_node, a_pod, a_service, a_world, signals_of

@@ -7,13 +7,13 @@ import pytest
 
 from forebay.api.instants import rfc3339, unix_seconds
 from forebay.api.status import DecisionStatus, InferenceServiceStatus, ScaledToZeroStatus
-from forebay.planner.outlook import first_start
+from forebay.planner.decide.planned_inputs import first_start
+from forebay.planner.decide.wake_request import NO_CALL, wake_call
+from forebay.planner.memory import State
+from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.planner import plan
-from forebay.planner.replicas import Replica, ReplicaState
-from forebay.planner.settings import Settings
-from forebay.planner.state import State
-from forebay.planner.wake_call import NO_CALL, wake_call
 from forebay.scaling.limits import Limits
+from forebay.world.settings import Settings
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier

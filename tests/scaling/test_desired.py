@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from forebay.api.inference_service import ScalingMode
-from forebay.scaling.arrivals import Flow
 from forebay.scaling.decision import Decision
 from forebay.scaling.desired import Fleet, ScalingMemory, decide
 from forebay.scaling.limits import Limits
-from forebay.scaling.load import Load
-from forebay.scaling.watch import Watch, look
+from forebay.scaling.load.arrivals import Flow
+from forebay.scaling.load.load_window import Watch, look
+from forebay.scaling.load.service_load import Load
 from tests.builders.loads import a_carrier, a_load, some_limits
 from tests.builders.world import NOW
 

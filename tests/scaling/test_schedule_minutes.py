@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.scaling.limits import Limits
-from forebay.scaling.schedules import MARGIN_SECONDS, Pace, booking
-from forebay.scaling.timetable import timetable
+from forebay.schedules.schedule_floors import MARGIN_SECONDS, Pace, booking
+from forebay.schedules.timetable import timetable
 from tests.builders.schedules import (
     AROUND_MINUTES,
     MINUTE,

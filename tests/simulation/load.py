@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from statistics import fmean
 
-from forebay.simulation.engine_profile import EngineProfile
-from forebay.simulation.engine_stats import Completion, Request
-from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
+from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
+from forebay.simulation.engine.simulated_profile import EngineProfile
 
 
 def a_profile(**changes) -> EngineProfile:

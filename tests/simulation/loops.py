@@ -3,22 +3,22 @@
 from dataclasses import replace
 from typing import Any
 
-from forebay.capacity.replica_model import Promise
-from forebay.planner.world import ServiceKey, ServiceView
-from forebay.scaling.signals import EngineSample
-from forebay.simulation.closed_loop import ClosedLoop, Setting
-from forebay.simulation.cold_start import ColdStarts, NodePool
-from forebay.simulation.engine_profile import BUILT_IN
-from forebay.simulation.flow import Flow
-from forebay.simulation.policy import Control
-from forebay.simulation.replica_engine import ReplicaEngine
-from forebay.simulation.scrape_model import Page
-from forebay.simulation.served_model import ServedModel, limits_of, view_of_manifest
-from forebay.simulation.traces import Rate, Trace, steady, synthetic
-from forebay.simulation.vllm_arguments import parse_serve
-from forebay.simulation.vllm_metrics import MetricsPage, cache_config
-from forebay.telemetry.catalogue import catalogue_for
-from forebay.telemetry.sample import sample_of
+from forebay.capacity.model.replica_model import Promise
+from forebay.scaling.load.signals import EngineSample
+from forebay.simulation.cluster.closed_loop import ClosedLoop, Setting
+from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
+from forebay.simulation.cluster.policy import Control
+from forebay.simulation.cluster.scrape_model import Page
+from forebay.simulation.cluster.served_model import ServedModel, limits_of, view_of_manifest
+from forebay.simulation.engine.replica_engine import ReplicaEngine
+from forebay.simulation.engine.simulated_profile import BUILT_IN
+from forebay.simulation.traffic.flow import Flow
+from forebay.simulation.traffic.traces import Rate, Trace, steady, synthetic
+from forebay.simulation.vllm_server.vllm_arguments import parse_serve
+from forebay.simulation.vllm_server.vllm_metrics import MetricsPage, cache_config
+from forebay.telemetry.engine_sample import sample_of
+from forebay.telemetry.metric_catalogue import catalogue_for
+from forebay.world.world import ServiceKey, ServiceView
 
 CHAT = ServiceKey("default", "chat")
 EXACT = ColdStarts(spread=0.0)

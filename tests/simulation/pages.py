@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from math import inf
 
-from forebay.simulation.scrape_model import Page
-from forebay.simulation.simulated_replica import SimulatedReplica
+from forebay.simulation.cluster.scrape_model import Page
+from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 
 _COUNTER = re.compile(r"^(vllm:\w+(?:_total|_count|_sum|_bucket)(?:\{.*\})?) (\S+)$", re.MULTILINE)
 RUNNING, WAITING, KV = (

@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 from aiohttp.test_utils import TestClient, TestServer
 
-from forebay.simulation.engine_sim import build_server, read_settings
-from forebay.simulation.vllm_arguments import parse_serve
+from forebay.simulation.vllm_server.engine_sim import build_server, read_settings
+from forebay.simulation.vllm_server.vllm_arguments import parse_serve
 
 SOURCE_ROOT = Path(__file__).parent.parent.parent / "operator"
 FAST = '{"a": 0.002, "b": 1e-6, "c": 1e-6, "d": 1e-9, "kv_tokens": 4096, "overhead": 0}'
@@ -128,7 +128,7 @@ async def a_process(*flags: str, **environment: str):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "forebay.simulation.engine_sim", "serve", "tiny", f"--port={port}"),
+        *(sys.executable, "-m", "forebay.simulation.vllm_server.engine_sim", "serve", "tiny", f"--port={port}"),
         *("--host=127.0.0.1", *flags),
         env={**os.environ, "PYTHONPATH": str(SOURCE_ROOT), "ENGINE_SIM_PROFILE": FAST} | environment,
         stderr=asyncio.subprocess.PIPE,

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from forebay.cli.explain import explanation
-from forebay.cli.services import Reading
-from forebay.simulation.closed_loop import ClosedLoop
-from forebay.simulation.cold_start import NodePool
-from forebay.simulation.outcome import Outcome
-from forebay.simulation.planner_control import PlannerControl
-from forebay.simulation.traces import Rate
+from forebay.cli.explain.explain import explanation
+from forebay.cli.explain.service_reading import Reading
+from forebay.simulation.cluster.closed_loop import ClosedLoop
+from forebay.simulation.cluster.cold_start import NodePool
+from forebay.simulation.cluster.planner_control import PlannerControl
+from forebay.simulation.compare.outcome import Outcome
+from forebay.simulation.traffic.traces import Rate
 from tests.simulation.loops import CHAT, PROMISE, a_loop
 
 _NUMBER = r"[0-9.]+"

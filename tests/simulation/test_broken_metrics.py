@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from forebay.simulation.scrape_model import Page
-from forebay.simulation.traces import steady, steps
+from forebay.simulation.cluster.scrape_model import Page
+from forebay.simulation.traffic.traces import steady, steps
 from tests.simulation.loops import PROMISE
 from tests.simulation.pages import KV, RUNNING, WAITING, between, counting_anew, frozen, renamed, saying, silent
 from tests.simulation.stories import Story, play

@@ -7,15 +7,15 @@ from typing import get_args
 import pytest
 
 from forebay.api.warm_pool import WarmPool
-from forebay.planner.plan import Action, CreatePlaceholder, CreatePod, DeletePlaceholder, LiftGate, StoreRevision
-from forebay.planner.world import PodView
-from forebay.simulation.cluster_model import ClusterModel
-from forebay.simulation.cold_start import NodePool
-from forebay.simulation.fluid_gateway import FluidGateway
-from forebay.simulation.gateway_model import Gateway
-from forebay.simulation.planner_control import PlannerControl
-from forebay.simulation.served_model import ServedModel, pool_of_manifest
-from forebay.simulation.timeline import Timeline
+from forebay.simulation.cluster.cluster_model import ClusterModel
+from forebay.simulation.cluster.cold_start import NodePool
+from forebay.simulation.cluster.gateway_model import Gateway
+from forebay.simulation.cluster.planner_control import PlannerControl
+from forebay.simulation.cluster.served_model import ServedModel, pool_of_manifest
+from forebay.simulation.cluster.timeline import Timeline
+from forebay.simulation.fluid.fluid_gateway import FluidGateway
+from forebay.world.plan import Action, CreatePlaceholder, CreatePod, DeletePlaceholder, LiftGate, StoreRevision
+from forebay.world.world import PodView
 from tests.builders.world import PRODUCT as PRODUCT_LABEL
 from tests.builders.world import a_revision, a_variant
 from tests.simulation.loops import CHAT, EXACT, PRODUCT, a_loop, a_model, a_view

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.simulation.engine_profile import BUILT_IN, EngineProfile, parse_profile
-from forebay.simulation.histogram import Histogram, token_bounds
-from forebay.simulation.kv_blocks import KVBlocks
+from forebay.simulation.engine.histogram import Histogram, token_bounds
+from forebay.simulation.engine.kv_blocks import KVBlocks
+from forebay.simulation.engine.simulated_profile import BUILT_IN, EngineProfile, parse_profile
 
 
 class TestProfile:

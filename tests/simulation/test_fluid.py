@@ -13,20 +13,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forebay.simulation.closed_loop import Played
-from forebay.simulation.comparison import Case, Comparison, true_model
-from forebay.simulation.engine_profile import BUILT_IN
-from forebay.simulation.flow import BIN_SECONDS, Lengths, flow_of
-from forebay.simulation.fluid_fleet import FluidFleet, Queued
-from forebay.simulation.fluid_gateway import water_level
-from forebay.simulation.fluid_need import busiest
-from forebay.simulation.peers.lineup import Entry
+from forebay.simulation.cluster.closed_loop import Played
+from forebay.simulation.cluster.planner_control import PlannerControl
+from forebay.simulation.cluster.policy import Control, PolicyControl, View
+from forebay.simulation.cluster.scrape_model import ScrapeSettings
+from forebay.simulation.compare.comparison import Case, Comparison, true_model
+from forebay.simulation.engine.replica_engine import EngineLimits
+from forebay.simulation.engine.simulated_profile import BUILT_IN
+from forebay.simulation.fluid.fluid_fleet import FluidFleet, Queued
+from forebay.simulation.fluid.fluid_gateway import water_level
+from forebay.simulation.fluid.fluid_need import busiest
+from forebay.simulation.peers.peer_grid import Entry
 from forebay.simulation.peers.static import Static
-from forebay.simulation.planner_control import PlannerControl
-from forebay.simulation.policy import Control, PolicyControl, View
-from forebay.simulation.replica_engine import EngineLimits
-from forebay.simulation.scrape_model import ScrapeSettings
-from forebay.simulation.traces import Rate, Trace, ramp, steady, steps, synthetic
+from forebay.simulation.traffic.flow import BIN_SECONDS, Lengths, flow_of
+from forebay.simulation.traffic.traces import Rate, Trace, ramp, steady, steps, synthetic
 from tests.simulation.loops import CHAT, PROMISE, a_loop, a_model, a_view
 
 LENGTHS = (6000, 1000)

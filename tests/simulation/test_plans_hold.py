@@ -7,10 +7,10 @@ from statistics import fmean
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from forebay.capacity.sizing import Plan, size
-from forebay.capacity.subject import Known, read
-from forebay.simulation.engine_stats import Completion, Request
-from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
+from forebay.capacity.plan.plan_input import Known, read
+from forebay.capacity.plan.sizing import Plan, size
+from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from tests.capacity.specs import LLAMA_8B, a_spec, traffic
 
 REQUESTS = 3000

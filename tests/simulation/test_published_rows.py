@@ -15,8 +15,8 @@ from statistics import fmean
 
 import pytest
 
-from forebay.simulation.engine_profile import BUILT_IN
-from forebay.simulation.replica_engine import EngineLimits, ReplicaEngine
+from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
+from forebay.simulation.engine.simulated_profile import BUILT_IN
 from tests.simulation.load import a_profile, a_request, closed_loop, poisson, run
 
 FITTED, PREDICTED = 0.05, 0.25

@@ -30,7 +30,7 @@ def test_no_clock_and_no_chance(module):
 def test_engine_sim_needs_aiohttp_alone():
     """Sixteen of them start on two cores; what the operator needs would cost each a second and 60 MB."""
     heavy = ["pydantic", "kubernetes", "kopf", "yaml", "typer", "rich", "prometheus_client"]
-    code = f"import sys, forebay.simulation.engine_sim; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, forebay.simulation.vllm_server.engine_sim; print([m for m in {heavy!r} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE_ROOT)}
     seen = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == "[]"

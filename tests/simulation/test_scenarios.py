@@ -10,9 +10,9 @@ from math import ceil
 
 import pytest
 
-from forebay.simulation.closed_loop import ClosedLoop
-from forebay.simulation.cold_start import ColdStarts
-from forebay.simulation.traces import noisy, ramp, steady, steps
+from forebay.simulation.cluster.closed_loop import ClosedLoop
+from forebay.simulation.cluster.cold_start import ColdStarts
+from forebay.simulation.traffic.traces import noisy, ramp, steady, steps
 from tests.simulation.loops import PROMISE, a_model, a_view
 from tests.simulation.stories import play
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from forebay.telemetry.scraper import Clock, Scraper, ScrapeSettings, ScrapeTarget
-from forebay.telemetry.url_template import UrlTemplate
+from forebay.telemetry.direct.scraper import Clock, Scraper, ScrapeSettings, ScrapeTarget
+from forebay.telemetry.direct.url_template import UrlTemplate
 from tests.telemetry.engine_server import EngineServer
 
 PATIENT = ScrapeSettings(timeout_seconds=60)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forebay.telemetry.catalogue import wire_names
-from forebay.telemetry.fetch import ScrapeFailed
+from forebay.telemetry.direct.fetch import ScrapeFailed
+from forebay.telemetry.metric_catalogue import wire_names
 from forebay.telemetry.text_format import TextReader
 
 _RANGE = re.compile(r"(?P<name>[\w:]+)\{(?P<matchers>.*)\}\[(?P<seconds>\d+)s\]", re.DOTALL)

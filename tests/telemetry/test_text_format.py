@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from forebay.telemetry.catalogue import wire_names
+from forebay.telemetry.metric_catalogue import wire_names
 from forebay.telemetry.text_format import MalformedMetrics, TextReader
 
 SAMPLES = sorted((Path(__file__).parents[1] / "samples").glob("vllm-metrics-*.txt"))

@@ -7,12 +7,12 @@ from typing import Any
 import yaml
 
 from forebay.api.inference_service import InferenceServiceSpec
-from forebay.planner.names import pod_names
-from forebay.planner.world import Revision, ServiceKey
-from forebay.workloads.engines import Defaults
-from forebay.workloads.ownership import Owner
-from forebay.workloads.pods import build_pod
-from forebay.workloads.revisions import resolve
+from forebay.workloads.objects.ownership import Owner
+from forebay.workloads.objects.pod import build_pod
+from forebay.workloads.spec.engine_versions import Defaults
+from forebay.workloads.spec.resolve import resolve
+from forebay.world.names import pod_names
+from forebay.world.world import Revision, ServiceKey
 
 GOLDEN = Path(__file__).parent / "golden"
 CHAT = Owner(ServiceKey("team-a", "chat"), "0f4c1d2e-5b6a-4c3d-9e8f-a1b2c3d4e5f6")

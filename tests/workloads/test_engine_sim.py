@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.simulation.vllm_arguments import parse_serve
+from forebay.simulation.vllm_server.vllm_arguments import parse_serve
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import a_spec, arguments_of
 

@@ -5,10 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.affinity import Affinity
-from forebay.api.architecture_spec import ArchitectureSpec, ExpertsSpec, MlaSpec, SlidingWindowSpec
-from forebay.api.bounded import ListMap
-from forebay.api.engine_spec import (
+from forebay.api.schema.bounded import ListMap
+from forebay.api.schema.model import Model
+from forebay.api.schema.rules import Rule, literal
+from forebay.api.spec.affinity import Affinity
+from forebay.api.spec.architecture_spec import ArchitectureSpec, ExpertsSpec, MlaSpec, SlidingWindowSpec
+from forebay.api.spec.engine_spec import (
     EngineSpec,
     EnvVar,
     GpuSpec,
@@ -18,10 +20,8 @@ from forebay.api.engine_spec import (
     SecretRef,
     WeightCache,
 )
-from forebay.api.model import Model
-from forebay.api.pod_spec import EnvFrom, PodSpec, PodVolume, Resources, Toleration, TopologySpread
-from forebay.api.rules import Rule, literal
-from forebay.api.scaling_spec import (
+from forebay.api.spec.pod_spec import EnvFrom, PodSpec, PodVolume, Resources, Toleration, TopologySpread
+from forebay.api.spec.scaling_spec import (
     EndToEnd,
     InterTokenLatency,
     QueueWait,
@@ -34,8 +34,10 @@ from forebay.api.scaling_spec import (
     WarmPoolSpec,
     WhenNoSpare,
 )
-from forebay.api.schedule_spec import MOST_SCHEDULES, ScheduleFloor, ScheduleSpec, ScheduleState
-from forebay.api.speculative_spec import SpeculativeSpec
+from forebay.api.spec.schedule_spec import MOST_SCHEDULES, ScheduleFloor, ScheduleSpec, ScheduleState
+from forebay.api.spec.speculative_spec import SpeculativeSpec
+from forebay.api.spec.traffic_spec import TrafficSpec
+from forebay.api.spec.variant_spec import VariantEngine, VariantSpec
 from forebay.api.status import (
     Condition,
     DecisionStatus,
@@ -44,8 +46,6 @@ from forebay.api.status import (
     ReplicaStatus,
     ScheduleStatus,
 )
-from forebay.api.traffic_spec import TrafficSpec
-from forebay.api.variant_spec import VariantEngine, VariantSpec
 
 __all__ = [
     "Affinity",

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.bounded import Count, LabelValue, Number, text
-from forebay.api.engine_spec import MOST_GPUS_PER_POD, ModelSource, TensorParallelSize
 from forebay.api.inference_service import ObjectMeta
-from forebay.api.model import Model
-from forebay.api.rules import Obeys, Rule
+from forebay.api.schema.bounded import Count, LabelValue, Number, text
+from forebay.api.schema.model import Model
+from forebay.api.schema.rules import Obeys, Rule
+from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, ModelSource, TensorParallelSize
 
 PROFILE_KIND = "PerformanceProfile"
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from forebay.api.bounded import Count, ListMap, clipped
-from forebay.api.learned import Learned
-from forebay.api.model import Model
-from forebay.api.schedule_spec import MOST_SCHEDULES, ScheduleState
+from forebay.api.learned_status import Learned
+from forebay.api.schema.bounded import Count, ListMap, clipped
+from forebay.api.schema.model import Model
+from forebay.api.spec.schedule_spec import MOST_SCHEDULES, ScheduleState
 
 _MANY = 1_000_000_000
 _LARGEST_GENERATION = 2**53 - 1

@@ -9,11 +9,11 @@ import typer
 
 from forebay import __version__
 from forebay.cli import kube_options as kube
-from forebay.cli.crds import crds
-from forebay.cli.fit_command import fit
-from forebay.cli.operator_command import operator
-from forebay.cli.plan_command import plan
-from forebay.cli.simulate_command import simulate
+from forebay.cli.crds_command import crds
+from forebay.cli.plan.fit_command import fit
+from forebay.cli.plan.plan_command import plan
+from forebay.cli.run.operator_command import operator
+from forebay.cli.simulate.simulate_command import simulate
 
 app = typer.Typer(
     name="forebay",
@@ -65,8 +65,8 @@ def explain(
     context: kube.Context = None,
 ) -> None:
     """Say why a service has the replicas it has, what would change that, and what comes next."""
-    from forebay.cli.explain import explain as show
-    from forebay.cli.explain_decision import NotAMomentError
+    from forebay.cli.explain.explain import explain as show
+    from forebay.cli.explain.explain_decision import NotAMomentError
 
     try:
         code = show(service, namespace, kubeconfig, context, at)
@@ -83,7 +83,7 @@ def wake(
     context: kube.Context = None,
 ) -> None:
     """Start a replica of a service that has scaled to zero."""
-    from forebay.cli.wake import wake as ask
+    from forebay.cli.wake_command import wake as ask
 
     raise typer.Exit(ask(service, namespace, kubeconfig, context))
 
@@ -99,7 +99,7 @@ def top(
     context: kube.Context = None,
 ) -> None:
     """Watch all services: replicas, load, and the rule that decided."""
-    from forebay.cli.top import top as show
+    from forebay.cli.explain.top import top as show
 
     raise typer.Exit(show(namespace, kubeconfig, context, once=once, interval_seconds=interval))
 

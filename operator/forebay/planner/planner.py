@@ -11,28 +11,28 @@ from typing import Final
 
 from forebay.api.inference_service import InferenceServiceStatus, ScalingMode
 from forebay.api.reasons import Reason
-from forebay.planner import blast_radius, children, drain, groups
-from forebay.planner.balance import Balance, balance
-from forebay.planner.blast_radius import Budget
-from forebay.planner.conditions import Outcome
-from forebay.planner.endings import endings, noted_block
-from forebay.planner.events import forgotten_learning, rule_changed, scaled, told, transitions
-from forebay.planner.handovers import handovers_of
-from forebay.planner.histories import histories_of
-from forebay.planner.nodes import lost_nodes, nodes_down
-from forebay.planner.patience import wait_before_creating
-from forebay.planner.placeholders import Means, hold_of, share_of
-from forebay.planner.plan import Action, CreatePod, Plan, ServicePlan, StoreRevision
-from forebay.planner.pools import pool_shares
-from forebay.planner.replicas import ReplicaState, Sight, replicas_of
-from forebay.planner.revisions import forgotten
-from forebay.planner.scene import Scene
-from forebay.planner.staging import Site, site_of, stage
-from forebay.planner.state import ServiceMemory, State
-from forebay.planner.status import status_of, unplanned_status
-from forebay.planner.steps import Kind, Step
-from forebay.planner.wake import wake_in_seconds
-from forebay.planner.world import Problem, ServiceView, World
+from forebay.planner.memory import ServiceMemory, State
+from forebay.planner.observe.fleet_context import Site, site_of, stage
+from forebay.planner.observe.nodes import lost_nodes, nodes_down
+from forebay.planner.observe.placeholder_preemption import handovers_of
+from forebay.planner.observe.pod_histories import histories_of
+from forebay.planner.observe.replicas import ReplicaState, Sight, replicas_of
+from forebay.planner.observe.revision_choice import forgotten
+from forebay.planner.observe.service_context import Scene
+from forebay.planner.reconcile import blast_radius, children, drain, rank_groups
+from forebay.planner.reconcile.balance import Balance, balance
+from forebay.planner.reconcile.blast_radius import Budget
+from forebay.planner.reconcile.creation_backoff import wait_before_creating
+from forebay.planner.reconcile.placeholders import Means, hold_of, share_of
+from forebay.planner.reconcile.steps import Kind, Step
+from forebay.planner.reconcile.terminations import endings, noted_block
+from forebay.planner.reconcile.warm_pools import pool_shares
+from forebay.planner.report.conditions import Outcome
+from forebay.planner.report.events import forgotten_learning, rule_changed, scaled, told, transitions
+from forebay.planner.report.next_wake import wake_in_seconds
+from forebay.planner.report.service_status import status_of, unplanned_status
+from forebay.world.plan import Action, CreatePod, Plan, ServicePlan, StoreRevision
+from forebay.world.world import Problem, ServiceView, World
 
 DRAIN_TIMEOUT_UNKNOWN_SECONDS: Final = 300.0
 """For drains that go on while the spec cannot be read."""
@@ -203,7 +203,7 @@ def _steps(scene: Scene, budget: Budget, may_create: bool) -> tuple[tuple[Step, 
     ending = {name: step for name, step in endings(scene).items() if grant(step)}
     balanced = balance(scene, ending, grant, may_create)
     touched = {*ending, *(step.subject for step in balanced.steps if step.kind is not Kind.CREATE)}
-    return (*ending.values(), *balanced.steps, *groups.lifts(scene, touched)), balanced
+    return (*ending.values(), *balanced.steps, *rank_groups.lifts(scene, touched)), balanced
 
 
 def _actions(site: Site, scene: Scene, steps: tuple[Step, ...]) -> tuple[Action, ...]:

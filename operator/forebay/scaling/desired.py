@@ -10,23 +10,23 @@ from math import inf
 from typing import Final
 
 from forebay.api.inference_service import ScalingMode
-from forebay.scaling import floors, guards
-from forebay.scaling.arrivals import Arrivals, observe
-from forebay.scaling.backlog import backlog, replicas_with_backlog
-from forebay.scaling.carrier import Carrier, Refinement, refine
 from forebay.scaling.decision import Decision, Proposal, count, seconds
-from forebay.scaling.feed_forward import feed_forward, replicas_for_arrivals
-from forebay.scaling.idleness import Idleness, idle_text, look_idle
-from forebay.scaling.inputs import Account, inputs_of
-from forebay.scaling.last_replica import LastReplica, keep_or_release, scaled_to_zero
+from forebay.scaling.decision_inputs import Account, inputs_of
+from forebay.scaling.learning.replica_capacity import Carrier, Refinement, refine
 from forebay.scaling.limits import Limits
-from forebay.scaling.load import Load
-from forebay.scaling.offered import Offered, lengths_of, offer
-from forebay.scaling.outlook import Outlook
-from forebay.scaling.relief import Relief, follow, waits_for
-from forebay.scaling.stabilizer import Standing, stabilize
-from forebay.scaling.turning_points import Crossroads, ahead, would_lower, would_raise
-from forebay.scaling.watch import Watch, look
+from forebay.scaling.load.arrivals import Arrivals, observe
+from forebay.scaling.load.idleness import Idleness, idle_text, look_idle
+from forebay.scaling.load.load_window import Watch, look
+from forebay.scaling.load.offered_work import Offered, lengths_of, offer
+from forebay.scaling.load.service_load import Load
+from forebay.scaling.rules import floors, guards
+from forebay.scaling.rules.backlog import backlog, replicas_with_backlog
+from forebay.scaling.rules.feed_forward import feed_forward, replicas_for_arrivals
+from forebay.scaling.rules.last_replica import LastReplica, keep_or_release, scaled_to_zero
+from forebay.scaling.rules.queue_recovery import Relief, follow, waits_for
+from forebay.scaling.rules.stabilizer import Standing, stabilize
+from forebay.scaling.rules.turning_points import Crossroads, ahead, would_lower, would_raise
+from forebay.scaling.scaling_inputs import Outlook
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Builders of what peers see."""
 
-from forebay.simulation.peers.sight import ReplicaSight, Sight
+from forebay.simulation.peers.peer_view import ReplicaSight, Sight
 
 
 def replicas(count: int, *, waiting: float = 0, running: float = 0, kv: float = 0.0, itl: float | None = None):

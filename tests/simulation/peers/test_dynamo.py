@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.simulation.engine_profile import BUILT_IN
+from forebay.simulation.engine.simulated_profile import BUILT_IN
 from forebay.simulation.peers.believed import Believed
 from forebay.simulation.peers.dynamo import DynamoPlanner
 from forebay.simulation.peers.static import Static

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.simulation.engine_profile import BUILT_IN
+from forebay.simulation.engine.simulated_profile import BUILT_IN
 from forebay.simulation.peers.believed import Believed
 from forebay.simulation.peers.wva import Applied, Saturation, SaturationTokens
 from forebay.simulation.peers.wva_queueing import Coefficients, Queueing, expected

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import fsum
 
-from forebay.scaling.latency import observed
-from forebay.scaling.signals import EngineSample, Histogram
-from forebay.simulation.peers.sight import Peer, ReplicaSight, Sight
-from forebay.simulation.policy import ReplicaReading, View
-from forebay.simulation.scrape_model import ScrapeSettings
+from forebay.scaling.load.observed_latency import observed
+from forebay.scaling.load.signals import EngineSample, Histogram
+from forebay.simulation.cluster.policy import ReplicaReading, View
+from forebay.simulation.cluster.scrape_model import ScrapeSettings
+from forebay.simulation.peers.peer_view import Peer, ReplicaSight, Sight
 
 MINUTE_SECONDS = 60.0
 PROMETHEUS = ScrapeSettings(period_seconds=15.0, delay_seconds=1.0, staggered=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil, floor, fsum
 
 from forebay.simulation.peers.hpa import PodMetric, kv_fraction
-from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.peer_view import Sight
 from forebay.simulation.peers.window import Window
 
 TOLERANCE = 0.1

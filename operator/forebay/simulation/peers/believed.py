@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from forebay.capacity.engine_profile import EngineProfile
-from forebay.capacity.replica_model import Engine, Mix, work_seconds
-from forebay.simulation.peers.sight import ReplicaSight
+from forebay.capacity.model.engine_profile import EngineProfile
+from forebay.capacity.model.replica_model import Engine, Mix, work_seconds
+from forebay.simulation.peers.peer_view import ReplicaSight
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from forebay.simulation.peers.believed import Believed
-from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.peer_view import Sight
 
 
 @dataclass(slots=True)

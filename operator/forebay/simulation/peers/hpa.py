@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import ceil, fsum
 from typing import Protocol
 
-from forebay.simulation.peers.sight import ReplicaSight, Sight
+from forebay.simulation.peers.peer_view import ReplicaSight, Sight
 from forebay.simulation.peers.window import Window
 
 TOLERANCE = 0.1

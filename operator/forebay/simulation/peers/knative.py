@@ -6,7 +6,7 @@ Rules: knative/serving `pkg/autoscaler/scaling/autoscaler.go`, defaults of `conf
 from dataclasses import dataclass, field
 from math import ceil, floor
 
-from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.peer_view import Sight
 from forebay.simulation.peers.window import Window
 
 PANIC_THRESHOLD = 2.0

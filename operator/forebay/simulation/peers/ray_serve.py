@@ -6,7 +6,7 @@ Rules: ray-project/ray `python/ray/serve/autoscaling_policy.py`, defaults of `Au
 from dataclasses import dataclass, field
 from math import ceil
 
-from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.peer_view import Sight
 from forebay.simulation.peers.window import Window
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.peer_view import Sight
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from math import ceil, floor, fsum
 from typing import Protocol
 
 from forebay.simulation.peers.believed import Believed
-from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.peer_view import Sight
 from forebay.simulation.peers.window import Window
 
 APPLIED_AFTER_SECONDS = 240.0

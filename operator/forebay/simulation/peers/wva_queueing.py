@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.simulation.peers.sight import Sight
+from forebay.simulation.peers.peer_view import Sight
 
 WAITING_PER_SLOT = 10
 """Length of the modelled queue, in full batches."""

@@ -1,0 +1,111 @@
+"""The shape of a model that the built-in catalogue does not know, or of which it should believe something else.
+
+Only the capacity plan reads it; the engine reads its checkpoint. Each field that is given replaces the catalogue's.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from forebay.api.schema.bounded import Count
+from forebay.api.schema.model import Model
+from forebay.api.schema.rules import Rule
+
+MOST_PARAMETERS = 100_000_000_000_000
+Parameters = Annotated[Count, Field(ge=1_000_000, le=MOST_PARAMETERS)]
+
+
+class MlaSpec(Model):
+    """Multi-head latent attention: one compressed latent a token instead of keys and values for each head."""
+
+    kv_lora_rank: Annotated[Count, Field(ge=1, le=65_536)]
+    """Numbers in the latent; `kv_lora_rank` of the checkpoint's config.json."""
+    rope_dim: Annotated[Count, Field(ge=0, le=65_536)]
+    """Numbers that carry the position; `qk_rope_head_dim` of the checkpoint's config.json."""
+
+
+class SlidingWindowSpec(Model):
+    """Layers that look back over a fixed number of tokens."""
+
+    size: Annotated[Count, Field(ge=1, le=10_000_000)]
+    """Tokens that they see."""
+    layers: Annotated[Count, Field(ge=1, le=1000)]
+    """How many of the layers."""
+
+
+class ExpertsSpec(Model):
+    """Mixture of experts."""
+
+    rules = (
+        Rule["ExpertsSpec"](
+            cel="self.active <= self.count",
+            message="active $active is above count $count; a token cannot use more experts than there are",
+            holds=lambda experts: experts.active <= experts.count,
+            at="active",
+        ),
+    )
+
+    count: Annotated[Count, Field(ge=1, le=10_000)]
+    """Experts in a layer."""
+    active: Annotated[Count, Field(ge=1, le=10_000)]
+    """Experts that one token uses."""
+
+
+class ArchitectureSpec(Model):
+    """The shape of the model, as far as memory and speed follow from it."""
+
+    rules = (
+        Rule["ArchitectureSpec"](
+            cel="!(has(self.activeParameters) && has(self.parameters)) || self.activeParameters <= self.parameters",
+            message="activeParameters $activeParameters:0 is above parameters $parameters:0; a token cannot be "
+            "multiplied with more than all of them",
+            holds=lambda shape: (
+                shape.active_parameters is None
+                or shape.parameters is None
+                or shape.active_parameters <= shape.parameters
+            ),
+            at="activeParameters",
+        ),
+        Rule["ArchitectureSpec"](
+            cel="!(has(self.kvHeads) && has(self.attentionHeads)) || self.kvHeads <= self.attentionHeads",
+            message="kvHeads $kvHeads:0 is above attentionHeads $attentionHeads:0, and each of these shares one of "
+            "those; swap them",
+            holds=lambda shape: (
+                shape.kv_heads is None or shape.attention_heads is None or shape.kv_heads <= shape.attention_heads
+            ),
+            at="kvHeads",
+        ),
+        Rule["ArchitectureSpec"](
+            cel="!(has(self.slidingWindow) && has(self.layers)) || self.slidingWindow.layers <= self.layers",
+            message="slidingWindow.layers is above layers $layers:0; count the layers that have a window",
+            holds=lambda shape: (
+                shape.sliding_window is None or shape.layers is None or shape.sliding_window.layers <= shape.layers
+            ),
+            at="slidingWindow.layers",
+        ),
+    )
+
+    parameters: Parameters | None = None
+    """All parameters."""
+    active_parameters: Parameters | None = None
+    """Parameters that one token is multiplied with. Absent: all, as in every model without experts."""
+    layers: Annotated[Count, Field(ge=1, le=1000)] | None = None
+    """`num_hidden_layers` of the checkpoint's config.json."""
+    attention_heads: Annotated[Count, Field(ge=1, le=10_000)] | None = None
+    """`num_attention_heads`."""
+    kv_heads: Annotated[Count, Field(ge=1, le=10_000)] | None = None
+    """`num_key_value_heads`; with grouped queries fewer than the attention heads."""
+    head_dim: Annotated[Count, Field(ge=1, le=65_536)] | None = None
+    """`head_dim`, or hidden size ÷ attention heads where the file has none."""
+    hidden_size: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
+    """`hidden_size`; read for LoRA adapters only. Absent: attention heads × head dimension."""
+    mla: MlaSpec | None = None
+    """Of models with multi-head latent attention, such as DeepSeek-V3."""
+    sliding_window: SlidingWindowSpec | None = None
+    """Of models some or all of whose layers have a window, such as Gemma 2."""
+    experts: ExpertsSpec | None = None
+    """Of a mixture of experts: what data-parallel copies share. Absent: each copy is counted whole."""
+    weight_bits: Annotated[Count, Field(ge=2, le=32)] | None = None
+    """Bits per weight, where model.quantization and the catalogue do not tell."""
+    context_tokens: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
+    """The longest prompt and answer that the checkpoint allows: what a request may take when maxModelLen is absent."""

@@ -1,0 +1,226 @@
+"""The narrow part of a pod that users override. What is not here comes from a PodTemplate, or Forebay decides it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from forebay.api import labels
+from forebay.api.schema.bounded import (
+    LABEL_KEYS,
+    Count,
+    Flag,
+    LabelKey,
+    LabelValue,
+    ListMap,
+    NodeLabels,
+    ObjectName,
+    Quantity,
+    Unique,
+    VolumeName,
+    none_of,
+    text,
+)
+from forebay.api.schema.model import GROUP, Model
+from forebay.api.schema.rules import Obeys, Rule, literal
+from forebay.api.spec.affinity import Affinity
+from forebay.api.spec.pod_paths import CLOSED_ROOTS, CLOSED_TREES, OWNED_VOLUMES
+
+
+class Resources(Model):
+    """CPU and memory of the engine; GPUs follow from the parallel sizes."""
+
+    cpu: Quantity | None = None
+    """Request, such as 8 or 500m; a limit on CPU would stall the engine's scheduler."""
+    memory: Quantity | None = None
+    """Request and limit, such as 64Gi; it holds the weights while they load."""
+
+
+class Toleration(Model):
+    """A taint that pods put up with, so that they may run on nodes kept for GPUs."""
+
+    rules = (
+        Rule["Toleration"](
+            cel="!(has(self.operator) && self.operator == 'Exists' && has(self.value) && self.value != '')",
+            message='operator Exists matches any value, so value "$value" has no meaning; remove it or use Equal',
+            holds=lambda toleration: toleration.operator != "Exists" or not toleration.value,
+            at="value",
+        ),
+        Rule["Toleration"](
+            cel="has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+            message="a toleration without key tolerates every taint and then needs operator Exists; name a key",
+            holds=lambda toleration: toleration.key is not None or toleration.operator == "Exists",
+            at="key",
+        ),
+        Rule["Toleration"](
+            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            message="tolerationSeconds needs effect NoExecute; set it or remove the seconds",
+            holds=lambda toleration: toleration.toleration_seconds is None or toleration.effect == "NoExecute",
+            at="tolerationSeconds",
+        ),
+    )
+
+    key: LabelKey | None = None
+    """Key of the taint."""
+    operator: Literal["Exists", "Equal"] | None = None
+    """`Equal` compares the value, `Exists` does not. Absent: Equal."""
+    value: LabelValue | None = None
+    """Value of the taint."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Effect of the taint. Absent: all."""
+    toleration_seconds: Annotated[Count, Field(ge=0, le=86_400)] | None = None
+    """How long a running pod stays after such a taint appears. Absent: for good."""
+
+
+_OPEN_ROOTS = f"!(self in [{', '.join(literal(path) for path in CLOSED_ROOTS)}])"
+_OPEN_TREES = (
+    f"![{', '.join(literal(path) for path in CLOSED_TREES)}]"
+    ".exists(path, self == path || self.startsWith(path + '/') || path.startsWith(self + '/'))"
+)
+
+
+def _is_open(path: str) -> bool:
+    inside = any(f"{path}/".startswith(f"{tree}/") or tree.startswith(f"{path}/") for tree in CLOSED_TREES)
+    return path not in CLOSED_ROOTS and not inside
+
+
+MountPath = Annotated[
+    str,
+    Field(max_length=256),
+    Obeys(
+        text(
+            r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+",
+            'is not a place to mount; write an absolute path below "/", without ".."',
+        ),
+        Rule(
+            cel=f"{_OPEN_ROOTS} && {_OPEN_TREES}",
+            message='"$self" is needed by the engine or by Forebay; mount somewhere else, such as /data',
+            holds=_is_open,
+        ),
+    ),
+]
+
+
+class PodVolume(Model):
+    """One volume and where it is mounted; exactly one source."""
+
+    rules = (
+        Rule["PodVolume"](
+            cel="[has(self.pvc), has(self.secret), has(self.configMap), has(self.emptyDir) && self.emptyDir]"
+            ".filter(source, source).size() == 1",
+            message='volume "$name" needs exactly one source; set one of pvc, secret, configMap or emptyDir: true',
+            holds=lambda volume: (
+                sum(
+                    (volume.pvc is not None, volume.secret is not None, volume.config_map is not None, volume.empty_dir)
+                )
+                == 1
+            ),
+        ),
+    )
+
+    name: Annotated[VolumeName, Obeys(none_of(OWNED_VOLUMES, "is the name of one of Forebay's volumes; use another"))]
+    """Name of the volume."""
+    mount_path: MountPath
+    """Where the engine sees it."""
+    read_only: Flag = False
+    """Whether the engine may only read it."""
+    pvc: ObjectName | None = None
+    """A PersistentVolumeClaim of the same namespace."""
+    secret: ObjectName | None = None
+    """A Secret of the same namespace."""
+    config_map: ObjectName | None = None
+    """A ConfigMap of the same namespace."""
+    empty_dir: Flag = False
+    """An empty directory that lives as long as the pod."""
+
+
+class EnvFrom(Model):
+    """Environment variables from all keys of one object."""
+
+    rules = (
+        Rule["EnvFrom"](
+            cel="has(self.secret) != has(self.configMap)",
+            message="one entry reads one object; set secret or configMap, and use two entries for both",
+            holds=lambda source: (source.secret is None) != (source.config_map is None),
+        ),
+    )
+
+    secret: ObjectName | None = None
+    """A Secret of the same namespace."""
+    config_map: ObjectName | None = None
+    """A ConfigMap of the same namespace."""
+
+
+class TopologySpread(Model):
+    """How a service's own pods spread over zones or nodes."""
+
+    max_skew: Annotated[Count, Field(ge=1, le=1000)] = 1
+    """Largest difference in pods between two domains."""
+    topology_key: LabelKey
+    """Label of nodes whose equal values form a domain, such as topology.kubernetes.io/zone."""
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "ScheduleAnyway"
+    """Whether a pod that cannot keep to it waits or runs all the same."""
+
+
+def _mounts_are_apart(pod: "PodSpec") -> bool:
+    return len({volume.mount_path for volume in pod.volumes}) == len(pod.volumes)
+
+
+_FREE_ANNOTATIONS = (
+    Rule[dict[str, str]](
+        cel=f"self.all(key, !key.startsWith({literal(f'{GROUP}/')}))",
+        message=f"annotations of {GROUP}/ are how Forebay remembers drains; choose another prefix",
+        holds=lambda value: not any(key.startswith(f"{GROUP}/") for key in value),
+    ),
+    Rule[dict[str, str]](
+        cel=f"self.all(key, !(key in [{', '.join(literal(name) for name in labels.POD_ANNOTATIONS)}]))",
+        message=f"Forebay sets {', '.join(labels.POD_ANNOTATIONS)} itself; remove them",
+        holds=lambda value: value.keys().isdisjoint(labels.POD_ANNOTATIONS),
+    ),
+)
+
+
+class PodSpec(Model):
+    """The narrow part of a pod that users override."""
+
+    rules = (
+        Rule["PodSpec"](
+            cel="!has(self.volumes) || self.volumes.all(a, self.volumes.exists_one(b, b.mountPath == a.mountPath))",
+            message="two volumes have the same mountPath; give each a place of its own",
+            holds=_mounts_are_apart,
+            at="volumes",
+        ),
+    )
+
+    resources: Resources | None = None
+    """CPU and memory of the engine; GPUs follow from the parallel sizes."""
+    node_selector: NodeLabels | None = None
+    """Labels that a node must have, besides those of spec.gpu."""
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
+    """Taints that pods put up with."""
+    affinity: Affinity | None = None
+    """Where pods are scheduled."""
+    topology_spread_constraints: Annotated[tuple[TopologySpread, ...], Field(max_length=4)] = ()
+    """How the service's own pods spread over zones or nodes."""
+    service_account_name: ObjectName | None = None
+    """Identity of the pods, for sources that need no Secret. Absent: the namespace's default."""
+    image_pull_secrets: Annotated[tuple[ObjectName, ...], Field(max_length=8), Unique()] = ()
+    """Secrets for the registry of the engine's image."""
+    runtime_class_name: ObjectName | None = None
+    """RuntimeClass of the pods."""
+    priority_class_name: ObjectName | None = None
+    """PriorityClass of the pods."""
+    volumes: Annotated[tuple[PodVolume, ...], Field(max_length=16), ListMap("name")] = ()
+    """More volumes, each with the place where it is mounted."""
+    env_from: Annotated[tuple[EnvFrom, ...], Field(max_length=16)] = ()
+    """Environment variables from Secrets and ConfigMaps."""
+    annotations: (
+        Annotated[
+            dict[str, Annotated[str, Field(max_length=4096)]],
+            Field(max_length=32),
+            Obeys(LABEL_KEYS, *_FREE_ANNOTATIONS),
+        ]
+        | None
+    ) = None
+    """More annotations for the pods."""
+    template_ref: ObjectName | None = None
+    """Name of a core PodTemplate in the same namespace for the rest."""

@@ -1,0 +1,170 @@
+"""How many replicas: what is promised, the bounds, the signals' targets, and how pods are replaced."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from forebay.api.duration import PATTERN, Duration, between
+from forebay.api.schema.bounded import Count
+from forebay.api.schema.model import Model
+from forebay.api.schema.rules import Rule, matches
+
+MOST_REPLICAS = 1000
+Cooldown = Annotated[Duration, between("1s", "24h")]
+
+
+class TimeToFirstToken(Model):
+    """From a request's arrival to its first token."""
+
+    p95: Annotated[Duration, between("1ms", "1h")] = Duration("500ms")
+    """19 of 20 requests see their first token within this time."""
+
+
+class InterTokenLatency(Model):
+    """Between one token of an answer and the next."""
+
+    mean: Annotated[Duration, between("1ms", "10m")] = Duration("40ms")
+    """Mean time between tokens."""
+
+
+class QueueWait(Model):
+    """In an engine's queue, before prefill begins."""
+
+    p99: Annotated[Duration, between("1ms", "1h")] = Duration("1s")
+    """99 of 100 requests wait no longer than this."""
+
+
+class EndToEnd(Model):
+    """From a request's arrival to its last token."""
+
+    p95: Annotated[Duration, between("1ms", "24h")]
+    """19 of 20 requests end within this time."""
+
+
+_READABLE = f"{matches(PATTERN, 'self.endToEnd.p95')} && {matches(PATTERN, '($timeToFirstToken.p95)')}"
+"""A text that is no duration has its own refusal, and would stop this one."""
+
+
+def _ends_after_it_begins(slo: "SloSpec") -> bool:
+    return slo.end_to_end is None or slo.end_to_end.p95.seconds > slo.time_to_first_token.p95.seconds
+
+
+class SloSpec(Model):
+    """What users of the service are promised; capacity is planned for it, and guards act when it is broken."""
+
+    rules = (
+        Rule["SloSpec"](
+            cel=f"!has(self.endToEnd) || !({_READABLE})"
+            " || duration(self.endToEnd.p95) > duration($timeToFirstToken.p95)",
+            message="endToEnd.p95 is not above timeToFirstToken.p95 $timeToFirstToken.p95, which is a part of it; "
+            "raise endToEnd.p95 or lower timeToFirstToken.p95",
+            holds=_ends_after_it_begins,
+            at="endToEnd.p95",
+        ),
+    )
+
+    time_to_first_token: TimeToFirstToken = TimeToFirstToken()
+    """From a request's arrival to its first token."""
+    inter_token_latency: InterTokenLatency = InterTokenLatency()
+    """Between one token of an answer and the next."""
+    queue_wait: QueueWait = QueueWait()
+    """In an engine's queue, before prefill begins."""
+    end_to_end: EndToEnd | None = None
+    """From a request's arrival to its last token; capacity is planned for it. Absent: no such promise."""
+
+
+class ScalingMode(StrEnum):
+    """How far Forebay may go: Auto scales with load; Recommend only advises on load; Paused leaves every pod alone."""
+
+    AUTO = "Auto"
+    RECOMMEND = "Recommend"
+    PAUSED = "Paused"
+
+
+class Targets(Model):
+    """Where the guards step in."""
+
+    queue_depth: Annotated[Count, Field(ge=1, le=100_000)] = 20
+    """Waiting requests per replica."""
+    kv_cache_percent: Annotated[Count, Field(ge=1, le=100)] = 80
+    """Used share of the KV cache; engines begin to evict and recompute well before 100."""
+
+
+class ScalingSpec(Model):
+    """Bounds and pace of the replica number. The number itself is in status.replicas.desired, never here."""
+
+    rules = (
+        Rule["ScalingSpec"](
+            cel="$minReplicas <= $maxReplicas",
+            message="minReplicas $minReplicas is above maxReplicas $maxReplicas; raise maxReplicas or "
+            "lower minReplicas",
+            holds=lambda scaling: scaling.min_replicas <= scaling.max_replicas,
+            at="minReplicas",
+        ),
+        Rule["ScalingSpec"](
+            cel="$minReplicas > 0 || has(self.scaleToZeroAfter)",
+            message="minReplicas 0 does not say how long a service may be idle before its last replica goes; set "
+            "scaleToZeroAfter, such as 15m, or raise minReplicas to 1",
+            holds=lambda scaling: scaling.min_replicas > 0 or scaling.scale_to_zero_after is not None,
+            at="minReplicas",
+        ),
+    )
+
+    mode: ScalingMode = ScalingMode.AUTO
+    """`Auto` scales with load. `Recommend` replaces lost pods, obeys bounds and rolls out, but load only advises.
+    `Paused` creates and deletes nothing."""
+    min_replicas: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 1
+    """Never fewer. 0 only with scaleToZeroAfter."""
+    max_replicas: Annotated[Count, Field(ge=1, le=MOST_REPLICAS)] = 1
+    """Never more, warm replicas included."""
+    targets: Targets = Targets()
+    """Where the guards step in."""
+    headroom_percent: Annotated[Count, Field(ge=0, le=100)] = 20
+    """Capacity kept free on top of what the load needs."""
+    scale_up_cooldown: Cooldown = Duration("90s")
+    """Shortest time between two steps up that the guards ask for."""
+    scale_down_cooldown: Cooldown = Duration("300s")
+    """How long the load must have been lower before a replica is drained."""
+    scale_to_zero_after: Annotated[Duration, between("30s", "168h")] | None = None
+    """How long nothing may have been asked before the last replica goes, counted from the last request or from Ready,
+    whichever is later. It acts with minReplicas 0. Absent: the last replica stays."""
+
+
+class WarmPoolSpec(Model):
+    """Capacity that is loaded before it is needed."""
+
+    replicas: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 0
+    """Loaded, in rotation, on top of what the load needs, inside scaling.maxReplicas."""
+    placeholders: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 0
+    """Replicas whose GPUs are held by pods of low priority that serve nothing, have the engine's image pulled, and give
+    way to any serving pod; on top of scaling.maxReplicas."""
+
+
+class WhenNoSpare(StrEnum):
+    """What a rollout does when a new pod finds no free GPU beside the old ones."""
+
+    AUTO = "Auto"
+    WAIT = "Wait"
+    REPLACE = "Replace"
+
+
+class RolloutSpec(Model):
+    """How pods are replaced and taken out."""
+
+    rules = (
+        Rule["RolloutSpec"](
+            cel="$maxSurge > 0 || $whenNoSpare != 'Wait'",
+            message="maxSurge 0 with whenNoSpare Wait never replaces a pod; raise maxSurge or set whenNoSpare to Auto",
+            holds=lambda rollout: rollout.max_surge > 0 or rollout.when_no_spare != WhenNoSpare.WAIT,
+            at="maxSurge",
+        ),
+    )
+
+    drain_timeout: Annotated[Duration, between("1s", "1h")] = Duration("300s")
+    """How long a pod that leaves may take to finish its streams; make it longer than the longest answer."""
+    max_surge: Annotated[Count, Field(ge=0, le=100)] = 1
+    """Replicas that a rollout may add beyond the desired number."""
+    when_no_spare: WhenNoSpare = WhenNoSpare.AUTO
+    """What a rollout does when a new pod finds no free GPU: `Wait` for one, `Replace` one pod by one, or `Auto`, which
+    replaces while the load allows one replica less and waits otherwise."""

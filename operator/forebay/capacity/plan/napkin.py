@@ -1,0 +1,115 @@
+"""The napkin: the estimate that people make first, kept beside the plan to show where it goes wrong.
+
+Weights over bandwidth is a step, sequences over a step are tokens a second, tokens a second over the answer's length
+are requests a second. It takes the model's nominal size at 16 bits and all of the printed bandwidth, and leaves out KV
+reads and prefill.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.capacity.plan.plan_input import Subject
+from forebay.capacity.plan.sizing import Plan
+
+SEQUENCES: Final = 50
+"""Concurrent sequences when the manifest does not set maxNumSeqs: the guess the method comes with."""
+WARM: Final = 1
+"""Spare replicas when the manifest does not set warmPool.replicas."""
+GROWTH: Final = 4
+"""maxReplicas as a multiple of the active replicas when the manifest does not set it."""
+BYTES_PER_WEIGHT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The scaling block that goes with it."""
+
+    queue_depth: int
+    scale_up_cooldown_seconds: float
+    scale_down_cooldown_seconds: float
+    min_replicas: int
+    max_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Napkin:
+    step_seconds: float
+    tokens_per_second: float
+    requests_per_second: float
+    """Of one replica."""
+    active: int
+    warm: int
+    scaling: Thresholds
+
+
+def napkin(
+    parameters: int, bandwidth: float, sequences: int, output_tokens: float, requests_per_second: float
+) -> tuple[float, float, float, int]:
+    """Seconds a step, tokens a second, requests a second, and replicas for a peak; bandwidth in bytes a second."""
+    step = parameters * BYTES_PER_WEIGHT / bandwidth
+    tokens = sequences / step
+    requests = tokens / output_tokens
+    return step, tokens, requests, max(1, ceil(round(requests_per_second / requests, 9)))
+
+
+def napkin_of(spec: InferenceServiceSpec, subject: Subject, gpus: int = 1) -> Napkin | None:
+    """Of a service; None without traffic. The bandwidth of a replica's GPUs adds up."""
+    if subject.demand is None or subject.mix is None:
+        return None
+    sequences = spec.engine.max_num_seqs if "max_num_seqs" in spec.engine.model_fields_set else SEQUENCES
+    step, tokens, requests, active = napkin(
+        subject.nominal_parameters,
+        subject.gpu.bandwidth * gpus,
+        sequences,
+        subject.mix.output_tokens,
+        float(subject.demand.peak),
+    )
+    scaling, bounds = spec.scaling, spec.scaling.model_fields_set
+    return Napkin(
+        step_seconds=step,
+        tokens_per_second=tokens,
+        requests_per_second=requests,
+        active=active,
+        warm=spec.warm_pool.replicas if "replicas" in spec.warm_pool.model_fields_set else WARM,
+        scaling=Thresholds(
+            queue_depth=scaling.targets.queue_depth,
+            scale_up_cooldown_seconds=scaling.scale_up_cooldown.seconds,
+            scale_down_cooldown_seconds=scaling.scale_down_cooldown.seconds,
+            min_replicas=scaling.min_replicas if "min_replicas" in bounds else active,
+            max_replicas=scaling.max_replicas if "max_replicas" in bounds else GROWTH * active,
+        ),
+    )
+
+
+def differences(napkin_: Napkin, plan: Plan) -> Iterator[str]:
+    """Why the plan differs, in its own numbers."""
+    throughput, mix, fleet = plan.throughput, plan.subject.mix, plan.fleet
+    if throughput is None or mix is None:
+        return
+    engine = throughput.engine
+    profile = engine.profile
+    planned = throughput.requests_per_second
+    yield (
+        f"one replica: {napkin_.requests_per_second:.1f} requests/s on the napkin, {planned:.1f} in the plan "
+        f"({planned / napkin_.requests_per_second:.0%})"
+    )
+    yield (
+        f"bandwidth: the napkin's step is {napkin_.step_seconds * 1000:.2f} ms at 100 % of the printed bandwidth; the "
+        f"engine's is {profile.step_seconds * 1000:.2f} ms before any work"
+    )
+    prefill = profile.prompt_token_seconds * mix.prompt_tokens
+    share = planned / throughput.engines * prefill
+    yield (
+        f"prefill: a prompt of {mix.prompt_tokens:,.0f} tokens takes {prefill * 1000:.1f} ms of the same GPU, "
+        f"{share:.0%} of every second at the planned rate; the napkin leaves it out"
+    )
+    reads = profile.kv_token_seconds * mix.held_tokens
+    yield (
+        f"KV reads: each sequence adds {reads * 1e6:.0f} µs to every step for the {mix.held_tokens:,.0f} tokens it "
+        "holds; the napkin leaves them out"
+    )
+    if fleet is not None and plan.subject.demand is not None and plan.subject.demand.headroom > 1:
+        yield f"headroom: the plan multiplies the peak by {float(plan.subject.demand.headroom):g}; the napkin does not"

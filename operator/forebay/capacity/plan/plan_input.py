@@ -1,0 +1,394 @@
+"""The subject of a plan: an InferenceService read into what the arithmetic needs, with what was assumed on the way."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from forebay.api.inference_service import ArchitectureSpec, InferenceServiceSpec
+from forebay.capacity.model.architecture import Architecture, Experts, Mla, SlidingWindow
+from forebay.capacity.model.checkpoint_config import CheckpointConfig
+from forebay.capacity.model.gpu_memory import DEFAULT_UTILIZATION_PERCENT, Adapters
+from forebay.capacity.model.model_catalogue import (
+    PRODUCT_LABELS,
+    CatalogueModel,
+    Gpu,
+    gpu_of,
+    gpus,
+    model_of,
+    models_like,
+    product_of,
+)
+from forebay.capacity.model.profile_choice import GivenProfile
+from forebay.capacity.model.quantization import Quantization, quantization_of
+from forebay.capacity.model.replica_model import Mix, Promise
+from forebay.capacity.model.speculation import Speculation, draft_cost
+from forebay.capacity.plan.monthly_demand import Demand
+from forebay.capacity.plan.plan_problem import Kind, Problem, UnplannableError
+
+REQUIRED_SHAPE: Final = ("parameters", "layers", "attentionHeads", "kvHeads", "headDim")
+"""Of `model.architecture`: what memory and work cannot be computed without."""
+DEFAULT_LORA_SLOTS: Final = 1
+DEFAULT_LORA_RANK: Final = 16
+"""vLLM's own defaults of `--max-loras` and `--max-lora-rank`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beside the manifest."""
+
+    profiles: tuple[GivenProfile, ...] = ()
+    configs: Mapping[str, CheckpointConfig] = field(default_factory=dict)
+    """By source, without revision; the empty source stands for every model that is not known otherwise."""
+    product: str | None = None
+    """GPU of services that do not name one."""
+    utilization_percent: int = DEFAULT_UTILIZATION_PERCENT
+    engine_version: str | None = None
+    lengths: tuple[tuple[float, float], ...] = ()
+    """(prompt, answer) tokens of recorded requests, which replace the means of the manifest."""
+    usable_share: float | None = None
+    """φ as measured for these lengths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    source: str
+    """Without a revision."""
+    model: str | None
+    """Name in the catalogue, while its shape is the catalogue's."""
+    nominal_parameters: int
+    architecture: Architecture
+    quantization: Quantization
+    kv_bits: int
+    gpu: Gpu
+    tensor: int | None
+    """As given; None: the smallest that fits."""
+    pipeline: int | None
+    data: int
+    nodes: int
+    """Over which the GPUs of one replica are spread evenly."""
+    utilization_percent: int
+    max_num_seqs: int
+    full_length: int
+    """Tokens of the longest request that must fit."""
+    adapters: Adapters | None
+    speculation: Speculation | None
+    draft_bytes: int
+    promise: Promise
+    written: Mapping[str, str]
+    """The promises as the manifest writes them, by the last part of their path."""
+    kv_target: float
+    """Share of the KV cache that the guards keep below, 0 to 1."""
+    warm: int
+    max_replicas: int | None
+    """None: left to its default."""
+    batched_tokens: int | None
+    """As given in extraArgs."""
+    engine_version: str | None
+    mix: Mix | None
+    """None: no traffic is given."""
+    demand: Demand | None
+    assumptions: tuple[str, ...]
+
+
+def read(spec: InferenceServiceSpec, known: Known | None = None) -> Subject:
+    """Raises UnplannableError, with every reason at once, for a service that does not say enough."""
+    return _Reader(spec, known or Known()).subject()
+
+
+class _Reader:
+    def __init__(self, spec: InferenceServiceSpec, known: Known) -> None:
+        self.spec = spec
+        self.known = known
+        self.source = spec.model.source.partition("@")[0]
+        self.problems: list[Problem] = []
+        self.assumptions: list[str] = []
+
+    def subject(self) -> Subject:
+        found = model_of(self.spec.model.source)
+        config = self.known.configs.get(self.source) or (None if found else self.known.configs.get(""))
+        architecture = self._architecture(found, config)
+        gpu = self._gpu()
+        if architecture is not None:
+            self._pipeline(architecture)
+        quantization = self._quantization(found, config)
+        if architecture is None or gpu is None or quantization is None or self.problems:
+            raise UnplannableError(*self.problems)
+        return self._subject(found, config, architecture, gpu, quantization)
+
+    def _subject(
+        self,
+        found: CatalogueModel | None,
+        config: CheckpointConfig | None,
+        architecture: Architecture,
+        gpu: Gpu,
+        quantization: Quantization,
+    ) -> Subject:
+        engine, scaling, slo = self.spec.engine, self.spec.scaling, self.spec.slo
+        extra = dict(_flags(engine.extra_args))
+        same = found is not None and _same_shape(architecture, found.architecture) and config is None
+        speculation, draft_bytes = self._speculation(architecture, quantization)
+        return Subject(
+            source=self.source,
+            model=found.name if found and same else None,
+            nominal_parameters=found.nominal_parameters if found and same else architecture.parameters,
+            architecture=architecture,
+            quantization=quantization,
+            kv_bits=8 if self.spec.model.kv_cache_dtype == "fp8" else 16,
+            gpu=gpu,
+            tensor=engine.tensor_parallel_size,
+            pipeline=engine.pipeline_parallel_size,
+            data=engine.data_parallel_size or 1,
+            nodes=engine.nodes,
+            utilization_percent=engine.gpu_memory_utilization_percent or self.known.utilization_percent,
+            max_num_seqs=engine.max_num_seqs,
+            full_length=self._full_length(architecture),
+            adapters=_adapters(extra),
+            speculation=speculation,
+            draft_bytes=draft_bytes,
+            promise=Promise(
+                time_to_first_token=slo.time_to_first_token.p95.seconds,
+                inter_token_latency=slo.inter_token_latency.mean.seconds,
+                end_to_end=slo.end_to_end.p95.seconds if slo.end_to_end else None,
+            ),
+            written={
+                "timeToFirstToken": slo.time_to_first_token.p95.text,
+                "interTokenLatency": slo.inter_token_latency.mean.text,
+                "endToEnd": slo.end_to_end.p95.text if slo.end_to_end else "",
+            },
+            kv_target=scaling.targets.kv_cache_percent / 100,
+            warm=self.spec.warm_pool.replicas,
+            max_replicas=scaling.max_replicas if "max_replicas" in scaling.model_fields_set else None,
+            batched_tokens=_whole(extra.get("--max-num-batched-tokens")),
+            engine_version=engine.version or self.known.engine_version,
+            mix=self._mix(architecture),
+            demand=self._demand(),
+            assumptions=tuple(self.assumptions),
+        )
+
+    def _architecture(self, found: CatalogueModel | None, config: CheckpointConfig | None) -> Architecture | None:
+        """The manifest's fields over those of a config.json or the catalogue."""
+        given = self.spec.model.architecture or ArchitectureSpec()
+        base = config.architecture if config else found.architecture if found else None
+        if base is None:
+            missing = [name for name in REQUIRED_SHAPE if getattr(given, _snake(name)) is None and _needed(name, given)]
+            if missing:
+                self.problems.append(self._unknown_model(missing))
+                return None
+            base = Architecture(parameters=1, layers=1, attention_heads=1, kv_heads=1, head_dim=1)
+        changes: dict[str, object] = {
+            name: value
+            for name in (
+                "parameters",
+                "active_parameters",
+                "layers",
+                "attention_heads",
+                "kv_heads",
+                "head_dim",
+                "hidden_size",
+                "context_tokens",
+            )
+            if (value := getattr(given, name)) is not None
+        }
+        if given.mla is not None:
+            changes["mla"] = Mla(given.mla.kv_lora_rank, given.mla.rope_dim)
+        if given.sliding_window is not None:
+            changes["sliding_window"] = SlidingWindow(given.sliding_window.size, given.sliding_window.layers)
+        if given.experts is not None:
+            changes["experts"] = Experts(given.experts.count, given.experts.active)
+        merged = replace(base, **changes)  # type: ignore[arg-type]
+        return merged if self._consistent(merged) else None
+
+    def _consistent(self, shape: Architecture) -> bool:
+        """The schema has seen each field; over the catalogue's they may still contradict each other."""
+        faults = []
+        if shape.active > shape.parameters:
+            faults.append(("activeParameters", shape.active, f"is above the {shape.parameters} parameters"))
+        if shape.kv_heads > shape.attention_heads:
+            faults.append(("kvHeads", shape.kv_heads, f"is above the {shape.attention_heads} attention heads"))
+        if shape.window_layers > shape.layers:
+            faults.append(("slidingWindow.layers", shape.window_layers, f"is above the {shape.layers} layers"))
+        self.problems += [
+            Problem(f"spec.model.architecture.{name}", value, f"{what} of the model", kind=Kind.UNKNOWN)
+            for name, value, what in faults
+        ]
+        return not faults
+
+    def _unknown_model(self, missing: list[str]) -> Problem:
+        near = models_like(self.spec.model.source)
+        options = [f"write {near[0]} if that is meant"] if near else []
+        options.append(f"set spec.model.architecture with {', '.join(missing)}")
+        options.append("give forebay plan the checkpoint's config.json with --config")
+        return Problem(
+            "spec.model.source",
+            self.spec.model.source,
+            "is not in the catalogue, and its shape is not given",
+            tuple(options),
+            Kind.UNKNOWN,
+        )
+
+    def _gpu(self) -> Gpu | None:
+        spec = self.spec.gpu
+        asked = spec.product or product_of(spec.node_selector or {}) or product_of(self.spec.pod.node_selector or {})
+        product = asked or self.known.product
+        if product is None:
+            self.problems.append(
+                Problem(
+                    "spec.gpu.product",
+                    None,
+                    "is not given, and memory and speed follow from the card",
+                    (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "give forebay plan a --gpu"),
+                    Kind.UNKNOWN,
+                )
+            )
+            return None
+        card = gpu_of(product)
+        if card is None:
+            known = ", ".join(gpu.product for gpu in gpus().values())
+            self.problems.append(
+                Problem("spec.gpu.product", product, "is not a card of the catalogue", (f"use {known}",), Kind.UNKNOWN)
+            )
+        elif asked is None:
+            self.assumptions.append(f"the manifest names no GPU; planned for {product}")
+        return card
+
+    def _pipeline(self, architecture: Architecture) -> None:
+        stages = self.spec.engine.pipeline_parallel_size or 1
+        if stages > architecture.layers:
+            self.problems.append(
+                Problem(
+                    "spec.engine.pipelineParallelSize",
+                    stages,
+                    f"is more than the {architecture.layers} layers of the model",
+                    (f"use at most {architecture.layers}",),
+                )
+            )
+
+    def _quantization(self, found: CatalogueModel | None, config: CheckpointConfig | None) -> Quantization | None:
+        method = self.spec.model.quantization
+        given = self.spec.model.architecture
+        stated = given.weight_bits if given else None
+        checkpoint = (config.bits if config else None) or (found.bits if found else None)
+        quantization = quantization_of(method, checkpoint, stated)
+        if quantization is not None:
+            return quantization
+        if method is None:
+            self.assumptions.append("the checkpoint's precision is not known; 16 bits a weight are taken")
+            return quantization_of("none", None, None)
+        self.problems.append(
+            Problem(
+                "spec.model.quantization",
+                method,
+                "does not say how many bits a weight has",
+                ("set spec.model.architecture.weightBits",),
+                Kind.UNKNOWN,
+            )
+        )
+        return None
+
+    def _full_length(self, architecture: Architecture) -> int:
+        if self.spec.model.max_model_len is not None:
+            return self.spec.model.max_model_len
+        if architecture.context_tokens is not None:
+            tokens = architecture.context_tokens
+            self.assumptions.append(f"maxModelLen is not set: the checkpoint's {tokens:,} tokens must fit at once")
+            return tokens
+        traffic = self.spec.traffic
+        if traffic is None:
+            self.assumptions.append("the longest request is not known: set model.maxModelLen to check that it fits")
+            return 1
+        tokens = traffic.prompt_tokens + traffic.output_tokens
+        self.assumptions.append(f"the longest request is not known: {tokens:,} tokens, the mean of traffic, must fit")
+        return tokens
+
+    def _mix(self, architecture: Architecture) -> Mix | None:
+        if self.known.lengths:
+            mix = Mix.of(self.known.lengths, architecture.tokens_read)
+            self.assumptions.append(
+                f"lengths are those of {len(self.known.lengths):,} recorded requests: {mix.prompt_tokens:.0f} tokens "
+                f"in, {mix.output_tokens:.0f} out on average"
+            )
+            return mix
+        traffic = self.spec.traffic
+        if traffic is None:
+            return None
+        self.assumptions.append("all requests are taken as long as the mean; forebay plan --trace takes recorded ones")
+        return Mix.fixed(traffic.prompt_tokens, traffic.output_tokens, architecture.tokens_read)
+
+    def _demand(self) -> Demand | None:
+        traffic = self.spec.traffic
+        if traffic is None:
+            return None
+        if "peak_factor" not in traffic.model_fields_set:
+            self.assumptions.append(f"traffic.peakFactor is not set: {traffic.peak_factor:g} is taken")
+        if "headroom" not in traffic.model_fields_set:
+            self.assumptions.append(f"traffic.headroom is not set: {traffic.headroom:g} is taken")
+        tokens: float = traffic.prompt_tokens + traffic.output_tokens
+        if self.known.lengths:
+            tokens = round(Mix.of(self.known.lengths).tokens, 3)
+        return Demand.of(traffic.requests_per_month, traffic.peak_factor, traffic.headroom, tokens)
+
+    def _speculation(self, shape: Architecture, quantization: Quantization) -> tuple[Speculation | None, int]:
+        """The draft's weights are counted whether or not it is counted on."""
+        given = self.spec.engine.speculative
+        if given is None:
+            return None, 0
+        draft = model_of(given.model) if given.model else None
+        parameters = draft.architecture.parameters if draft else None
+        cost = draft_cost(given.method, shape.layers, shape.parameters, parameters)
+        if given.draft_cost_percent is not None:
+            cost = given.draft_cost_percent / 100
+        if cost is None:
+            self.assumptions.append(
+                f"the draft {given.model} is not in the catalogue: neither its weights nor its gain are counted; set "
+                "engine.speculative.draftCostPercent"
+            )
+            return None, 0
+        bits = draft.bits if draft else quantization.bits
+        draft_bytes = (parameters or int(shape.parameters * cost)) * bits // 8
+        if given.acceptance_percent is None:
+            self.assumptions.append(
+                "engine.speculative.acceptancePercent is not set: no gain of speculation is counted on"
+            )
+            return None, draft_bytes
+        speculation = Speculation(given.method, given.tokens, given.acceptance_percent / 100, cost)
+        self.assumptions.append(
+            f"speculation by {given.method}: {given.tokens} guesses at {given.acceptance_percent} % give "
+            f"{speculation.tokens_per_step:.2f} tokens a step that takes {speculation.step_factor:.2f} times as long"
+        )
+        return speculation, draft_bytes
+
+
+def _needed(name: str, given: ArchitectureSpec) -> bool:
+    """A latent cache has no heads of its own."""
+    return given.mla is None or name not in ("kvHeads", "headDim")
+
+
+def _same_shape(shape: Architecture, known: Architecture) -> bool:
+    return replace(shape, context_tokens=known.context_tokens) == known
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+def _flags(arguments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Flags with their values, however they are written."""
+    for position, argument in enumerate(arguments):
+        if argument.startswith("--"):
+            name, separator, value = argument.partition("=")
+            following = arguments[position + 1 : position + 2]
+            yield name.replace("_", "-"), value if separator else next(iter(following), "")
+
+
+def _adapters(extra: Mapping[str, str]) -> Adapters | None:
+    if "--enable-lora" not in extra:
+        return None
+    return Adapters(
+        slots=_whole(extra.get("--max-loras")) or DEFAULT_LORA_SLOTS,
+        rank=_whole(extra.get("--max-lora-rank")) or DEFAULT_LORA_RANK,
+    )
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch("[0-9]{1,9}", text) and int(text) else None

@@ -1,0 +1,203 @@
+"""The plan of a service with all that hangs on it: napkin, cost, base and spill-over, regions, and its variants."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from forebay.api.inference_service import GpuSpec, InferenceServiceSpec
+from forebay.api.spec.variant_spec import BASE_VARIANT
+from forebay.capacity.model.model_catalogue import gpu_of
+from forebay.capacity.plan.cost import Cost, Prices, cost_of
+from forebay.capacity.plan.monthly_demand import Demand, asked_for
+from forebay.capacity.plan.napkin import Napkin, differences, napkin_of
+from forebay.capacity.plan.plan_input import Known, read
+from forebay.capacity.plan.plan_problem import Kind, Problem, UnplannableError
+from forebay.capacity.plan.regions import Region, RegionPlan, plan_regions
+from forebay.capacity.plan.sizing import Plan, size
+from forebay.capacity.plan.traffic_shape import Base, bases, day
+from forebay.capacity.plan.variant_input import with_variant
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What is asked beside the manifests."""
+
+    known: Known = field(default_factory=Known)
+    prices: Prices | None = None
+    regions: tuple[Region, ...] = ()
+    rates: tuple[float, ...] = ()
+    """Recorded traffic as multiples of its average; empty: a day with the manifest's peak factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantPlan:
+    """Another way to run the service."""
+
+    name: str
+    plan: Plan | None
+    problems: tuple[Problem, ...]
+    cost: Cost | None
+
+    @property
+    def fits(self) -> bool:
+        return self.plan is not None and not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    namespace: str
+    name: str
+    spec: InferenceServiceSpec
+    plan: Plan | None
+    """None when the manifest does not say enough."""
+    problems: tuple[Problem, ...]
+    demand: Demand | None
+    napkin: Napkin | None = None
+    differences: tuple[str, ...] = ()
+    cost: Cost | None = None
+    rates: tuple[float, ...] = ()
+    bases: tuple[Base, ...] = ()
+    regions: tuple[RegionPlan, ...] = ()
+    variants: tuple[VariantPlan, ...] = ()
+    """With prices or variants: the service itself, then the others."""
+    cheapest: str | None = None
+    """Of the variants that hold every promise; None without prices."""
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the manifest does not say enough to plan."""
+        return any(problem.kind is Kind.UNKNOWN for problem in self.problems)
+
+    @property
+    def gpus(self) -> int:
+        return self.plan.fleet.gpus if self.plan and self.plan.fleet else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    tokens_per_minute: Fraction
+    with_headroom: Fraction
+    gpus: int
+    cost: Cost | None
+    """Of the services that have a cost, when there is one."""
+
+    @property
+    def asked_for(self) -> int:
+        return asked_for(self.with_headroom)
+
+
+def plan_service(
+    namespace: str, name: str, spec: InferenceServiceSpec, questions: Questions | None = None
+) -> ServicePlan:
+    """Never raises for a valid spec: what cannot be planned says why."""
+    questions = questions or Questions()
+    try:
+        subject = read(spec, questions.known)
+    except UnplannableError as error:
+        return ServicePlan(namespace, name, spec, None, error.problems, _demand(spec))
+    plan = size(subject, questions.known)
+    sketch = napkin_of(spec, subject, plan.replica.sizes.gpus_per_engine)
+    variants = tuple(_variants(spec, plan, questions))
+    rates = _rates(plan, questions)
+    return ServicePlan(
+        namespace=namespace,
+        name=name,
+        spec=spec,
+        plan=plan,
+        problems=plan.problems,
+        demand=subject.demand,
+        napkin=sketch,
+        differences=tuple(differences(sketch, plan)) if sketch else (),
+        cost=_cost(plan, questions.prices),
+        rates=rates,
+        bases=_bases(plan, rates),
+        regions=_regions(plan, questions.regions),
+        variants=variants,
+        cheapest=_cheapest(variants),
+    )
+
+
+def totals(plans: Iterable[ServicePlan]) -> Totals:
+    """Of all services; one that cannot be sized still counts with what it asks for."""
+    plans = tuple(plans)
+    demands = [plan.demand for plan in plans if plan.demand is not None]
+    return Totals(
+        tokens_per_minute=sum((demand.tokens_per_minute for demand in demands), Fraction(0)),
+        with_headroom=sum((demand.with_headroom for demand in demands), Fraction(0)),
+        gpus=sum(plan.gpus for plan in plans),
+        cost=_sum([(plan.cost, plan.demand) for plan in plans if plan.cost is not None and plan.demand is not None]),
+    )
+
+
+def _demand(spec: InferenceServiceSpec) -> Demand | None:
+    traffic = spec.traffic
+    if traffic is None:
+        return None
+    tokens = traffic.prompt_tokens + traffic.output_tokens
+    return Demand.of(traffic.requests_per_month, traffic.peak_factor, traffic.headroom, tokens)
+
+
+def _cost(plan: Plan, prices: Prices | None) -> Cost | None:
+    if prices is None or plan.fleet is None or plan.subject.demand is None:
+        return None
+    return cost_of(prices, plan.subject.gpu.product, plan.fleet.gpus, plan.subject.demand)
+
+
+def _rates(plan: Plan, questions: Questions) -> tuple[float, ...]:
+    if questions.rates or plan.subject.demand is None:
+        return questions.rates
+    return day(float(plan.subject.demand.peak_factor))
+
+
+def _bases(plan: Plan, rates: Sequence[float]) -> tuple[Base, ...]:
+    """Each replica with the plan's headroom, so that the whole fleet serves all of it."""
+    demand = plan.subject.demand
+    if plan.fleet is None or plan.throughput is None or demand is None:
+        return ()
+    replica = plan.throughput.requests_per_second / float(demand.headroom)
+    return bases(rates, float(demand.average), replica, plan.fleet.active)
+
+
+def _regions(plan: Plan, regions: Sequence[Region]) -> tuple[RegionPlan, ...]:
+    if plan.fleet is None or not regions:
+        return ()
+    return plan_regions(regions, plan.fleet.exact, plan.fleet.warm, plan.replica.sizes.gpus)
+
+
+def _variants(spec: InferenceServiceSpec, plan: Plan, questions: Questions) -> Iterator[VariantPlan]:
+    """Those of the manifest; with a price list and none in the manifest, every card that has a price."""
+    if not spec.variants and questions.prices is None:
+        return
+    yield VariantPlan(BASE_VARIANT, plan, plan.problems, _cost(plan, questions.prices))
+    for variant in spec.variants:
+        yield _variant(variant.name, with_variant(spec, variant), questions)
+    if spec.variants or questions.prices is None:
+        return
+    for product in questions.prices.per_gpu_hour:
+        card = gpu_of(product)
+        if card is not None and card != plan.subject.gpu:
+            engine = spec.engine.model_copy(update={"tensor_parallel_size": None, "pipeline_parallel_size": None})
+            other = spec.model_copy(update={"gpu": GpuSpec(product=product), "engine": engine})
+            yield _variant(product, other, questions)
+
+
+def _variant(name: str, spec: InferenceServiceSpec, questions: Questions) -> VariantPlan:
+    try:
+        plan = size(read(spec, questions.known), questions.known, advise=False)
+    except UnplannableError as error:
+        return VariantPlan(name, None, error.problems, None)
+    return VariantPlan(name, plan, plan.problems, _cost(plan, questions.prices))
+
+
+def _cheapest(variants: Sequence[VariantPlan]) -> str | None:
+    priced = [(variant.cost.per_hour, variant.name) for variant in variants if variant.fits and variant.cost]
+    return min(priced)[1] if priced else None
+
+
+def _sum(priced: Sequence[tuple[Cost, Demand]]) -> Cost | None:
+    if not priced:
+        return None
+    month = sum(cost.per_month for cost, _ in priced)
+    tokens = float(sum(demand.requests_per_month * demand.tokens_per_request for _, demand in priced))
+    hour = sum(cost.per_hour for cost, _ in priced)
+    return Cost(priced[0][0].currency, hour, month, month / tokens * 1e6)

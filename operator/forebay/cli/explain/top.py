@@ -1,0 +1,117 @@
+"""`forebay top`: one line per service, read again every few seconds."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from forebay.api.inference_service import ScheduleState, ScheduleStatus
+from forebay.api.learned_status import LearnedStatus
+from forebay.cli.cluster_connection import cluster_reader
+from forebay.cli.explain.service_reading import Reading, read_services
+from forebay.cluster.client.kube_api import ApiError
+
+READY = "Ready"
+_ATTENTION = (
+    ScheduleState.AT_RISK,
+    ScheduleState.MISSED,
+    ScheduleState.WARMING,
+    ScheduleState.MET,
+    ScheduleState.IDLE,
+)
+WIDTH_OF_A_PIPE = 240
+"""Columns when nobody's terminal is there to set them: wide enough that one service stays one line."""
+
+
+def top(
+    namespace: str | None, kubeconfig: Path | None, context: str | None, *, once: bool, interval_seconds: float
+) -> int:
+    """Show the table until interrupted, or once; the exit code."""
+    try:
+        asyncio.run(_show(namespace, kubeconfig, context, once=once, interval_seconds=interval_seconds))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+async def _show(
+    namespace: str | None, kubeconfig: Path | None, context: str | None, *, once: bool, interval_seconds: float
+) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_OF_A_PIPE)
+    async with cluster_reader(kubeconfig, context) as reader:
+        services = await read_services(reader.api, namespace)
+        if once:
+            console.print(table(services))
+            return
+        with Live(table(services), console=console, auto_refresh=False, screen=False) as live:
+            while True:
+                await asyncio.sleep(interval_seconds)
+                try:
+                    services = await read_services(reader.api, namespace)
+                    live.update(table(services), refresh=True)
+                except ApiError as error:
+                    live.update(table(services, note=f"last reading failed, trying again: {error}"), refresh=True)
+
+
+def table(services: Iterable[Reading], note: str = "") -> Table:
+    """Numbers that are not known are shown as `?`: missing is not zero."""
+    shown = Table(box=None, pad_edge=False, caption=note or None, caption_justify="left")
+    for title, justify in (("NAMESPACE", "left"), ("SERVICE", "left"), ("READY", "left")):
+        shown.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for title in ("WANTED", "SERVING", "LOADING", "DRAINING", "QUEUE", "KV%", "TPM", "LEAD"):
+        shown.add_column(title, justify="right", no_wrap=True)
+    shown.add_column("SCHEDULE", no_wrap=True)
+    shown.add_column("RULE", no_wrap=True)
+    shown.add_column("BECAUSE", overflow="fold")
+    for service in services:
+        shown.add_row(*_row(service))
+    return shown
+
+
+def _row(service: Reading) -> list[str | Text]:
+    status = service.status
+    if status is None:
+        return [service.namespace, service.name, "?", *["?"] * 7, "", "", "", "no operator has written a status yet"]
+    ready = next((condition for condition in status.conditions if condition.type == READY), None)
+    state = "?" if ready is None else ready.status if ready.status == "True" else ready.reason
+    replicas, load, decision = status.replicas, status.load, status.decision
+    return [
+        service.namespace,
+        service.name,
+        Text(state, style="green" if state == "True" else "yellow"),
+        str(replicas.desired),
+        str(replicas.ready),
+        str(replicas.loading),
+        str(replicas.draining),
+        _known(load.queue),
+        _known(load.kv_percent),
+        _known(None if status.capacity is None else status.capacity.tokens_per_minute),
+        _lead(status.learned),
+        _schedule(status.schedules),
+        decision.rule if decision else "",
+        decision.because if decision else (ready.message if ready else ""),
+    ]
+
+
+def _lead(learned: LearnedStatus | None) -> str:
+    """How long a replica takes that starts on a ready node, in 95 of 100 cases; what nobody has seen is not shown."""
+    starts = None if learned is None or learned.lead_time is None else learned.lead_time.ready_node
+    return f"{starts.p95_seconds}s" if starts is not None and starts.seconds else ""
+
+
+def _schedule(schedules: Sequence[ScheduleStatus]) -> str:
+    """The one that needs attention most, with its state: one at risk before one that is met, an idle one last."""
+    if not schedules:
+        return ""
+    first = min(schedules, key=lambda schedule: (_ATTENTION.index(schedule.state), schedule.name))
+    return f"{first.name} {first.state.value}"
+
+
+def _known(number: int | None) -> str:
+    return "?" if number is None else str(number)

@@ -1,0 +1,156 @@
+"""The plan as Markdown, for a comment on a pull request: the table in sight, the arithmetic folded away."""
+
+from collections.abc import Iterator, Sequence
+
+from forebay.capacity.plan.service_plan import ServicePlan, totals
+from forebay.cli.plan import plan_schedules
+from forebay.cli.plan.manifest_input import BadInput
+from forebay.cli.plan.plan_changes import Change, Standing, in_all
+from forebay.cli.plan.plan_schedules import Schedules
+from forebay.cli.plan.plan_words import NUMBERS, arithmetic, columns, cost_of, count, row, state
+
+
+def comment(
+    plans: Sequence[ServicePlan],
+    bad: Sequence[BadInput],
+    changes: Sequence[Change] | None,
+    schedules: Schedules,
+    *,
+    napkin: bool,
+) -> Iterator[str]:
+    """Lines."""
+    yield "## Capacity plan"
+    yield ""
+    priced = any(plan.cost for plan in plans)
+    if plans:
+        yield from _table(columns(priced), [row(plan, priced) for plan in plans])
+        yield ""
+        found = totals(plans)
+        yield (
+            f"Together {round(found.tokens_per_minute):,} TPM, {round(found.with_headroom):,} with headroom: **ask for "
+            f"{found.asked_for:,} TPM**. {count(found.gpus, 'GPU')}"
+            + (f", {cost_of(found.cost)}." if found.cost else ".")
+        )
+    if changes is not None:
+        yield ""
+        yield from _changes(changes)
+    if any(schedules.values()):
+        yield ""
+        yield from _schedules(schedules)
+    if bad or any(plan.problems for plan in plans):
+        yield ""
+        yield "### Problems"
+        yield ""
+        for fault in bad:
+            yield f"- {_text(str(fault))}"
+        for plan in plans:
+            yield from _problems(plan)
+    if napkin:
+        for plan in plans:
+            yield from _napkin(plan)
+    for plan in plans:
+        yield ""
+        yield from _details(plan)
+
+
+def _schedules(schedules: Schedules) -> Iterator[str]:
+    found = [one for of_service in schedules.values() for one in of_service]
+    yield "### Schedules"
+    yield ""
+    yield from _table(plan_schedules.COLUMNS, [plan_schedules.row(one) for one in found])
+    yield ""
+    for remark in plan_schedules.remarks(found):
+        yield f"- {_text(remark)}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'|'.join('---:' if name in NUMBERS else '---' for name in header)}|"
+    for cells in rows:
+        yield f"| {' | '.join(_text(cell) for cell in cells)} |"
+
+
+def _changes(found: Sequence[Change]) -> Iterator[str]:
+    rows = [
+        (change.state, f"{change.namespace}/{change.name}", *_sides(change.before, change.after))
+        for change in found
+        if change.state != "same"
+    ]
+    yield "### What changes"
+    yield ""
+    if not rows:
+        yield "Nothing in GPUs, TPM or cost."
+        return
+    yield from _table(("", "SERVICE", "GPUS", "TPM", "COST/H"), [*rows, ("", "together", *_sides(*in_all(found)))])
+
+
+def _sides(before: Standing, after: Standing) -> tuple[str, str, str]:
+    cost = "-"
+    if before.cost_per_hour is not None or after.cost_per_hour is not None:
+        cost = f"{before.cost_per_hour or 0:,.2f} → {after.cost_per_hour or 0:,.2f}"
+    return (
+        f"{before.gpus:,} → {after.gpus:,}",
+        f"{round(before.tokens_per_minute):,} → {round(after.tokens_per_minute):,}",
+        cost,
+    )
+
+
+def _problems(plan: ServicePlan) -> Iterator[str]:
+    for problem in plan.problems:
+        value = "" if problem.value is None else f" `{problem.value}`"
+        yield f"- **{plan.namespace}/{plan.name}** `{problem.field}`{value} {_text(problem.reason)}"
+        for option in problem.options:
+            yield f"  - {_text(option)}"
+
+
+def _napkin(plan: ServicePlan) -> Iterator[str]:
+    sketch, fleet = plan.napkin, plan.plan.fleet if plan.plan else None
+    if sketch is None or plan.plan is None:
+        return
+    throughput = plan.plan.throughput
+    yield ""
+    yield f"### {plan.namespace}/{plan.name}: napkin beside profile"
+    yield ""
+    yield from _table(
+        ("", "napkin", "profile"),
+        [
+            (
+                "step without work",
+                f"{sketch.step_seconds * 1000:.2f} ms",
+                f"{throughput.engine.profile.step_seconds * 1000:.2f} ms" if throughput else "-",
+            ),
+            (
+                "requests/s a replica",
+                f"{sketch.requests_per_second:.1f}",
+                f"{throughput.requests_per_second:.1f}" if throughput else "-",
+            ),
+            (
+                "replicas",
+                f"{sketch.active} active + {sketch.warm} warm",
+                f"{fleet.active} active + {fleet.warm} warm" if fleet else "-",
+            ),
+        ],
+    )
+    yield ""
+    for difference in plan.differences:
+        yield f"- {_text(difference)}"
+
+
+def _details(plan: ServicePlan) -> Iterator[str]:
+    yield f"<details><summary>{plan.namespace}/{plan.name}: {state(plan)}, the arithmetic</summary>"
+    yield ""
+    for heading, text in arithmetic(plan):
+        yield f"- **{heading}**: {_text(text)}"
+    if plan.plan is not None:
+        yield ""
+        yield "Rests on:"
+        yield ""
+        for assumption in (*plan.plan.assumptions, *plan.plan.notes):
+            yield f"- {_text(assumption)}"
+    yield ""
+    yield "</details>"
+
+
+def _text(text: str) -> str:
+    """Nothing in a message may end a table cell or become markup."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,51 @@
+"""φ for recorded lengths: the share of the mean-value capacity at which 99 of 100 requests are still in time.
+
+The simulated engine plays requests of the recorded lengths at random times, faster and slower, until the share is
+found. Means hide what a few long prompts do to everyone's next token; this does not.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forebay.capacity.model.replica_model import Engine, Mix, Promise, capacity
+from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
+
+REQUESTS = 3000
+"""Played at each rate; the first fifth fills the engine and is not counted."""
+IN_TIME = 0.99
+LARGEST, SMALLEST = 1.0, 0.05
+STEPS = 6
+"""Halvings: the share is known to a hundredth and a half."""
+
+
+def usable_share(
+    engine: Engine, mix: Mix, promise: Promise, lengths: Sequence[tuple[float, float]], chunk: int
+) -> float:
+    """φ; `SMALLEST` when even that share does not hold."""
+    rate = capacity(replace(engine, usable_share=1.0), mix, promise).requests_per_second
+    low, high = SMALLEST, LARGEST
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        held = _share_in_time(engine, promise, lengths, rate * middle, chunk) >= IN_TIME
+        low, high = (middle, high) if held else (low, middle)
+    return low
+
+
+def _share_in_time(
+    engine: Engine, promise: Promise, lengths: Sequence[tuple[float, float]], rate: float, chunk: int
+) -> float:
+    player = ReplicaEngine(engine.profile, EngineLimits(engine.max_num_seqs, max(chunk, engine.max_num_seqs)))
+    draw = random.Random(1)
+    arrival, done = 0.0, list[Completion]()
+    for index in range(REQUESTS):
+        arrival += draw.expovariate(rate)
+        prompt, output = lengths[draw.randrange(len(lengths))]
+        done += player.advance(arrival)
+        request = Request(str(index), max(1, round(prompt)), max(1, round(output)), arrival)
+        if request.prompt_tokens + request.output_tokens <= engine.kv_tokens:
+            player.submit(request)
+    done += player.advance(arrival + 1e6)
+    counted = [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
+    return sum(completion.in_time(promise) for completion in counted) / len(counted)

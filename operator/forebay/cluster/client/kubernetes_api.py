@@ -1,0 +1,351 @@
+"""KubeApi over the official asynchronous client, by its raw calls: bytes in, bytes out.
+
+The client's typed models cost 20 times what our projections do, so only its connection pool, TLS and credentials are
+used. Everything a caller can meet is an ApiError; nothing is retried behind its back, except where the server has said
+that it did not take the request (429 or 503 with Retry-After) and where our credentials had expired (401, once).
+
+Bodies are spelled as Go spells JSON. A ControllerRevision's `data` is kept as it was spelled, and compared byte by byte
+with how Go spells it whenever another field is patched; any other spelling makes every later patch "immutable".
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import ConfigException
+
+from forebay import __version__
+from forebay.cluster.client.access import Access, AccessError
+from forebay.cluster.client.kube_api import GONE, NO_ANSWER, ApiError, Resource
+from forebay.cluster.read.projections import continue_token
+
+FIELD_MANAGER = "forebay"
+PAGE = 500
+"""Objects of one page of a list; what client-go's pager asks for."""
+REQUEST_SECONDS = 30.0
+"""For one request, waiting for Retry-After included."""
+WATCH_SECONDS = 300
+"""After which the server is asked to end a watch; the next one may land on another server."""
+REQUEST_LIMITS = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+WATCH_LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=150.0)
+"""Whoever watches has a shorter limit on silence; this one only frees the connection."""
+LONGEST_EVENT = 16 * 1024 * 1024
+"""Bytes. etcd refuses objects over 1.5 MiB, so a longer line is not a watch event."""
+REFRESH_SECONDS = 5.0
+"""Between two attempts to read expired credentials again."""
+
+UNAUTHORIZED = 401
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as operators count it; `status` 0 when there was no answer."""
+
+    verb: str
+    """As RBAC names it."""
+    resource: str
+    status: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What goes over the wire, and the RBAC verb it goes by."""
+
+    verb: str
+    resource: Resource
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    content_type: str = JSON
+    limits: aiohttp.ClientTimeout = REQUEST_LIMITS
+
+    @property
+    def url(self) -> str:
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+class _Wire(RESTClientObject):
+    """The client's connections, for bodies that are bytes already: its own `request` would spell them its own way."""
+
+    async def send(self, request: Request, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        settings = self.configuration
+        extra: dict[str, Any] = {}
+        if settings.tls_server_name:
+            extra["server_hostname"] = settings.tls_server_name
+        if settings.proxy:
+            extra["proxy"] = settings.proxy
+        if settings.proxy_headers:
+            extra["proxy_headers"] = settings.proxy_headers
+        return await self.pool_manager.request(
+            request.method,
+            f"{settings.host}{request.url}",
+            data=None if request.body is None else spell(request.body),
+            headers=headers,
+            timeout=request.limits,
+            **extra,
+        )
+
+
+class KubernetesApi:
+    """The KubeApi of a real API server. Use with `async with`, or `close()` it."""
+
+    def __init__(
+        self,
+        access: Access,
+        configuration: Configuration,
+        *,
+        user_agent: str,
+        on_call: Callable[[Call], None] = lambda call: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._access = access
+        self._user_agent = user_agent
+        self._on_call = on_call
+        self._clock = clock
+        self._wire = _Wire(configuration)
+        self._refreshing = asyncio.Lock()
+        self._credentials_read_at = clock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; watches that still run end with an ApiError."""
+        await self._wire.close()
+
+    @property
+    def host(self) -> str:
+        """Address of the API server, as URL."""
+        return str(self._wire.configuration.host)
+
+    async def list(
+        self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
+    ) -> tuple[bytes, ...]:
+        query = {"labelSelector": label_selector} if label_selector else {}
+        request = Request("list", resource, "GET", _path(resource, namespace), query)
+        try:
+            return await self._pages(request)
+        except ApiError as error:
+            if error.status != GONE:
+                raise
+            # The state that the pages show was compacted between two of them: one answer with everything instead.
+            return (await self._read(request),)
+
+    async def _pages(self, request: Request) -> tuple[bytes, ...]:
+        pages: list[bytes] = []
+        query = {**request.query, "limit": str(PAGE)}
+        while True:
+            page = await self._read(replace(request, query=query))
+            pages.append(page)
+            rest = continue_token(page)
+            if not rest:
+                return tuple(pages)
+            query["continue"] = rest
+
+    async def watch(
+        self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
+    ) -> AsyncGenerator[bytes, None]:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        if label_selector:
+            query["labelSelector"] = label_selector
+        request = Request("watch", resource, "GET", _path(resource, namespace), query, limits=WATCH_LIMITS)
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                response = await self._open(request)
+            with closing(response) as stream:
+                async with aclosing(lines(stream.content.iter_any())) as events:
+                    async for event in events:
+                        yield event
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer(error) from error
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
+        return await self._read(Request("get", resource, "GET", _path(resource, namespace, name)))
+
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> bytes:
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._read(Request("create", resource, "POST", _path(resource, namespace), query, body))
+
+    async def apply(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> bytes:
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        path = _path(resource, namespace, name)
+        return await self._read(Request("patch", resource, "PATCH", path, query, body, APPLY_PATCH))
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+    ) -> bytes:
+        query = {"fieldManager": FIELD_MANAGER}
+        path = _path(resource, namespace, name, subresource)
+        return await self._read(Request("patch", resource, "PATCH", path, query, body, MERGE_PATCH))
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> bytes:
+        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        return await self._read(Request("delete", resource, "DELETE", _path(resource, namespace, name), {}, body))
+
+    async def _read(self, request: Request) -> bytes:
+        """The answer's body. Raises ApiError."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                response = await self._open(request)
+                return await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer(error) from error
+
+    async def _open(self, request: Request) -> aiohttp.ClientResponse:
+        """The answer's head once it is a success; the body is still to be read. Raises ApiError."""
+        begun = self._clock()
+        credentials_read_again = False
+        while True:
+            sent_at = self._clock()
+            status = NO_ANSWER
+            try:
+                response = await self._send(request)
+                status = response.status
+            except ConfigException as error:
+                raise ApiError(NO_ANSWER, "NoCredentials", str(error)) from error
+            finally:
+                self._on_call(Call(request.verb, request.resource.plural, status, self._clock() - sent_at))
+            if status < 400:
+                return response
+            failure = refusal(status, response.reason or "", await response.read())
+            wait = _retry_after(response)
+            if status == UNAUTHORIZED and not credentials_read_again:
+                credentials_read_again = True
+                await self._read_credentials(sent_at, failure)
+            elif wait is None or self._clock() + wait > begun + REQUEST_SECONDS:
+                raise failure
+            else:
+                await asyncio.sleep(wait)
+
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+        wire = self._wire
+        headers = {"Accept": JSON, "Content-Type": request.content_type, "User-Agent": self._user_agent}
+        token = (await wire.configuration.auth_settings()).get("BearerToken")
+        if token and token["value"]:
+            headers["Authorization"] = token["value"]
+        return await wire.send(request, headers)
+
+    async def _read_credentials(self, sent_at: float, failure: ApiError) -> None:
+        """Read credentials again, unless somebody has since `sent_at`. Raises `failure` when that is no use."""
+        async with self._refreshing:
+            if self._credentials_read_at > sent_at:
+                return
+            if self._clock() - self._credentials_read_at < REFRESH_SECONDS:
+                raise failure
+            self._credentials_read_at = self._clock()
+            try:
+                fresh = await self._access.configuration()
+            except AccessError as error:
+                raise ApiError(failure.status, failure.reason, f"{failure.message}; {error}") from error
+            old = self._wire
+            if (fresh.cert_file, fresh.host) == (old.configuration.cert_file, old.configuration.host):
+                old.configuration.api_key = fresh.api_key
+                old.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
+            else:
+                self._wire = _Wire(fresh)
+                await old.close()
+
+
+async def connect(
+    access: Access,
+    *,
+    purpose: str = "operator",
+    on_call: Callable[[Call], None] = lambda call: None,
+) -> KubernetesApi:
+    """A client for the cluster that `access` names. Raises AccessError; does not talk to the server yet."""
+    user_agent = f"forebay-{purpose}/{__version__}"
+    return KubernetesApi(access, await access.configuration(), user_agent=user_agent, on_call=on_call)
+
+
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Whole lines of a stream. What stands after the last line break when it ends was cut off, and is dropped."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST_EVENT:
+            raise ApiError(NO_ANSWER, "TooLong", f"a watch event of more than {LONGEST_EVENT} bytes")
+        for line in whole:
+            if line.strip():
+                yield line
+
+
+def spell(body: Mapping[str, Any]) -> bytes:
+    """JSON as Go's encoder spells it: no spaces, and the characters escaped that HTML would stumble over."""
+    text = json.dumps(body, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").encode()
+
+
+def refusal(status: int, reason: str, body: bytes) -> ApiError:
+    """The ApiError of an answer that is no success: in the words of its Status body, if it has one."""
+    try:
+        said = json.loads(body)
+        return ApiError(status, str(said.get("reason") or reason), str(said.get("message") or reason))
+    except (ValueError, AttributeError):
+        # A proxy's page, or nothing: enough of it to recognise who answered.
+        return ApiError(status, reason, body[:200].decode(errors="replace").strip() or reason)
+
+
+def _no_answer(error: BaseException) -> ApiError:
+    if isinstance(error, TimeoutError):
+        return ApiError(NO_ANSWER, "Timeout", f"no answer in time: {error}" if str(error) else "no answer in time")
+    return ApiError(NO_ANSWER, type(error).__name__, str(error) or type(error).__name__)
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds the server asks to wait before it takes this request; None when the answer is final."""
+    if response.status not in (429, 503):
+        return None
+    try:
+        return max(0.0, float(response.headers.get("Retry-After", "")))
+    except ValueError:
+        return None
+
+
+def _path(resource: Resource, namespace: str | None, name: str = "", subresource: str = "") -> str:
+    parts = [resource.path]
+    if namespace is not None and resource.namespaced:
+        parts += ["namespaces", quote(namespace, safe="")]
+    parts.append(resource.plural)
+    parts += [quote(part, safe="") for part in (name, subresource) if part]
+    return "/" + "/".join(parts)

@@ -1,0 +1,299 @@
+"""Leadership by a Lease: at most one operator writes, and its standby takes over when it falls silent.
+
+No clock is compared across machines. The holder counts from the moment it *sent* its last successful renewal and is no
+leader any more `renew_deadline` later, whatever its thread does then. A standby counts from the moment it *saw* the
+lease change and acquires it only `duration` later. The second is longer than the first, so their terms never overlap.
+
+It runs on a thread, an event loop and connections of its own: neither a busy planner nor a throttled client can cost
+the lease.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from forebay.cluster.client.access import AccessError
+from forebay.cluster.client.kube_api import CONFLICT, LEASES, NOT_FOUND, ApiError, KubeApi
+from forebay.cluster.read.projections import KubernetesObject, Projection, Reader, rfc3339
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+"""How long a graceful stop waits for the lease to be given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """In seconds."""
+
+    duration_seconds: float = 15.0
+    renew_deadline_seconds: float = 10.0
+    retry_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError when two processes could lead at once, or one could not renew in time."""
+        if not 0 < self.retry_seconds < self.renew_deadline_seconds < self.duration_seconds:
+            raise ValueError(f"lease times must grow from retry over renew deadline to duration, but are {self}")
+
+
+def steady_clock() -> float:
+    """Seconds that go on while the machine sleeps, where the system can tell: a laptop lid must not prolong a term."""
+    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
+
+
+class ClosableApi(KubeApi, Protocol):
+    async def close(self) -> None: ...
+
+
+class _LeaseSpec(Projection):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    renew_time: str | None = None
+
+
+class _LeaseObject(KubernetesObject):
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+class Election:
+    """The rules, free of threads: `attempt` is called every few seconds, `leading` is asked at any time."""
+
+    def __init__(
+        self,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        times: LeaseTimes,
+        monotonic: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        """`identity` must be of this process alone. `wall` (unix seconds) is only written down for people."""
+        self._namespace = namespace
+        self._name = name
+        self.identity = identity
+        self.times = times
+        self._monotonic = monotonic
+        self._wall = wall
+        self._reader = Reader(_LeaseObject)
+        self._leads_until = 0.0
+        self._version: str | None = None
+        """Of the lease as we wrote it last; None when it must be read first."""
+        self._seen: tuple[object, float] = (None, 0.0)
+        """What a standby saw of the lease, and since when it has looked like that."""
+
+    @property
+    def leading(self) -> bool:
+        return self._monotonic() < self._leads_until
+
+    @property
+    def seconds_left(self) -> float:
+        """Of our term, if it is not renewed."""
+        return self._leads_until - self._monotonic()
+
+    @property
+    def patience_seconds(self) -> float:
+        """Until an attempt can bring something new: a renewal, or the end of somebody else's term."""
+        seen, since = self._seen
+        if self.leading or seen is None:
+            return self.times.retry_seconds
+        left = since + self.times.duration_seconds - self._monotonic()
+        return min(self.times.retry_seconds, left) if left > 0 else self.times.retry_seconds
+
+    async def attempt(self, api: KubeApi) -> None:
+        """Acquire or renew, if that is possible now. Raises ApiError, and ValueError for an unreadable lease."""
+        if self._version is not None and self.leading:
+            try:
+                await self._write(api, self._version, {})
+                return
+            except ApiError as error:
+                self._version = None
+                if error.status != CONFLICT:
+                    raise
+        try:
+            live = self._reader.one(await api.get(LEASES, self._namespace, self._name))
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            await self._create(api)
+            return
+        spec = live.spec
+        if spec.holder_identity == self.identity:
+            await self._write(api, live.metadata.resource_version, {})
+        elif not spec.holder_identity or self._has_expired(live):
+            transitions = {"leaseTransitions": (spec.lease_transitions or 0) + 1, "acquireTime": rfc3339(self._wall())}
+            await self._write(api, live.metadata.resource_version, transitions)
+        else:
+            self._leads_until = 0.0
+
+    async def release(self, api: KubeApi) -> None:
+        """Give the lease back, so that the standby need not wait; we lead no more before the call is made."""
+        self._leads_until = 0.0
+        if self._version is None:
+            return
+        spec = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": rfc3339(self._wall())}
+        body = {"metadata": {"resourceVersion": self._version}, "spec": spec}
+        self._version = None
+        await api.patch(LEASES, self._namespace, self._name, body)
+
+    def _has_expired(self, live: _LeaseObject) -> bool:
+        """Whether nothing has moved for a whole term while we watched; what changed before we looked does not count."""
+        looks = (live.spec.holder_identity, live.spec.renew_time, live.metadata.resource_version)
+        now = self._monotonic()
+        if self._seen[0] != looks:
+            self._seen = (looks, now)
+        term = max(self.times.duration_seconds, float(live.spec.lease_duration_seconds or 0))
+        return now - self._seen[1] >= term
+
+    async def _create(self, api: KubeApi) -> None:
+        spec = {**self._spec(), "acquireTime": rfc3339(self._wall()), "leaseTransitions": 0}
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": spec,
+        }
+        sent_at = self._monotonic()
+        self._won(sent_at, await api.create(LEASES, self._namespace, body))
+
+    async def _write(self, api: KubeApi, version: str, more: Mapping[str, Any]) -> None:
+        """Only onto the version that was read: of two that try at once, one gets a conflict."""
+        body = {"metadata": {"resourceVersion": version}, "spec": {**self._spec(), **more}}
+        sent_at = self._monotonic()
+        self._won(sent_at, await api.patch(LEASES, self._namespace, self._name, body))
+
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": round(self.times.duration_seconds),
+            "renewTime": rfc3339(self._wall()),
+        }
+
+    def _won(self, sent_at: float, answer: bytes) -> None:
+        self._version = self._reader.one(answer).metadata.resource_version
+        self._leads_until = sent_at + self.times.renew_deadline_seconds
+
+
+class Leadership:
+    """Keeps trying on its own thread until it has lost a term, or is stopped. Callbacks come on that thread."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[ClosableApi]],
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        on_acquired: Callable[[], None] = lambda: None,
+        on_lost: Callable[[str], None] = lambda reason: None,
+        times: LeaseTimes | None = None,
+        monotonic: Callable[[], float] = steady_clock,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`connect` gives a client of its own; `on_lost` is told why a term ended that nobody gave back."""
+        self._connect = connect
+        self._on_acquired = on_acquired
+        self._on_lost = on_lost
+        self._election = Election(
+            namespace=namespace,
+            name=name,
+            identity=identity,
+            times=times or LeaseTimes(),
+            monotonic=monotonic,
+            wall=wall,
+        )
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._stopping = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process may write, at this very moment. From any thread."""
+        return self._election.leading
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give the lease back and end the thread; blocks for at most `STOP_SECONDS`."""
+        self._stopping.set()
+        if self._loop is not None and self._stop is not None:
+            with suppress(RuntimeError):  # the loop has closed: there is nothing left to stop
+                self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except (Exception, asyncio.CancelledError) as error:  # a stop sets an event, so no cancellation is ours
+            log.exception("the lease's thread broke")
+            self._on_lost(f"the lease's thread broke: {error!r}")
+
+    async def _main(self) -> None:
+        stop = asyncio.Event()
+        self._loop, self._stop = asyncio.get_running_loop(), stop
+        if self._stopping.is_set():
+            stop.set()
+        while not stop.is_set():
+            try:
+                api = await self._connect()
+            except AccessError as error:
+                log.warning("no client for the lease: %s", error)
+                await self._pause(self._election.times.retry_seconds, stop)
+                continue
+            try:
+                await self.contend(api, stop)
+                return
+            finally:
+                await api.close()
+
+    async def contend(self, api: KubeApi, stop: asyncio.Event) -> None:
+        """Try until a term is lost, or until `stop`; then give back what is held."""
+        election = self._election
+        led = False
+        while not stop.is_set():
+            why = await self._attempt(api, election)
+            if election.leading and not led:
+                led = True
+                log.info("acquired the lease as %s", election.identity)
+                self._on_acquired()
+            if led and not election.leading:
+                log.error("lost the lease: %s", why)
+                self._on_lost(why)
+                return
+            await self._pause(election.patience_seconds, stop)
+        with suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS / 2):
+                await election.release(api)
+
+    async def _attempt(self, api: KubeApi, election: Election) -> str:
+        """One attempt, never longer than our term lasts; why it came to nothing, if it did."""
+        limit = election.times.renew_deadline_seconds / 2
+        if election.leading:
+            limit = min(limit, max(election.seconds_left, 0.0))
+        try:
+            async with asyncio.timeout(limit):
+                await election.attempt(api)
+        except TimeoutError:
+            return f"the API server did not answer within {limit:.1f} s"
+        except (ApiError, ValueError) as error:
+            log.log(logging.WARNING if election.leading else logging.DEBUG, "the lease: %s", error)
+            return str(error)
+        return "another process holds it"
+
+    async def _pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Wait, but not past the end of our term, so that its end is told at once."""
+        if self._election.leading:
+            seconds = min(seconds, max(self._election.seconds_left, 0.0))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await stop.wait()

@@ -1,0 +1,268 @@
+"""Observe: the cluster as one frozen World.
+
+Services are listed at each tick, since they are few and decisions begin with them; everything else comes from watch
+caches. While a cache cannot be trusted there is no World at all: no plan is better than one that rests on the past.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from forebay.api import labels
+from forebay.cluster.client.kube_api import (
+    CONTROLLER_REVISIONS,
+    DISRUPTION_BUDGETS,
+    INFERENCE_SERVICES,
+    NO_ANSWER,
+    NODES,
+    PODS,
+    SERVICES,
+    ApiError,
+    KubeApi,
+    Resource,
+)
+from forebay.cluster.read.feedback import Feedback
+from forebay.cluster.read.performance_profiles import PerformanceProfiles
+from forebay.cluster.read.pod_templates import NO_TEMPLATE, PodTemplates
+from forebay.cluster.read.pool_views import WarmPools
+from forebay.cluster.read.projections import (
+    ChildObject,
+    InferenceServiceObject,
+    NodeObject,
+    PodObject,
+    Reader,
+    RevisionObject,
+    Unreadable,
+)
+from forebay.cluster.read.service_views import ServiceViews, template_name
+from forebay.cluster.read.views import (
+    OwnedRevision,
+    PodFacts,
+    child_view,
+    node_view,
+    owned_revision,
+    pod_facts,
+    same_pod,
+)
+from forebay.cluster.read.watch_cache import WatchCache, Watched, WatchPace
+from forebay.scaling.load.signals import PodSignals
+from forebay.workloads.spec.engine_versions import Defaults
+from forebay.world.settings import Settings
+from forebay.world.world import ChildView, NodeView, Revision, ServiceView, World
+
+BLIND_SECONDS = 180.0
+"""Age at which a cache is no longer trusted: two silent watches in a row, and nothing learned by listing either."""
+OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAddress:
+    """A pod whose engine may answer for its metrics."""
+
+    uid: str
+    namespace: str
+    pod: str
+    ip: str
+    port: int
+    engine_version: str | None
+    """None while the pod's revision is unknown."""
+    created_at: float
+    """Unix seconds."""
+
+
+class Observer:
+    """Keeps the caches (`run`), and makes a World of them whenever asked (`observe`)."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        settings: Settings,
+        defaults: Defaults | None = None,
+        wake: Callable[[str], None] = lambda reason: None,
+        namespace: str | None = None,
+        pool_namespace: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+        pace: WatchPace | None = None,
+    ) -> None:
+        """`namespace` None means all of them; `wake` is told the plural of a resource that changed.
+
+        `pool_namespace` is where the pods of WarmPools are; None for an operator that serves none.
+        """
+        self._api = api
+        self._settings = settings
+        self._namespace = namespace
+        self.feedback = Feedback()
+        self._reader = Reader(InferenceServiceObject)
+        self._services = ServiceViews(defaults)
+        self._templates = PodTemplates(api, monotonic)
+        self._profiles = PerformanceProfiles(api, monotonic)
+        self._unreadable: tuple[Unreadable, ...] = ()
+
+        def cache(watched: Watched[Any, Any]) -> WatchCache[Any, Any]:
+            return WatchCache(api, watched, wake=wake, jitter=jitter, clock=monotonic, pace=pace)
+
+        def children(resource: Resource) -> WatchCache[ChildObject, ChildView]:
+            return cache(
+                Watched(resource, ChildObject, lambda child: child_view(child, resource.kind), OURS, namespace)
+            )
+
+        self._pods: WatchCache[PodObject, PodFacts] = cache(
+            Watched(PODS, PodObject, pod_facts, labels.SERVICE, namespace, same_pod, _labelled(labels.SERVICE))
+        )
+        self._nodes: WatchCache[NodeObject, NodeView] = cache(Watched(NODES, NodeObject, node_view))
+        self._revisions: WatchCache[RevisionObject, OwnedRevision] = cache(
+            Watched(CONTROLLER_REVISIONS, RevisionObject, owned_revision, OURS, namespace)
+        )
+        self._children = (children(SERVICES), children(DISRUPTION_BUDGETS))
+        self._pools = None if pool_namespace is None else WarmPools(api, pool_namespace, defaults, monotonic)
+        of_pools = _labelled(labels.WARM_POOL)
+        self._pool_pods: tuple[WatchCache[PodObject, PodFacts], ...] = ()
+        if pool_namespace is not None:
+            watched = Watched(PODS, PodObject, pod_facts, labels.WARM_POOL, pool_namespace, same_pod, of_pools)
+            self._pool_pods = (cache(watched),)
+        self._caches: tuple[WatchCache[Any, Any], ...] = (
+            *(self._pods, self._nodes, self._revisions, *self._children),
+            *self._pool_pods,
+        )
+
+    async def run(self) -> None:
+        """Keep all caches current until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for cache in self._caches:
+                tasks.create_task(cache.run(), name=f"watch {cache.resource.plural}")
+
+    @property
+    def synced(self) -> bool:
+        return all(cache.synced for cache in self._caches)
+
+    def ages(self) -> dict[str, float]:
+        """Seconds since the server last confirmed each cache, by plural; infinite before the first list."""
+        ages: dict[str, float] = {}
+        for cache in self._caches:
+            ages[cache.resource.plural] = max(cache.age, ages.get(cache.resource.plural, 0.0))
+        return ages
+
+    def problems(self) -> tuple[str, ...]:
+        """Objects that could not be read, each named with the reason."""
+        faults = [(cache.resource.kind, fault) for cache in self._caches for fault in cache.unreadable]
+        faults += [(INFERENCE_SERVICES.kind, fault) for fault in self._unreadable]
+        return tuple(f"{kind} {fault}" for kind, fault in faults)
+
+    async def observe(self, signals: Mapping[str, PodSignals], now: float) -> World:
+        """The World at `now` (unix seconds). Raises ApiError, also while a cache cannot be trusted."""
+        services = await self._list_services()
+        pools = () if self._pools is None else await self._pools.read()
+        self._refuse_blindness()
+        revisions = self._stored_revisions()
+        return World(
+            services=services,
+            revisions=revisions,
+            pods=tuple(facts.view for pods in (self._pods, *self._pool_pods) for facts in pods.views.values()),
+            nodes=self._nodes_with(_gpu_names(services, revisions)),
+            children=self._known_children(now),
+            signals=signals,
+            settings=self._settings,
+            refusals=self.feedback.refusals(now),
+            warm_pools=pools,
+        )
+
+    def engines(self) -> tuple[EngineAddress, ...]:
+        """Where the metrics of running replicas are to be had: at the pod of rank 0, draining ones included."""
+        versions = {
+            (stored.owner_uid, stored.revision.hash): stored.engine_version
+            for stored in self._revisions.views.values()
+            if stored.revision is not None
+        }
+        found = []
+        for facts in self._pods.views.values():
+            pod = facts.view
+            if pod.phase == "Running" and pod.rank == 0 and facts.ip and facts.port:
+                version = versions.get((pod.owner_uid or pod.service_uid, pod.revision))
+                found.append(
+                    EngineAddress(pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port, version, pod.created_at)
+                )
+        return tuple(found)
+
+    def fold(self, resource: Resource, body: bytes) -> None:
+        """Take in the answer of an own write."""
+        for cache in self._caches:
+            if cache.resource == resource:
+                cache.fold(body)
+
+    def fold_deleted(self, resource: Resource, uid: str, body: bytes) -> None:
+        """Take in the answer of an own delete."""
+        for cache in self._caches:
+            if cache.resource == resource:
+                cache.fold_deleted(uid, body)
+
+    async def _list_services(self) -> tuple[ServiceView, ...]:
+        pages = await self._api.list(INFERENCE_SERVICES, namespace=self._namespace)
+        try:
+            listed = self._reader.listed(pages)
+        except ValueError as error:
+            raise ApiError(NO_ANSWER, "Unreadable", f"the list of InferenceServices: {error}") from error
+        self._unreadable = listed.unreadable
+        names = {stored.metadata.uid: template_name(stored) for stored in listed.items}
+        templates = await self._templates.read(
+            (stored.metadata.namespace, name) for stored in listed.items if (name := names[stored.metadata.uid])
+        )
+        profiles = await self._profiles.read()
+        self._services.keep_only(names)
+        views = []
+        for stored in listed.items:
+            key = (stored.metadata.namespace, names[stored.metadata.uid] or "")
+            resolved = self._services.resolutions
+            views.append(self._services.view(stored, templates.get(key, NO_TEMPLATE), profiles))
+            if self._services.resolutions > resolved:
+                await asyncio.sleep(0)  # at the start there are hundreds to resolve, and others want the loop too
+        return tuple(views)
+
+    def _refuse_blindness(self) -> None:
+        for cache in self._caches:
+            if not cache.synced:
+                raise ApiError(NO_ANSWER, "Blind", f"{cache.resource.plural} have not been listed yet")
+            if cache.age > BLIND_SECONDS:
+                raise ApiError(
+                    NO_ANSWER, "Blind", f"nothing was heard of {cache.resource.plural} for {cache.age:.0f} s"
+                )
+
+    def _stored_revisions(self) -> dict[str, tuple[Revision, ...]]:
+        by_owner: dict[str, list[Revision]] = {}
+        for stored in self._revisions.views.values():
+            if stored.owner_uid is not None and stored.revision is not None:
+                by_owner.setdefault(stored.owner_uid, []).append(stored.revision)
+        return {
+            uid: tuple(sorted(revisions, key=lambda revision: (revision.number, revision.name)))
+            for uid, revisions in by_owner.items()
+        }
+
+    def _nodes_with(self, gpu_names: frozenset[str]) -> tuple[NodeView, ...]:
+        """Nodes have more extended resources than GPUs; those that no revision asks for are left out."""
+        return tuple(
+            node
+            if node.gpus.keys() <= gpu_names
+            else replace(node, gpus={name: count for name, count in node.gpus.items() if name in gpu_names})
+            for node in self._nodes.views.values()
+        )
+
+    def _known_children(self, now: float) -> tuple[ChildView, ...]:
+        seen = [child for cache in self._children for child in cache.views.values()]
+        names = {(child.kind, child.namespace, child.name) for child in seen}
+        foreign = self.feedback.foreign_children(now)
+        return (*seen, *(child for child in foreign if (child.kind, child.namespace, child.name) not in names))
+
+
+def _labelled(label: str) -> Callable[[PodObject], bool]:
+    return lambda pod: label in (pod.metadata.labels or {})
+
+
+def _gpu_names(services: Iterable[ServiceView], revisions: Mapping[str, tuple[Revision, ...]]) -> frozenset[str]:
+    wanted = [service.wanted for service in services if service.wanted is not None]
+    wanted += [variant.wanted for service in services for variant in service.variants]
+    stored = [revision for each in revisions.values() for revision in each]
+    return frozenset(revision.shape.resource_name for revision in (*wanted, *stored))

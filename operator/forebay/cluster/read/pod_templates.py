@@ -1,0 +1,80 @@
+"""PodTemplates that services name: read one by one, when first named and then once a minute.
+
+Not watched: few services name one, and its content reaches pods only with the next rollout.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from forebay.api.reasons import Reason
+from forebay.cluster.client.kube_api import NOT_FOUND, POD_TEMPLATES, ApiError, KubeApi
+from forebay.cluster.read.projections import KubernetesObject, Reader
+from forebay.world.world import Problem
+
+REFRESH_SECONDS = 60.0
+
+TemplateKey = tuple[str, str]
+"""Namespace and name."""
+
+
+class PodTemplateObject(KubernetesObject):
+    template: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a service's `pod.templateRef` stands for now."""
+
+    version: str = ""
+    content: Mapping[str, Any] | None = None
+    """None when there is no such PodTemplate, or none is named."""
+    problem: Problem | None = None
+    """Why nobody knows whether there is one."""
+
+
+NO_TEMPLATE = Template()
+
+
+class PodTemplates:
+    def __init__(self, api: KubeApi, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._monotonic = monotonic
+        self._reader = Reader(PodTemplateObject)
+        self._known: dict[TemplateKey, tuple[float, Template]] = {}
+
+    async def read(self, named: Iterable[TemplateKey]) -> Mapping[TemplateKey, Template]:
+        """All that are named, from memory while it is fresh; those that are named no more are forgotten."""
+        keys = sorted(set(named))
+        now = self._monotonic()
+        self._known = {key: self._known[key] for key in keys if key in self._known}
+        due = [key for key in keys if key not in self._known or now - self._known[key][0] >= REFRESH_SECONDS]
+        for key, template in zip(due, await asyncio.gather(*map(self._get, due)), strict=True):
+            self._known[key] = (now, template)
+        return {key: template for key, (_, template) in self._known.items()}
+
+    async def _get(self, key: TemplateKey) -> Template:
+        namespace, name = key
+        try:
+            found = self._reader.one(await self._api.get(POD_TEMPLATES, namespace, name))
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return NO_TEMPLATE
+            return self._unreadable(key, str(error))
+        except ValueError as error:
+            return self._unreadable(key, str(error))
+        return Template(found.metadata.resource_version, found.template or {})
+
+    def _unreadable(self, key: TemplateKey, why: str) -> Template:
+        """What was read last still holds; when nothing was, the service waits and says why."""
+        if key in self._known:
+            return self._known[key][1]
+        return Template(
+            problem=Problem(
+                Reason.POD_TEMPLATE_UNREADABLE,
+                f'spec.pod.templateRef: the PodTemplate "{key[1]}" cannot be read ({why}); Forebay tries again '
+                f"every {REFRESH_SECONDS:g} s.",
+            )
+        )

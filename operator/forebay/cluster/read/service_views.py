@@ -1,0 +1,152 @@
+"""Services as the planner sees them: each spec is resolved once, and remembered until something it rests on changes.
+
+Resolving costs milliseconds, a tick comes every five seconds, and specs change a few times a day. A service that has
+not been written to at all since the last tick is not even read again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
+from forebay.api.labels import RESTARTED_AT, WAKE_REQUESTED_AT
+from forebay.api.reasons import Reason
+from forebay.api.schema.refusals import refusals
+from forebay.capacity.model.profile_choice import GivenProfile
+from forebay.cluster.read.pod_templates import NO_TEMPLATE, Template
+from forebay.cluster.read.projections import InferenceServiceObject, unix_seconds
+from forebay.workloads.objects.ownership import Owner
+from forebay.workloads.objects.service_objects import wanted_children
+from forebay.workloads.spec.engine_versions import Defaults
+from forebay.workloads.spec.planned_sizes import Sizing, sizing_of
+from forebay.workloads.spec.resolve import resolve, warnings
+from forebay.workloads.spec.resolved_variants import resolved_variants
+from forebay.world.world import ChildView, Problem, Revision, ServiceKey, ServiceView, VariantView
+
+NO_STATUS = InferenceServiceStatus()
+UNSIZED = Sizing()
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """Everything that a resolved spec rests on, besides the operator itself."""
+
+    generation: int
+    restarted_at: str | None
+    template: Template
+    profiles: tuple[GivenProfile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    spec: InferenceServiceSpec | None
+    wanted: Revision | None
+    problems: tuple[Problem, ...]
+    children: tuple[ChildView, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    sizing: Sizing = UNSIZED
+    variants: tuple[VariantView, ...] = ()
+
+
+class ServiceViews:
+    def __init__(self, defaults: Defaults | None = None) -> None:
+        """`defaults` are what a service gets that names neither engine version nor image."""
+        self._defaults = defaults
+        self._remembered: dict[str, tuple[_Basis, _Resolved]] = {}
+        self._views: dict[str, tuple[Template, tuple[GivenProfile, ...], ServiceView]] = {}
+        self.resolutions = 0
+        """How often a spec was really resolved."""
+
+    def view(
+        self,
+        stored: InferenceServiceObject,
+        template: Template = NO_TEMPLATE,
+        profiles: tuple[GivenProfile, ...] = (),
+    ) -> ServiceView:
+        metadata = stored.metadata
+        seen = self._views.get(metadata.uid)
+        if seen is not None and seen[:2] == (template, profiles):
+            known = seen[2]
+            if known.resource_version == metadata.resource_version:
+                return known
+        view = self._read(stored, template, profiles)
+        self._views[metadata.uid] = (template, profiles, view)
+        return view
+
+    def _read(
+        self, stored: InferenceServiceObject, template: Template, profiles: tuple[GivenProfile, ...]
+    ) -> ServiceView:
+        metadata = stored.metadata
+        owner = Owner(ServiceKey(metadata.namespace, metadata.name), metadata.uid)
+        basis = _Basis(metadata.generation, (metadata.annotations or {}).get(RESTARTED_AT), template, profiles)
+        known = self._remembered.get(metadata.uid)
+        if known is None or known[0] != basis:
+            known = (basis, self._resolve(stored, owner, basis))
+            self._remembered[metadata.uid] = known
+        resolved = known[1]
+        deleting = metadata.deletion_timestamp is not None
+        return ServiceView(
+            key=owner.key,
+            uid=owner.uid,
+            generation=metadata.generation,
+            created_at=unix_seconds(metadata.creation_timestamp) or 0.0,
+            deleting=deleting,
+            spec=resolved.spec,
+            status=_status(stored),
+            wanted=resolved.wanted,
+            problems=resolved.problems,
+            children=() if deleting else resolved.children,
+            resource_version=metadata.resource_version,
+            warnings=resolved.warnings,
+            misfits=resolved.sizing.misfits,
+            plan=resolved.sizing.plan,
+            replica_capacity=resolved.sizing.replica,
+            carrier=resolved.sizing.carrier,
+            variants=resolved.variants,
+            wake_requested_at=(metadata.annotations or {}).get(WAKE_REQUESTED_AT, ""),
+        )
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """Forget services that are gone."""
+        kept = set(uids)
+        self._remembered = {uid: known for uid, known in self._remembered.items() if uid in kept}
+        self._views = {uid: seen for uid, seen in self._views.items() if uid in kept}
+
+    def _resolve(self, stored: InferenceServiceObject, owner: Owner, basis: _Basis) -> _Resolved:
+        self.resolutions += 1
+        try:
+            spec = InferenceServiceSpec.model_validate(stored.spec or {})
+        except ValidationError as error:
+            # The API server has accepted it, so it was written under another version of the API.
+            return _Resolved(
+                None, None, tuple(Problem(Reason.SPEC_INVALID, fault) for fault in refusals(error, "spec"))
+            )
+        if basis.template.problem is not None:
+            return _Resolved(spec, None, (basis.template.problem,))
+        sizing = sizing_of(spec, self._defaults, basis.profiles)
+        found = resolve(spec, owner, basis.restarted_at, self._defaults, basis.template.content, sizing)
+        if not isinstance(found, Revision):
+            return _Resolved(spec, None, found, sizing=sizing)
+        variants, doubts = resolved_variants(
+            spec, owner, basis.restarted_at, self._defaults, basis.template.content, basis.profiles
+        )
+        view = ServiceView(owner.key, owner.uid, basis.generation, 0.0, False, spec, NO_STATUS, found)
+        children = wanted_children(replace(view, variants=variants))
+        told = (*warnings(spec, self._defaults), *sizing.warnings, *doubts)
+        return _Resolved(spec, found, (), children, told, sizing, variants)
+
+
+def template_name(stored: InferenceServiceObject) -> str | None:
+    """The PodTemplate that the spec names, read without judging the rest of it."""
+    pod = (stored.spec or {}).get("pod")
+    name = pod.get("templateRef") if isinstance(pod, dict) else None
+    return name if isinstance(name, str) and name else None
+
+
+def _status(stored: InferenceServiceObject) -> InferenceServiceStatus:
+    """What was written last; nothing known when it cannot be read, since it is ours to write anew."""
+    try:
+        return InferenceServiceStatus.model_validate(stored.status or {})
+    except ValidationError:
+        return NO_STATUS

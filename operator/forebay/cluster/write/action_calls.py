@@ -1,0 +1,269 @@
+"""Actions: how each action of a plan becomes calls, with the preconditions that make a stale decision harmless.
+
+Nothing is touched that is not ours by controller uid. Pods change and end only in the version that the planner saw.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, assert_never
+
+from forebay.api import labels
+from forebay.api.reasons import Reason
+from forebay.cluster.client.kube_api import (
+    CONFLICT,
+    CONTROLLER_REVISIONS,
+    DISRUPTION_BUDGETS,
+    FORBIDDEN,
+    NOT_FOUND,
+    PODS,
+    SERVICES,
+    ApiError,
+    Resource,
+)
+from forebay.cluster.read.feedback import Feedback
+from forebay.cluster.read.projections import ChildObject, KubernetesObject, Reader, rfc3339
+from forebay.cluster.read.views import child_view
+from forebay.cluster.write.write_gate import Gate
+from forebay.workloads.objects.ownership import Owner, child_labels, owner_reference
+from forebay.workloads.objects.placeholder import build_placeholder
+from forebay.workloads.objects.pod import build_pod
+from forebay.workloads.objects.ranks import HOSTNAME_LABEL
+from forebay.workloads.objects.service_objects import DISRUPTION_BUDGET, SERVICE, child_bodies
+from forebay.workloads.spec.resolve import controller_revision
+from forebay.world.plan import (
+    Action,
+    AdoptPod,
+    ApplyChildren,
+    CancelDrain,
+    CreatePlaceholder,
+    CreatePod,
+    DeletePlaceholder,
+    DeletePod,
+    DeleteRevision,
+    LiftGate,
+    StartDrain,
+    StoreRevision,
+)
+from forebay.world.world import NodeView, Refusal
+
+TERMINATING: Final = "Terminating"
+UNPROCESSABLE: Final = 422
+CHILD_RESOURCES: Final = {SERVICE: SERVICES, DISRUPTION_BUDGET: DISRUPTION_BUDGETS}
+
+
+class Memory(Protocol):
+    """Where answers go, so that the next plan knows them: the observer."""
+
+    feedback: Feedback
+
+    def fold(self, resource: Resource, body: bytes) -> None: ...
+
+    def fold_deleted(self, resource: Resource, uid: str, body: bytes) -> None: ...
+
+
+class Actor:
+    """Carries out actions of one tick; `now` is the time the plan was made at, in unix seconds."""
+
+    def __init__(self, gate: Gate, memory: Memory, nodes: Sequence[NodeView], now: float) -> None:
+        self._gate = gate
+        self._memory = memory
+        self._hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}
+        self._now = now
+        self._reader = Reader(KubernetesObject)
+        self._children = Reader(ChildObject)
+
+    async def carry_out(self, owner: Owner, action: Action) -> None:
+        """Raises ApiError when it did not come true, and DeposedError."""
+        match action:
+            case StoreRevision():
+                await self._store_revision(owner, action)
+            case ApplyChildren():
+                await self._apply_children(owner, action)
+            case AdoptPod():
+                await self._adopt(owner, action)
+            case CreatePod():
+                await self._create_pod(owner, action)
+            case LiftGate():
+                await self._lift_gate(owner, action)
+            case StartDrain():
+                await self._change_pod(owner, action, _draining(action.reason, self._now))
+            case CancelDrain():
+                await self._change_pod(owner, action, _SERVING)
+            case DeletePod():
+                await self._delete_pod(owner, action)
+            case CreatePlaceholder():
+                await self._create_placeholder(owner, action)
+            case DeletePlaceholder():
+                await self._delete_pod(owner, action)
+            case DeleteRevision():
+                await self._delete_revision(owner, action)
+            case _:
+                assert_never(action)
+
+    async def _store_revision(self, owner: Owner, action: StoreRevision) -> None:
+        namespace, revision = owner.key.namespace, action.revision
+        body = controller_revision(owner, revision, revision.number)
+        name = body["metadata"]["name"]
+        if not revision.name:
+            try:
+                answer = await self._gate.create(CONTROLLER_REVISIONS, namespace, body)
+                self._memory.fold(CONTROLLER_REVISIONS, answer)
+                return
+            except ApiError as error:
+                if error.status != CONFLICT:
+                    raise
+                await self._must_be_ours(CONTROLLER_REVISIONS, owner, name)
+        annotations = {labels.SPEC_HASH: revision.spec_hash}
+        change = {"metadata": {"annotations": annotations}, "revision": revision.number}
+        answer = await self._gate.patch(CONTROLLER_REVISIONS, namespace, revision.name or name, change)
+        self._memory.fold(CONTROLLER_REVISIONS, answer)
+
+    async def _apply_children(self, owner: Owner, action: ApplyChildren) -> None:
+        bodies = child_bodies(owner, action.min_available, groups=action.groups)
+        for body in bodies:
+            if not action.kinds or body["kind"] in action.kinds:
+                await self._apply_child(owner, body)
+
+    async def _apply_child(self, owner: Owner, body: dict[str, Any]) -> None:
+        """Server-side apply, but never onto somebody else's object: a forced apply would take it over."""
+        kind, name = body["kind"], body["metadata"]["name"]
+        resource, namespace = CHILD_RESOURCES[kind], owner.key.namespace
+        try:
+            live = self._children.one(await self._gate.get(resource, namespace, name))
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            self._memory.fold(resource, await self._gate.create(resource, namespace, body))
+            return
+        if live.metadata.controller_uid != owner.uid:
+            self._memory.feedback.foreign(child_view(live, kind), self._now)
+            raise _taken(resource, name)
+        if live.metadata.deletion_timestamp is not None:
+            raise _terminating(resource, name)
+        body["metadata"]["resourceVersion"] = live.metadata.resource_version
+        self._memory.fold(resource, await self._gate.apply(resource, namespace, name, body))
+
+    async def _create_pod(self, owner: Owner, action: CreatePod) -> None:
+        avoid = [self._hostnames.get(node, node) for node in action.avoid_nodes]
+        body = build_pod(owner, action.revision, action.ordinal, action.rank, action.name, avoid)
+        await self._create(owner, action, body)
+
+    async def _create_placeholder(self, owner: Owner, action: CreatePlaceholder) -> None:
+        await self._create(owner, action, build_placeholder(owner, action.place, action.name, action.priority_class))
+
+    async def _create(self, owner: Owner, action: CreatePod | CreatePlaceholder, body: dict[str, Any]) -> None:
+        try:
+            answer = await self._gate.create(PODS, owner.key.namespace, body)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                answer = await self._own_pod(owner, action)
+            else:
+                self._note_refusal(owner, action, error)
+                raise
+        self._memory.fold(PODS, answer)
+        placeholder = isinstance(action, CreatePlaceholder)
+        self._memory.feedback.created(owner.uid, action.name, self._now, placeholder=placeholder)
+
+    async def _own_pod(self, owner: Owner, action: CreatePod | CreatePlaceholder) -> bytes:
+        """The pod that has the name already: a success if an earlier call of ours made it and its answer was lost."""
+        try:
+            return await self._must_be_ours(PODS, owner, action.name)
+        except ApiError as error:
+            if error.reason == Reason.NAME_TAKEN:
+                self._note(owner, action, Reason.NAME_TAKEN, error.message)
+            raise
+
+    async def _must_be_ours(self, resource: Resource, owner: Owner, name: str) -> bytes:
+        """The object, alive and ours by controller uid. Raises ApiError for any other."""
+        body = await self._gate.get(resource, owner.key.namespace, name)
+        metadata = self._reader.one(body).metadata
+        if metadata.controller_uid != owner.uid:
+            raise _taken(resource, name)
+        if metadata.deletion_timestamp is not None:
+            raise _terminating(resource, name)
+        return body
+
+    def _note_refusal(self, owner: Owner, action: CreatePod | CreatePlaceholder, error: ApiError) -> None:
+        """Remember a refusal of what was asked for; lost answers and conflicts explain nothing."""
+        if error.status == FORBIDDEN and "exceeded quota" in error.message:
+            self._note(owner, action, Reason.QUOTA_EXCEEDED, error.message)
+        elif error.status in (400, FORBIDDEN, UNPROCESSABLE):
+            self._note(owner, action, "Refused", error.message)
+
+    def _note(self, owner: Owner, action: CreatePod | CreatePlaceholder, reason: str, message: str) -> None:
+        placeholder = isinstance(action, CreatePlaceholder)
+        self._memory.feedback.refused(Refusal(owner.uid, action.name, reason, message, self._now, placeholder))
+
+    async def _adopt(self, owner: Owner, action: AdoptPod) -> None:
+        """One write makes the pod ours and, if need be, draining: in between it would count as needed."""
+        change = _draining(action.drain_reason, self._now) if action.drain_reason is not None else {}
+        change = {
+            "ownerReferences": [owner_reference(owner)],
+            "labels": {**child_labels(owner), **change.get("labels", {})},
+            "annotations": change.get("annotations", {}),
+        }
+        await self._change_pod(owner, action, change)
+
+    async def _change_pod(
+        self,
+        owner: Owner,
+        action: AdoptPod | StartDrain | CancelDrain | LiftGate,
+        metadata: Mapping[str, Any],
+        **rest: Mapping[str, Any],
+    ) -> None:
+        # A version belongs to one object for ever, so it stands for the uid as well.
+        guarded = {**metadata, "resourceVersion": action.resource_version}
+        answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {"metadata": guarded, **rest})
+        self._memory.fold(PODS, answer)
+
+    async def _lift_gate(self, owner: Owner, action: LiftGate) -> None:
+        await self._change_pod(owner, action, {}, spec={"schedulingGates": [{"name": gate} for gate in action.gates]})
+
+    async def _delete_pod(self, owner: Owner, action: DeletePod | DeletePlaceholder) -> None:
+        try:
+            answer = await self._gate.delete(
+                PODS,
+                owner.key.namespace,
+                action.name,
+                uid=action.uid,
+                resource_version=action.resource_version,
+                grace_seconds=action.grace_seconds if isinstance(action, DeletePod) else None,
+            )
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            answer = b""
+        self._memory.fold_deleted(PODS, action.uid, answer)
+
+    async def _delete_revision(self, owner: Owner, action: DeleteRevision) -> None:
+        namespace = owner.key.namespace
+        try:
+            metadata = self._reader.one(await self._gate.get(CONTROLLER_REVISIONS, namespace, action.name)).metadata
+            if metadata.controller_uid != owner.uid:
+                raise _taken(CONTROLLER_REVISIONS, action.name)
+            answer = await self._gate.delete(CONTROLLER_REVISIONS, namespace, action.name, uid=metadata.uid)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return
+        self._memory.fold_deleted(CONTROLLER_REVISIONS, metadata.uid, answer)
+
+
+_SERVING: Final = {
+    "labels": {labels.SERVING: "true"},
+    "annotations": {labels.DRAIN_STARTED: None, labels.DRAIN_REASON: None},
+}
+
+
+def _draining(reason: str, now: float) -> dict[str, Any]:
+    return {
+        "labels": {labels.SERVING: None},
+        "annotations": {labels.DRAIN_STARTED: rfc3339(now), labels.DRAIN_REASON: reason},
+    }
+
+
+def _taken(resource: Resource, name: str) -> ApiError:
+    return ApiError(CONFLICT, Reason.NAME_TAKEN, f'{resource.kind} "{name}" exists and is not ours; it is left alone')
+
+
+def _terminating(resource: Resource, name: str) -> ApiError:
+    return ApiError(CONFLICT, TERMINATING, f'{resource.kind} "{name}" is being deleted; its name is free after that')

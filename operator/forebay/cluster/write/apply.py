@@ -1,0 +1,211 @@
+"""Apply: a Plan becomes calls, in an order that is safe at every point where it may be cut off.
+
+What pods rest on comes first (revision, Service, budget), capacity comes before capacity goes, and a failed call holds
+only its own service: the next tick sees what came of it and decides anew. Nothing is tried again here.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from forebay.api.warm_pool import WARM_POOL_KIND
+from forebay.cluster.client.kube_api import NO_ANSWER, ApiError, KubeApi
+from forebay.cluster.write.action_calls import Actor, Memory
+from forebay.cluster.write.write_gate import DeposedError, Gate
+from forebay.workloads.objects.ownership import Owner
+from forebay.world.plan import (
+    Action,
+    AdoptPod,
+    ApplyChildren,
+    CancelDrain,
+    CreatePlaceholder,
+    CreatePod,
+    DeletePlaceholder,
+    DeletePod,
+    DeleteRevision,
+    LiftGate,
+    Plan,
+    PoolPlan,
+    ServicePlan,
+    StartDrain,
+    StoreRevision,
+)
+from forebay.world.world import ServiceKey, World
+
+log = logging.getLogger(__name__)
+
+STAGES: Final[tuple[type[Action], ...]] = (
+    StoreRevision,
+    ApplyChildren,
+    StartDrain,
+    DeletePod,
+    AdoptPod,
+    CancelDrain,
+    CreatePod,
+    DeletePlaceholder,
+    CreatePlaceholder,
+    LiftGate,
+    DeleteRevision,
+)
+"""Each stage of a service ends before its next begins; within a stage, calls run side by side.
+
+What goes makes room for what comes, so at no moment are there more replicas than the plan allows. Capacity that is
+needed is not lost that way: a plan takes away only what is surplus already.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that did not do what was planned."""
+
+    key: ServiceKey
+    uid: str
+    action: Action | None
+    """None for a status write."""
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Calls made, by verb and plural."""
+    failures: tuple[Failure, ...] = ()
+    races: int = 0
+    """Calls refused because the object had changed since it was read; the next tick decides, and nothing is wrong."""
+    deposed: bool = False
+    """Leadership went on the way; the rest was left undone."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What becomes of the calls of one tick."""
+
+    failures: list[Failure] = field(default_factory=list)
+    races: int = 0
+    deposed: bool = False
+
+    def note(self, plan: ServicePlan | PoolPlan, action: Action | None, error: ApiError) -> None:
+        if error.reason == "Conflict":
+            self.races += 1
+            return
+        self.failures.append(Failure(plan.key, plan.uid, action, error))
+        log.warning(
+            "%s: %s failed: %s",
+            plan.key,
+            type(action).__name__ if action else "status",
+            error,
+            extra={"service": str(plan.key)},
+        )
+
+    def outcome(self, calls: Counter[tuple[str, str]]) -> Outcome:
+        return Outcome(dict(calls), tuple(self.failures), self.races, self.deposed)
+
+
+class Applier:
+    def __init__(
+        self,
+        api: KubeApi,
+        memory: Memory,
+        *,
+        is_leader: Callable[[], bool],
+        dry_run: bool = False,
+        at_once: int = 16,
+    ) -> None:
+        """`is_leader` is asked before every write; a dry run logs what it would do and calls nothing."""
+        self._api = api
+        self._memory = memory
+        self._is_leader = is_leader
+        self._dry_run = dry_run
+        self._at_once = at_once
+
+    async def apply(self, plan: Plan, world: World, now: float) -> Outcome:
+        """Carry out all actions; never raises for a call that failed."""
+        gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
+        ledger = Ledger()
+        if plan.held is not None:
+            log.warning("nothing is done: %s", plan.held)
+            return ledger.outcome(gate.calls)
+        actor = Actor(gate, self._memory, world.nodes, now)
+        async with asyncio.TaskGroup() as tasks:
+            for service in plan.services:
+                if service.actions:
+                    tasks.create_task(self._serve(actor, service, Owner(service.key, service.uid), ledger))
+            for pool in plan.warm_pools:
+                if pool.actions:
+                    tasks.create_task(self._serve(actor, pool, Owner(pool.key, pool.uid, WARM_POOL_KIND), ledger))
+        return ledger.outcome(gate.calls)
+
+    async def _serve(self, actor: Actor, plan: ServicePlan | PoolPlan, owner: Owner, ledger: Ledger) -> None:
+        """All actions of one service or pool, stage by stage."""
+        blocked: set[type[Action]] = set()
+        for stage in STAGES:
+            if stage in blocked or ledger.deposed:
+                continue
+            actions = [action for action in plan.actions if type(action) is stage]
+            done = await asyncio.gather(*(self._carry_out(actor, owner, plan, action, ledger) for action in actions))
+            if not all(done):
+                blocked |= _resting_on(stage)
+
+    async def _carry_out(
+        self, actor: Actor, owner: Owner, plan: ServicePlan | PoolPlan, action: Action, ledger: Ledger
+    ) -> bool:
+        """Whether it came true; in a dry run it always would have."""
+        if self._dry_run:
+            log.info("%s: would %s", plan.key, _in_words(action), extra={"service": str(plan.key)})
+            return True
+        try:
+            await actor.carry_out(owner, action)
+        except DeposedError:
+            ledger.deposed = True
+            return False
+        except ApiError as error:
+            ledger.note(plan, action, error)
+            return False
+        except Exception as error:
+            log.exception("%s: %s broke", plan.key, type(action).__name__, extra={"service": str(plan.key)})
+            ledger.note(plan, action, ApiError(NO_ANSWER, type(error).__name__, str(error)))
+            return False
+        log.info("%s: %s", plan.key, _in_words(action), extra={"service": str(plan.key)})
+        return True
+
+
+def _resting_on(stage: type[Action]) -> set[type[Action]]:
+    """Stages that must not follow when this one failed."""
+    if stage is StoreRevision:
+        return set(STAGES)
+    if stage in (StartDrain, DeletePod):
+        return {CancelDrain, CreatePod}
+    return {CreatePod} if stage is ApplyChildren else set()
+
+
+def _in_words(action: Action) -> str:
+    match action:
+        case StoreRevision():
+            return f"store revision {action.revision.hash} as number {action.revision.number}"
+        case ApplyChildren():
+            return f"apply {' and '.join(action.kinds) or 'all children'}"
+        case AdoptPod(drain_reason=None):
+            return f"adopt {action.name}"
+        case AdoptPod():
+            return f"adopt {action.name} to drain it: {action.drain_reason}"
+        case CreatePod():
+            return f"create {action.name}"
+        case LiftGate():
+            return f"let {action.name} be scheduled"
+        case StartDrain():
+            return f"drain {action.name}: {action.reason}"
+        case CancelDrain():
+            return f"cancel the drain of {action.name}"
+        case DeletePod():
+            return f"delete {action.name}: {action.reason}"
+        case CreatePlaceholder():
+            return f"create {action.name}"
+        case DeletePlaceholder():
+            return f"delete {action.name}: {action.reason}"
+        case DeleteRevision():
+            return f"delete revision {action.name}"
+        case _:
+            assert_never(action)

@@ -1,0 +1,123 @@
+"""Events on InferenceServices: told once, never in floods, and never a reason to fail.
+
+The planner makes events of transitions only. Should one repeat all the same (two states that take turns), the same
+words are told at most every ten minutes, and each service has a bucket of tokens.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from forebay.api.schema.model import GROUP
+from forebay.cluster.client.kube_api import EVENTS, INFERENCE_SERVICES, ApiError, KubeApi
+from forebay.cluster.read.projections import rfc3339
+from forebay.world.plan import EventRecord, Plan, ServicePlan
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = f"{GROUP}/operator"
+SAME_WORDS_SECONDS = 600.0
+BURST = 25
+SECONDS_PER_TOKEN = 60.0
+"""With `BURST`, what client-go's own filter allows, at five times its rate."""
+PATIENCE_SECONDS = 5.0
+"""For one event; the loop waits for it."""
+NOTE_LENGTH = 1024
+"""Bytes; the API server refuses more."""
+AT_ONCE = 8
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+
+class EventRecorder:
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        instance: str,
+        dry_run: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`instance` names this process in each event."""
+        self._api = api
+        self._instance = instance[:128]
+        self._dry_run = dry_run
+        self._monotonic = monotonic
+        self._told: dict[tuple[str, EventRecord], float] = {}
+        self._buckets: dict[str, _Bucket] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self.recorded = 0
+        self.dropped = 0
+        """Repeated, or above the rate."""
+        self.failed = 0
+
+    async def record(self, plan: Plan, now: float) -> None:
+        """Write the plan's events, stamped `now` (unix seconds); never raises."""
+        self._forget(service.uid for service in plan.services)
+        due = [
+            (service, event) for service in plan.services for event in service.events if self._admit(service.uid, event)
+        ]
+        await asyncio.gather(*(self._write(service, event, now) for service, event in due))
+
+    def _admit(self, uid: str, event: EventRecord) -> bool:
+        moment = self._monotonic()
+        bucket = self._buckets.setdefault(uid, _Bucket(BURST, moment))
+        bucket.tokens = min(BURST, bucket.tokens + (moment - bucket.filled_at) / SECONDS_PER_TOKEN)
+        bucket.filled_at = moment
+        told_at = self._told.get((uid, event))
+        if (told_at is not None and moment - told_at < SAME_WORDS_SECONDS) or bucket.tokens < 1:
+            self.dropped += 1
+            return False
+        bucket.tokens -= 1
+        self._told[uid, event] = moment
+        return True
+
+    def _forget(self, uids: Iterable[str]) -> None:
+        """Drop what is too old to matter, and services that are gone."""
+        moment, planned = self._monotonic(), set(uids)
+        self._told = {told: at for told, at in self._told.items() if moment - at < SAME_WORDS_SECONDS}
+        self._buckets = {uid: bucket for uid, bucket in self._buckets.items() if uid in planned}
+
+    async def _write(self, service: ServicePlan, event: EventRecord, now: float) -> None:
+        extra = {"service": str(service.key), "reason": event.reason}
+        log.info("%s: %s: %s", service.key, event.reason, event.message, extra=extra)
+        if self._dry_run:
+            return
+        try:
+            async with self._places, asyncio.timeout(PATIENCE_SECONDS):
+                await self._api.create(EVENTS, service.key.namespace, self._body(service, event, now))
+            self.recorded += 1
+        except (ApiError, TimeoutError) as error:
+            self.failed += 1
+            log.debug("%s: the event %s was not written: %s", service.key, event.reason, error)
+
+    def _body(self, service: ServicePlan, event: EventRecord, now: float) -> dict[str, Any]:
+        stamp = rfc3339(now)
+        digest = hashlib.sha256(f"{service.uid} {event} {stamp}".encode()).hexdigest()[:16]
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": f"{service.key.name}.{digest}", "namespace": service.key.namespace},
+            "eventTime": stamp,
+            "reportingController": CONTROLLER,
+            "reportingInstance": self._instance,
+            "action": "Plan",
+            "reason": event.reason,
+            "type": event.type,
+            "note": event.message.encode()[:NOTE_LENGTH].decode(errors="ignore"),
+            "regarding": {
+                "apiVersion": INFERENCE_SERVICES.api_version,
+                "kind": INFERENCE_SERVICES.kind,
+                "namespace": service.key.namespace,
+                "name": service.key.name,
+                "uid": service.uid,
+            },
+        }

@@ -1,0 +1,103 @@
+"""Status: written when the planner says it is worth it, and only what changed.
+
+A merge patch replaces lists whole, which is right for conditions: the planner is their only writer, and decides all of
+them at once. Fields of a newer operator that this one does not know are left as they are.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forebay.api.schema.model import Model
+from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
+from forebay.cluster.read.pool_views import WARM_POOLS
+from forebay.cluster.write.apply import Ledger, Outcome
+from forebay.cluster.write.write_gate import DeposedError, Gate
+from forebay.planner.report.service_status import should_write
+from forebay.world.plan import Plan, PoolPlan, ServicePlan
+from forebay.world.world import ServiceView, WarmPoolView, World
+
+log = logging.getLogger(__name__)
+
+
+class StatusWriter:
+    def __init__(
+        self, api: KubeApi, *, is_leader: Callable[[], bool], dry_run: bool = False, at_once: int = 16
+    ) -> None:
+        self._api = api
+        self._is_leader = is_leader
+        self._dry_run = dry_run
+        self._at_once = at_once
+        self._written_at: dict[str, float] = {}
+        """By service uid, unix seconds."""
+
+    async def write(self, plan: Plan, world: World, now: float) -> Outcome:
+        """Write every status that differs enough from the stored one; never raises for a call that failed."""
+        gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
+        ledger = Ledger()
+        stored = {service.uid: service for service in world.services}
+        self._written_at = {uid: at for uid, at in self._written_at.items() if uid in stored}
+        async with asyncio.TaskGroup() as tasks:
+            for service in plan.services:
+                view = stored.get(service.uid)
+                written_at = self._written_at.get(service.uid)
+                if view is not None and should_write(view.status, service.status, written_at, now):
+                    tasks.create_task(self._write(gate, service, view, now, ledger))
+            pools = {pool.uid: pool for pool in world.warm_pools}
+            for share in plan.warm_pools:
+                seen = pools.get(share.uid)
+                if seen is not None and share.status != seen.status:
+                    tasks.create_task(self._write_pool(gate, share, seen, ledger))
+        return ledger.outcome(gate.calls)
+
+    async def _write_pool(self, gate: Gate, plan: PoolPlan, view: WarmPoolView, ledger: Ledger) -> None:
+        if self._dry_run:
+            log.info("WarmPool %s: would write the status", plan.key.name)
+            return
+        body = {
+            "metadata": {"resourceVersion": view.resource_version},
+            "status": difference(_as_json(view.status), _as_json(plan.status)),
+        }
+        try:
+            await gate.patch(WARM_POOLS, None, plan.key.name, body, subresource="status")
+        except DeposedError:
+            ledger.deposed = True
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                ledger.note(plan, None, error)
+
+    async def _write(self, gate: Gate, plan: ServicePlan, view: ServiceView, now: float, ledger: Ledger) -> None:
+        if self._dry_run:
+            log.info("%s: would write the status", plan.key, extra={"service": str(plan.key)})
+            return
+        # The uid would not do: a patch of the status is not checked against it.
+        seen = {"resourceVersion": view.resource_version} if view.resource_version else {}
+        body = {"metadata": seen, "status": difference(_as_json(view.status), _as_json(plan.status))}
+        try:
+            await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
+            self._written_at[plan.uid] = now
+        except DeposedError:
+            ledger.deposed = True
+        except ApiError as error:
+            # A service that went meanwhile needs no status.
+            if error.status != NOT_FOUND:
+                ledger.note(plan, None, error)
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) that makes `after` of `before`; what is gone is null."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        known = before.get(name)
+        if name in before and known == value:
+            continue
+        if isinstance(value, Mapping):
+            patch[name] = difference(known if isinstance(known, Mapping) else {}, value)
+        else:
+            patch[name] = value
+    return patch
+
+
+def _as_json(status: Model) -> dict[str, Any]:
+    return status.model_dump(mode="json", by_alias=True, exclude_none=True)

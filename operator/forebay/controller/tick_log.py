@@ -1,0 +1,73 @@
+"""What the log says of ticks: what changed since the last one, never the same again."""
+
+import logging
+from collections.abc import Sequence
+
+from prometheus_client import Counter, Gauge
+
+from forebay.world.plan import Plan
+from forebay.world.world import ServiceKey
+
+log = logging.getLogger(__name__)
+
+
+class DecisionLog:
+    """Remembers each service's last decision; a restart repeats them once."""
+
+    def __init__(self, changes: Counter) -> None:
+        self._changes = changes
+        self._last: dict[ServiceKey, tuple[str, int]] = {}
+        self._errors: dict[ServiceKey, str] = {}
+        self._held: str | None = None
+
+    def note(self, plan: Plan) -> None:
+        if plan.held != self._held:
+            self._held = plan.held
+            if plan.held is not None:
+                log.warning("nothing is done: %s", plan.held)
+            else:
+                log.info("the world is plausible again; planning goes on")
+        if plan.held is None:
+            self._note_errors(plan)
+            self._note_decisions(plan)
+
+    def _note_errors(self, plan: Plan) -> None:
+        errors = {service.key: service.error for service in plan.services if service.error is not None}
+        for key, error in errors.items():
+            if self._errors.get(key) != error:
+                log.error("planning of %s failed; it is left as it is: %s", key, error, extra={"service": str(key)})
+        self._errors = errors
+
+    def _note_decisions(self, plan: Plan) -> None:
+        latest: dict[ServiceKey, tuple[str, int]] = {}
+        for service in plan.services:
+            decision = service.status.decision
+            if decision is None:
+                continue
+            latest[service.key] = (decision.rule, decision.desired)
+            if self._last.get(service.key) == latest[service.key]:
+                continue
+            self._changes.labels(decision.rule).inc()
+            log.info(
+                "%s wants %d replicas: %s",
+                service.key,
+                decision.desired,
+                decision.because,
+                extra={"service": str(service.key), "rule": decision.rule, "desired": decision.desired},
+            )
+        self._last = latest
+
+
+class UnreadableLog:
+    """Objects that no code of ours can read: each is named once, for as long as it stays so."""
+
+    def __init__(self, count: Gauge) -> None:
+        self._count = count
+        self._said: frozenset[str] = frozenset()
+
+    def note(self, problems: Sequence[str]) -> None:
+        for problem in problems:
+            if problem not in self._said:
+                log.warning("%s; it is left out", problem)
+        self._said = frozenset(problems)
+        self._count.set(len(self._said))

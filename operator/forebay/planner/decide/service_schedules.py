@@ -1,0 +1,86 @@
+"""Bookings: what the schedules of one service ask for, with what the status still knows of an earlier operator."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf
+
+from forebay.api.inference_service import ScheduleSpec
+from forebay.api.instants import rfc3339
+from forebay.api.status import WindowStatus
+from forebay.planner.memory import ServiceMemory
+from forebay.scaling.decision import Proposal
+from forebay.scaling.learning.lead_time import Prospect
+from forebay.scaling.limits import Limits
+from forebay.scaling.replica_weights import Weights
+from forebay.schedules.schedule_floors import Booking, Pace, PlannedCapacity, booking, schedule_floor
+from forebay.schedules.timetable import S, Timetable, timetable
+from forebay.world.settings import Settings
+from forebay.world.world import Revision, ServiceView
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """What the schedules ask for, and what of it is worth remembering."""
+
+    floors: tuple[Proposal, ...]
+    """Of windows that are open or near."""
+    bookings: tuple[Booking, ...]
+    timetables: Mapping[str, Timetable[ScheduleSpec]]
+    """By name of the schedule."""
+
+
+def calendar_of(
+    service: ServiceView,
+    target: Revision,
+    crew: Weights,
+    memory: ServiceMemory,
+    settings: Settings,
+    prospect: Prospect,
+    now: float,
+) -> Calendar:
+    """`service.spec` must not be None. `prospect` is of all replicas above minReplicas."""
+    assert service.spec is not None
+    limits, one = Limits.of(service.spec), planned_capacity(service, crew)
+    pace = Pace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
+    before = {seen.name: seen for seen in (memory.status or service.status).schedules}
+    timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
+    bookings = tuple(
+        booking(found, one, pace, limits, now, warmed_from(found, before.get(name), now))
+        for name, found in timetables.items()
+    )
+    return Calendar(_floors(bookings, now), bookings, timetables)
+
+
+def _floors(bookings: Iterable[Booking], now: float) -> tuple[Proposal, ...]:
+    return tuple(floor for booked in bookings if (floor := schedule_floor(booked, now)))
+
+
+def timetables_of(
+    schedules: Iterable[S], known: Mapping[str, Timetable[S]], before: Mapping[str, WindowStatus], now: float
+) -> dict[str, Timetable[S]]:
+    """A schedule that the status already speaks of has been known for long; this operator has only just begun."""
+    return {
+        schedule.name: timetable(
+            schedule, known.get(schedule.name), now, since=-inf if not known and schedule.name in before else now
+        )
+        for schedule in schedules
+    }
+
+
+def planned_capacity(service: ServiceView, crew: Weights) -> PlannedCapacity | None:
+    """What one replica carries of the declared mix, by the capacity plan."""
+    one, traffic = service.replica_capacity, service.spec.traffic if service.spec else None
+    if one is None or traffic is None:
+        return None
+    return PlannedCapacity(float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens), crew)
+
+
+def warmed_from(found: Timetable[S], before: WindowStatus | None, now: float) -> float:
+    """When warming for the next start began, by the status; it survives a restart there."""
+    if before is None or before.warm_from is None or found.next_start is None:
+        return inf
+    if before.start != rfc3339(found.next_start):
+        return inf
+    began = datetime.fromisoformat(before.warm_from).timestamp()
+    return began if began <= now else inf

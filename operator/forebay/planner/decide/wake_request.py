@@ -1,0 +1,100 @@
+"""Wake calls: somebody asks for a replica of a service that has scaled to zero.
+
+The call is an annotation with the time of asking, so it is written with the caller's own rights and survives everything
+the operator does not. It is answered once: the value that had been answered when a service went to zero is kept in its
+status, and wakes nothing again however often a GitOps tool puts it back. A clock that runs differently does no harm.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.api.instants import rfc3339, unix_seconds
+from forebay.api.labels import WAKE_REQUESTED_AT
+from forebay.api.reasons import Reason
+from forebay.api.status import InferenceServiceStatus
+from forebay.planner.observe.replicas import Replica, ReplicaState
+from forebay.scaling.decision import Proposal, seconds
+from forebay.scaling.limits import Limits
+from forebay.world.world import Problem, ServiceView
+
+CLOCK_SKEW_SECONDS: Final = 300.0
+"""What the clock of whoever asks may differ from the operator's."""
+LONGEST_SHOWN: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WakeCall:
+    """What the annotation of a service comes to."""
+
+    floor: Proposal | None = None
+    until: float | None = None
+    """When the floor ends; None while that is not known, since no replica serves."""
+    problem: Problem | None = None
+    """Why it is not answered."""
+
+
+NO_CALL: Final = WakeCall()
+
+
+def wake_call(
+    service: ServiceView, before: InferenceServiceStatus, limits: Limits, replicas: tuple[Replica, ...], now: float
+) -> WakeCall:
+    """`before` is the status of until now."""
+    text, after_seconds = service.wake_requested_at, limits.to_zero_after_seconds
+    if not text or after_seconds is None:
+        return NO_CALL
+    asked_at = unix_seconds(text)
+    if asked_at is None:
+        return WakeCall(problem=_unreadable(text))
+    if asked_at > now + CLOCK_SKEW_SECONDS:
+        return WakeCall(problem=_ahead(text))
+    if _was_answered(text, asked_at, before):
+        return NO_CALL
+    return woken(asked_at, _serving_since(replicas), after_seconds, now)
+
+
+def answered_wake(service: ServiceView, now: float) -> str:
+    """What to remember of the annotation when the service goes to zero: a call that has had its answer."""
+    asked_at = unix_seconds(service.wake_requested_at)
+    return service.wake_requested_at if asked_at is not None and asked_at <= now + CLOCK_SKEW_SECONDS else ""
+
+
+def woken(asked_at: float, serving_since: float | None, after_seconds: float, now: float) -> WakeCall:
+    because = f"somebody asked for a replica at {rfc3339(asked_at)}"
+    if serving_since is None:
+        return WakeCall(Proposal(1, "woken", f"{because}; it stays {seconds(after_seconds)} from Ready"))
+    until = max(asked_at, serving_since) + after_seconds
+    if now >= until:
+        return NO_CALL
+    return WakeCall(Proposal(1, "woken", f"{because}; it stays until {rfc3339(until)}"), until)
+
+
+def _was_answered(text: str, asked_at: float, before: InferenceServiceStatus) -> bool:
+    zero = before.scaled_to_zero
+    if zero is None:
+        return False
+    since = unix_seconds(zero.since)
+    return text == zero.answered_wake or (since is not None and asked_at < since - CLOCK_SKEW_SECONDS)
+
+
+def _serving_since(replicas: tuple[Replica, ...]) -> float | None:
+    """Since when there has been a replica to serve, among those that do."""
+    serving = [replica for replica in replicas if replica.state is ReplicaState.SERVING]
+    return min((replica.ready_since for replica in serving), default=None)
+
+
+def _unreadable(text: str) -> Problem:
+    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return Problem(
+        Reason.WAKE_REQUEST_INVALID,
+        f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{shown}" is no time with a zone, so it wakes nothing; '
+        "use `forebay wake`, or a time such as 2026-01-31T08:00:00Z.",
+    )
+
+
+def _ahead(text: str) -> Problem:
+    return Problem(
+        Reason.WAKE_REQUEST_INVALID,
+        f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{text}" is more than {seconds(CLOCK_SKEW_SECONDS)} ahead, so '
+        "it wakes nothing yet; use `forebay wake`, or set the clock right.",
+    )

@@ -1,0 +1,240 @@
+"""What is learned of one service: from its own pods and load while it is watched, from its status after a restart.
+
+Written back rarely: after every start of a replica, whose end changes the status anyhow, and else every half hour, the
+services one after the other. What is lost of the load in between is nothing against three days, and starts are told by
+the pods that still live.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import Final
+from zlib import crc32
+
+from forebay.api.instants import rfc3339
+from forebay.api.learned_status import (
+    LEARNED_VERSION,
+    MOST_REQUESTS,
+    UNREADABLE_VERSION,
+    GrowthDay,
+    GrowthStatus,
+    LeadTimeStatus,
+    LearnedStatus,
+    LengthsStatus,
+    StartTimes,
+)
+from forebay.planner.observe.replicas import Replica, ReplicaState
+from forebay.scaling.desired import ScalingMemory
+from forebay.scaling.learning.growth import DAY_SECONDS, Growth, watch
+from forebay.scaling.learning.lead_time import LeadTimes, Start, WarmState, learn
+from forebay.scaling.load.arrivals import Lengths
+from forebay.world.world import NodeView
+
+PUBLISH_SECONDS: Final = 1800
+_FIELDS: Final[Mapping[WarmState, str]] = {
+    WarmState.PLACEHOLDER_NODE: "placeholder_node",
+    WarmState.READY_NODE: "ready_node",
+    WarmState.NEW_NODE: "new_node",
+}
+_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Of one service, as far as it is known."""
+
+    lead_times: LeadTimes = field(default_factory=LeadTimes)
+    growth: Growth = field(default_factory=Growth)
+    lengths: Lengths | None = None
+    """Of requests, as last seen; None before any were."""
+    counted: tuple[str, ...] = ()
+    """Uids of living pods whose start is among the lead times, or tells nothing."""
+    recalled_until: float = 0.0
+    """Starts that were over by then were counted by the operator before."""
+    newest_start: float = 0.0
+    """When the last start that was counted was over."""
+    published: LearnedStatus | None = None
+    """As it stands in the status."""
+    publish_at: float = 0.0
+    reset: str = ""
+    """Why what the status says could not be used; until people have been told."""
+
+
+def recall(stored: LearnedStatus | None, uid: str, now: float) -> Learned:
+    """What the operator before has learned. What cannot be used is forgotten, never an error."""
+    fresh = Learned(publish_at=now + crc32(uid.encode()) % PUBLISH_SECONDS)
+    if stored is None:
+        return fresh
+    if stored.version == LEARNED_VERSION:
+        try:
+            return _read(stored, fresh, now)
+        except (ValueError, OverflowError) as error:
+            return _reset(fresh, str(error), now)
+    if stored.version == UNREADABLE_VERSION:
+        return _reset(fresh, "it does not fit the schema", now)
+    return _reset(fresh, f"it is of version {stored.version}, and this operator reads {LEARNED_VERSION}", now)
+
+
+def _reset(fresh: Learned, why: str, now: float) -> Learned:
+    reset = f"status.learned cannot be used, so lead time and growth start from priors: {why}."
+    return publish(replace(fresh, reset=reset), now, at_once=True)
+
+
+def _read(stored: LearnedStatus, fresh: Learned, now: float) -> Learned:
+    lead, growth = stored.lead_time, stored.growth
+    starts: dict[WarmState, tuple[int, ...]] = {}
+    until = 0.0
+    if lead is not None:
+        times = {state: getattr(lead, name).seconds for state, name in _FIELDS.items()}
+        starts = {state: seconds for state, seconds in times.items() if seconds}
+        moment = datetime.fromisoformat(lead.counted_until)
+        until = min(now, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    days = {
+        date.fromisoformat(day.date).toordinal() - _FIRST_DAY: {n: c for n, c in enumerate(day.steps) if c}
+        for day in (() if growth is None else growth.days)
+    }
+    today = int(now // DAY_SECONDS)
+    return replace(
+        fresh,
+        lead_times=LeadTimes(starts),
+        growth=Growth({day: days[day] for day in sorted(days) if day <= today}),
+        lengths=_lengths(stored.lengths),
+        recalled_until=until,
+        newest_start=until,
+        published=stored,
+    )
+
+
+def _lengths(stored: LengthsStatus | None) -> Lengths | None:
+    if stored is None or not (stored.prompt_tokens and stored.output_tokens):
+        return None
+    return Lengths(
+        prompt_tokens=float(stored.prompt_tokens),
+        output_tokens=float(stored.output_tokens),
+        computed_share=max(1, stored.computed_percent) / 100,
+        requests=float(stored.requests),
+    )
+
+
+def seen_load(learned: Learned, scaling: ScalingMemory, complete: bool, lead_seconds: float, now: float) -> Learned:
+    """With this tick's look at the arriving work. While the load of a replica is not known, the work is not either."""
+    offered, lengths = scaling.offered, scaling.arrivals.lengths or learned.lengths
+    growth = learned.growth
+    if offered is not None and complete:
+        growth = watch(growth, offered.work, offered.carried.usable, lead_seconds, now)
+    if growth is learned.growth and lengths is learned.lengths:
+        return learned
+    return replace(learned, growth=growth, lengths=lengths)
+
+
+def seen_starts(
+    learned: Learned,
+    replicas: Iterable[Replica],
+    nodes: Mapping[str, NodeView],
+    watching_since: float,
+    patience_seconds: float,
+    handed_over: frozenset[str] = frozenset(),
+) -> Learned:
+    """With the starts that are over and were not counted yet.
+
+    A pod's time of Ready is that of its last change. Of one that began before we watched it may be a later change, so
+    it counts only up to `patience_seconds`, within which every start that is let be is over.
+    """
+    there = tuple(replicas)
+    alive = [r for r in there if r.state in (ReplicaState.SERVING, ReplicaState.DRAINING)]
+    known = frozenset(learned.counted)
+    new = [(r, start) for r in alive if r.pods[0].uid not in known and (start := start_of(r, nodes, handed_over))]
+    taken = [
+        start
+        for replica, start in new
+        if start.ready_at > learned.recalled_until
+        and not any(pod.restarts for pod in replica.pods)
+        and (start.created_at >= watching_since or start.seconds <= patience_seconds)
+    ]
+    judged = known | {replica.pods[0].uid for replica, _ in new}
+    counted = tuple(sorted(replica.pods[0].uid for replica in there if replica.pods[0].uid in judged))
+    if not taken and counted == learned.counted:
+        return learned
+    return replace(
+        learned,
+        lead_times=learn(learned.lead_times, taken),
+        counted=counted,
+        newest_start=max((learned.newest_start, *(start.ready_at for start in taken))),
+    )
+
+
+def start_of(
+    replica: Replica, nodes: Mapping[str, NodeView], handed_over: frozenset[str] = frozenset()
+) -> Start | None:
+    """None as long as it is not known in full: not all of its pods are ready, or a node is gone.
+
+    `handed_over` are the uids of pods that started in the place of a placeholder.
+    """
+    ready = [pod.ready_since for pod in replica.pods if pod.ready_since is not None]
+    found = [node for pod in replica.pods if pod.node is not None and (node := nodes.get(pod.node)) is not None]
+    if not len(ready) == len(found) == len(replica.pods) or max(ready) < replica.created_at:
+        return None
+    scheduled = [pod.scheduled_at for pod in replica.pods if pod.scheduled_at is not None]
+    state = WarmState.READY_NODE
+    if any(node.created_at > pod.created_at for node, pod in zip(found, replica.pods, strict=True)):
+        state = WarmState.NEW_NODE
+    elif all(pod.uid in handed_over for pod in replica.pods):
+        state = WarmState.PLACEHOLDER_NODE
+    return Start(
+        created_at=replica.created_at,
+        scheduled_at=max(scheduled) if len(scheduled) == len(replica.pods) else None,
+        ready_at=max(ready),
+        state=state,
+    )
+
+
+def publish(learned: Learned, now: float, *, at_once: bool = False) -> Learned:
+    """With what the status is to say, when it is time for that."""
+    if not at_once and now < learned.publish_at:
+        return learned
+    due = now + PUBLISH_SECONDS
+    return replace(learned, published=to_status(learned), publish_at=max(due, learned.publish_at))
+
+
+def to_status(learned: Learned) -> LearnedStatus | None:
+    """Whole, so that a merge patch replaces whatever was stored; None while nothing is known that was not before."""
+    growth = learned.growth
+    nothing = not (learned.lead_times.starts or growth.pairs or learned.lengths)
+    if nothing and learned.published is None and not learned.reset:
+        return None
+    return LearnedStatus(
+        version=LEARNED_VERSION,
+        lead_time=LeadTimeStatus(
+            counted_until=rfc3339(learned.newest_start),
+            **{name: _times(learned.lead_times, state) for state, name in _FIELDS.items()},
+        ),
+        growth=GrowthStatus(
+            p95_percent=round(growth.fraction * 100),
+            days=tuple(GrowthDay(date=_date(day), steps=_steps(growth.days[day])) for day in sorted(growth.days)),
+        ),
+        lengths=_lengths_status(learned.lengths),
+    )
+
+
+def _lengths_status(lengths: Lengths | None) -> LengthsStatus:
+    if lengths is None:
+        return LengthsStatus()
+    return LengthsStatus(
+        prompt_tokens=max(1, round(lengths.prompt_tokens)),
+        output_tokens=max(1, round(lengths.output_tokens)),
+        computed_percent=max(1, round(lengths.computed_share * 100)),
+        requests=min(MOST_REQUESTS, round(lengths.requests)),
+    )
+
+
+def _times(lead_times: LeadTimes, state: WarmState) -> StartTimes:
+    middle, most = (lead_times.quantile_seconds(state, quantile) for quantile in (0.5, 0.95))
+    return StartTimes(p50_seconds=int(middle), p95_seconds=int(most), seconds=lead_times.of(state))
+
+
+def _date(day: int) -> str:
+    return date.fromordinal(day + _FIRST_DAY).isoformat()
+
+
+def _steps(counts: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(counts.get(step, 0) for step in range(max(counts, default=-1) + 1))

@@ -1,0 +1,66 @@
+"""Nodes: which are lost, which are to be left, and which are better avoided."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from forebay.planner.memory import Failure
+from forebay.world.settings import Settings
+from forebay.world.world import NodeView, PodView
+
+FAILURES_UNTIL_AVOIDED: Final = 2
+FAILURES_KEPT_SECONDS: Final = 3600.0
+MOST_FAILURES: Final = 32
+MOST_AVOIDED: Final = 10
+
+
+def nodes_down(
+    nodes: Iterable[NodeView], pods: Iterable[PodView], before: Mapping[str, float], now: float
+) -> dict[str, float]:
+    """Since when each node is not ready, or missing though a pod names it.
+
+    A node may be missing for a moment because pods and nodes are read one after the other; hence the time.
+    """
+    known = {node.name: node for node in nodes}
+    down = {
+        node.name: node.unready_since if node.unready_since is not None else before.get(node.name, now)
+        for node in known.values()
+        if not node.ready
+    }
+    for pod in pods:
+        if pod.node is not None and pod.node not in known:
+            down[pod.node] = before.get(pod.node, now)
+    return dict(sorted(down.items()))
+
+
+def lost_nodes(nodes: Iterable[NodeView], down: Mapping[str, float], settings: Settings, now: float) -> frozenset[str]:
+    """Nodes whose replicas no longer count.
+
+    When more nodes are down than up, it is the control plane that cannot see them, and their engines probably serve on:
+    then nothing is given up.
+    """
+    known = {node.name for node in nodes}
+    if len(down) * 2 > len(known | down.keys()):
+        return frozenset()
+    return frozenset(name for name, since in down.items() if now - since >= settings.node_lost_after_seconds)
+
+
+def avoided_nodes(
+    failures: Iterable[Failure], nodes: Iterable[NodeView], serving_on: Mapping[str, frozenset[str]]
+) -> tuple[str, ...]:
+    """Nodes on which replicas of one service failed repeatedly, or once where the same revision serves elsewhere.
+
+    When that would leave no node at all, the fault is the service's and not the nodes'. `serving_on` are the nodes on
+    which each revision serves; failures of revisions that are not in it, even with none, are of the past.
+    """
+    counts: dict[str, int] = {}
+    for failure in failures:
+        if failure.node is None or failure.revision not in serving_on:
+            continue
+        elsewhere = serving_on[failure.revision]
+        cleared = elsewhere and failure.node not in elsewhere and not failure.ended
+        counts[failure.node] = counts.get(failure.node, 0) + (FAILURES_UNTIL_AVOIDED if cleared else 1)
+    if max(counts.values(), default=0) < FAILURES_UNTIL_AVOIDED:
+        return ()
+    names = {node.name for node in nodes if any(node.gpus.values())}
+    avoided = sorted(name for name, failed in counts.items() if failed >= FAILURES_UNTIL_AVOIDED and name in names)
+    return tuple(avoided[:MOST_AVOIDED]) if len(avoided) < len(names) else ()

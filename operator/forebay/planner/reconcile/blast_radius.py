@@ -1,0 +1,108 @@
+"""Blast radius: how much one planner may do, whatever it believes.
+
+A world in which everything has vanished is more likely a fault of ours than the truth. And a wrong belief that gets
+past that may cost a few replicas in ten minutes, not the fleet.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from forebay.planner.memory import Census
+from forebay.planner.reconcile.steps import Kind, Step
+from forebay.scaling.decision import seconds
+from forebay.world.settings import Settings
+from forebay.world.world import World
+
+MANY: Final = 3
+MANY_PODS: Final = 10
+DOUBT_SECONDS: Final = 600.0
+"""An implausible world that stays the same for so long is believed: the nodes may really be gone."""
+DOUBT_PODS_SECONDS: Final = 60.0
+DRAIN_WINDOW_SECONDS: Final = 600.0
+CREATE_WINDOW_SECONDS: Final = 60.0
+
+
+def doubt(world: World, census: Census, now: float) -> tuple[str | None, Census]:
+    """Why this world is not believed, and what to remember of it."""
+    since = now if census.doubted_since is None else census.doubted_since
+    for kind, before, there, many, limit_seconds in (
+        ("InferenceServices", census.services, len(world.services), MANY, DOUBT_SECONDS),
+        ("nodes", census.nodes, len(world.nodes), MANY, DOUBT_SECONDS),
+        ("pods", census.pods, len(world.pods), MANY_PODS, DOUBT_PODS_SECONDS),
+    ):
+        if there == 0 and before >= many and now - since < limit_seconds:
+            held = f"there were {before} {kind} and now there are none; believed after {seconds(limit_seconds)}"
+            return held, Census(census.services, census.nodes, census.pods, since)
+    return None, Census(len(world.services), len(world.nodes), len(world.pods))
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left to spend in this tick; steps are granted in the order in which they are asked for."""
+
+    settings: Settings
+    drains: int
+    creates: int
+    gpus: int | None
+    """None for no ceiling. Placeholders are not counted: a replica takes the place of one."""
+    drained: int = 0
+    created: int = 0
+    held: dict[str, str] = field(default_factory=dict)
+    """By service uid: what was refused, as a clause."""
+    ceiling_met: set[str] = field(default_factory=set)
+    """Uids of services that the GPU ceiling refused."""
+
+    @classmethod
+    def of(cls, world: World, drains: Sequence[float], creates: Sequence[float]) -> "Budget":
+        settings = world.settings
+        used = sum(
+            pod.gpus
+            for pod in world.pods
+            if pod.place is None and (pod.service_uid is not None or pod.owner_uid is not None)
+        )
+        return cls(
+            settings=settings,
+            drains=max(0, settings.max_drains_per_10_minutes - len(drains)),
+            creates=max(0, settings.max_creates_per_minute - len(creates)),
+            gpus=None if settings.max_gpus is None else max(0, settings.max_gpus - used),
+        )
+
+    def grant(self, uid: str, step: Step) -> bool:
+        """Whether the step may be taken; whole or not at all."""
+        if step.kind is Kind.DRAIN:
+            return self._drain(uid)
+        return step.kind is not Kind.CREATE or self._create(uid, step)
+
+    def _drain(self, uid: str) -> bool:
+        if self.drains < 1:
+            limit = self.settings.max_drains_per_10_minutes
+            self.held[uid] = f"the operator's limit of {limit} drains per 10 minutes is reached"
+            return False
+        self.drains -= 1
+        self.drained += 1
+        return True
+
+    def _create(self, uid: str, step: Step) -> bool:
+        if self.creates < len(step.actions):
+            limit = self.settings.max_creates_per_minute
+            self.held[uid] = f"the operator's limit of {limit} pods created per minute is reached"
+            return False
+        if self.gpus is not None and self.gpus < step.gpus:
+            self.held[uid] = f"the operator's ceiling of {self.settings.max_gpus} GPUs is reached"
+            self.ceiling_met.add(uid)
+            return False
+        self.creates -= len(step.actions)
+        self.created += len(step.actions)
+        self.gpus = None if self.gpus is None else self.gpus - step.gpus
+        return True
+
+
+def recent(times: Sequence[float], more: int, window_seconds: float, now: float) -> tuple[float, ...]:
+    """Times within the window, with `more` of now."""
+    return (*(at for at in times if now - at < window_seconds), *([now] * more))
+
+
+def by_urgency(serving: Mapping[str, int]) -> list[str]:
+    """Uids in the order in which limits are spent: services without any replica that serves come first."""
+    return sorted(serving, key=lambda uid: (serving[uid] > 0, uid))

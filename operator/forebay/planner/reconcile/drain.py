@@ -1,0 +1,93 @@
+"""Drains: how a replica leaves without a cut stream.
+
+Out of rotation first, then wait until nothing is in flight, then delete. The start is an annotation on the pods, so a
+drain goes on under another operator; until the pods are deleted it can be taken back.
+"""
+
+from typing import Final
+
+from forebay.api.reasons import Reason
+from forebay.planner.observe.replicas import Replica
+from forebay.planner.reconcile.steps import Kind, Step, normal, warning
+from forebay.scaling.decision import number, seconds
+from forebay.world.plan import CancelDrain, DeletePod, StartDrain
+from forebay.world.settings import Settings
+
+NEVER_SERVED_GRACE_SECONDS: Final = 10
+"""An engine that never served has no stream to finish, and one that still starts does not hear SIGTERM: its GPU would
+be held for the whole grace period of one that drains."""
+
+
+def remove(replica: Replica, reason: Reason, why: str) -> tuple[Step, ...]:
+    """Take a replica away: by drain when it may have requests, at once when it never served.
+
+    Nothing is done while that cannot be told, which is the first half minute of an operator.
+    """
+    if replica.started is None:
+        return ()
+    return (start(replica, reason, why) if replica.started else delete(replica, reason, why),)
+
+
+def start(replica: Replica, reason: str, why: str) -> Step:
+    pods = [pod for pod in replica.pods if pod.drain_started_at is None and not pod.deleting]
+    return Step(
+        Kind.DRAIN,
+        tuple(StartDrain(pod.name, pod.uid, pod.resource_version, reason) for pod in pods),
+        subject=replica.name,
+        event=normal(Reason.DRAIN_STARTED, f"{replica.name} finishes its requests and then goes: {why}."),
+    )
+
+
+def cancel(replica: Replica, why: str) -> Step:
+    pods = [pod for pod in replica.pods if not pod.deleting]
+    return Step(
+        Kind.OTHER,
+        tuple(CancelDrain(pod.name, pod.uid, pod.resource_version) for pod in pods),
+        subject=replica.name,
+        event=normal(Reason.DRAIN_CANCELLED, f"{replica.name} serves again: {why}."),
+    )
+
+
+def delete(replica: Replica, reason: Reason, why: str, *, alarming: bool = False, kind: Kind = Kind.OTHER) -> Step:
+    pods = [pod for pod in replica.pods if not pod.deleting]
+    event = warning if alarming else normal
+    grace_seconds = NEVER_SERVED_GRACE_SECONDS if replica.started is False else None
+    return Step(
+        kind,
+        tuple(DeletePod(pod.name, pod.uid, pod.resource_version, reason, grace_seconds) for pod in pods),
+        subject=replica.name,
+        event=event(reason.of_replica, f"{replica.name} is deleted: {why}."),
+    )
+
+
+def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, now: float) -> tuple[Step, ...]:
+    """The end of a drain, if it has come.
+
+    Only a sample taken some seconds after the start proves that nothing is in flight: proxies may not have heard yet. A
+    pod that tells nothing is given the whole time.
+    """
+    started_at = replica.drain_started_at
+    if started_at is None:
+        return ()
+    if replica.pods[0].rank > 0:
+        return (delete(replica, Reason.INCOMPLETE, "its rank 0, which held all requests, is gone", alarming=True),)
+    sampled_at = replica.sampled_at
+    if replica.in_flight == 0 and sampled_at is not None and sampled_at >= started_at + settings.drain_grace_seconds:
+        return (delete(replica, Reason.DRAINED, "all its requests are finished"),)
+    if any(not pod.ready and pod.blocked == Reason.CRASH_LOOP for pod in replica.pods):
+        return (delete(replica, Reason.CRASHED, "its engine ended while it drained", alarming=True),)
+    if now - started_at < drain_timeout_seconds:
+        return ()
+    left = "an unknown number of" if replica.in_flight is None else number(replica.in_flight)
+    why = f"drainTimeout ({seconds(drain_timeout_seconds)}) is over with {left} requests in flight"
+    return (delete(replica, Reason.DRAIN_TIMEOUT, why, alarming=replica.in_flight != 0),)
+
+
+def order_of_leaving(replica: Replica) -> tuple[float, float, float, str]:
+    """Sort key among replicas that serve: least in flight, coldest cache, youngest. Unknown ones come last."""
+    return (
+        float("inf") if replica.in_flight is None else replica.in_flight,
+        float("inf") if replica.kv_fraction is None else replica.kv_fraction,
+        -replica.created_at,
+        replica.name,
+    )

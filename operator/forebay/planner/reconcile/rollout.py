@@ -1,0 +1,101 @@
+"""Rollouts and node drains: replicas that have to be replaced while the service goes on.
+
+Both are the same turnover: create what stays, wait until it serves, then drain what leaves. One failing replica of a
+new revision halts the rollout; the old revision then serves, and grows, as if nothing had been asked for.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from forebay.api.inference_service import WhenNoSpare
+from forebay.api.reasons import Reason
+from forebay.planner.memory import Halt
+from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
+from forebay.planner.observe.service_context import Scene
+from forebay.world.world import Revision
+
+REFUSED_FOR_LACK = (Reason.QUOTA_EXCEEDED,)
+
+
+@dataclass(frozen=True, slots=True)
+class Turnover:
+    """The live replicas of a service by what is to become of them."""
+
+    staying: tuple[Replica, ...]
+    leaving: tuple[Replica, ...]
+    """Of another revision than the targets, or on a node that is to be left."""
+    failing: tuple[Replica, ...]
+    """Of the revision whose rollout is halted; kept to be looked at, as long as their place is not needed."""
+    growth: Revision
+    """What new replicas are made of when the target has not proved itself."""
+    proven: bool
+    """A replica of a target serves, or there is nothing else to fall back on."""
+
+    @property
+    def live(self) -> tuple[Replica, ...]:
+        return (*self.staying, *self.leaving, *self.failing)
+
+
+def turnover(scene: Scene, live: Sequence[Replica]) -> Turnover:
+    targets = scene.lineup.hashes
+    old = [replica for replica in live if replica.revision not in targets]
+    growth = _fallback(scene, old) if old else scene.lineup.next_up
+    proven = not old or any(r.state is ReplicaState.SERVING for r in live if r.revision in targets)
+    failing = tuple(r for r in live if scene.halt is not None and r.revision in targets and is_faulty(r))
+    staying: list[Replica] = []
+    leaving: list[Replica] = []
+    for replica in live:
+        if replica in failing:
+            continue
+        rolled = replica.revision in targets or scene.halt is not None
+        (staying if rolled and not scene.must_leave(replica) else leaving).append(replica)
+    return Turnover(tuple(staying), tuple(leaving), failing, growth, proven)
+
+
+def _fallback(scene: Scene, old: Sequence[Replica]) -> Revision:
+    """The newest of the other revisions that serves, else the newest of those that exist."""
+    best = max(
+        old,
+        key=lambda replica: (
+            replica.state is ReplicaState.SERVING,
+            scene.revisions[replica.revision].number if replica.revision in scene.revisions else -1,
+        ),
+    )
+    return scene.revisions.get(best.revision, scene.target)
+
+
+def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | None) -> Halt | None:
+    """Whether the rollout of `targets` (hashes: one, or one per variant) stands still, and why.
+
+    It stays halted when the failing replica is gone, until something else is asked for or that very replica serves.
+    """
+    replicas = tuple(live)
+    if all(replica.revision in targets for replica in replicas):
+        return None
+    faulty = [replica for replica in replicas if replica.revision in targets and is_faulty(replica)]
+    if faulty:
+        uids = sorted(uid for replica in faulty for uid in replica.uids)
+        return Halt(faulty[0].revision, tuple(uids), faulty[0].message)
+    if before is None or before.revision not in targets:
+        return None
+    recovered = any(r.state is ReplicaState.SERVING and r.uids & set(before.pods) for r in replicas)
+    return None if recovered else before
+
+
+def lacks_spare(scene: Scene, staying: Iterable[Replica]) -> str:
+    """Why there is no place for a replica on top, as a clause; empty when there is, or when it is still being tried."""
+    if scene.spec.rollout.max_surge == 0:
+        return "rollout.maxSurge is 0"
+    for replica in staying:
+        if replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE:
+            return f"the new replica {replica.name} finds no place ({replica.reason})"
+    for refusal in reversed(scene.refusals):
+        if refusal.reason in REFUSED_FOR_LACK:
+            return f"the API server refused {refusal.pod_name} ({refusal.reason}: {refusal.message})"
+    return scene.memory.held_back
+
+
+def may_replace_without_spare(scene: Scene) -> bool:
+    """Whether a serving replica may go before its replacement serves."""
+    mode = scene.spec.rollout.when_no_spare
+    return mode is WhenNoSpare.REPLACE or (mode is WhenNoSpare.AUTO and scene.one_less_would_do)

@@ -1,0 +1,102 @@
+"""WarmPools: placeholders that belong to no service. They get what the services' own have left of the limits."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from forebay.api.reasons import Reason
+from forebay.api.spec.schedule_spec import ScheduleState
+from forebay.api.warm_pool import PoolScheduleStatus, PoolStatus
+from forebay.planner.memory import PoolMemory
+from forebay.planner.observe.fleet_context import Site
+from forebay.planner.reconcile.placeholders import Hold, Means, Share, share_of, tally
+from forebay.planner.reconcile.pool_schedules import PoolCalendar, calendar_of, pool_schedule_statuses
+from forebay.planner.report.conditions import WARM, Answer, conditions, held_places
+from forebay.world.plan import PoolPlan
+from forebay.world.world import WarmPoolView
+
+
+@dataclass(frozen=True, slots=True)
+class PoolShare:
+    """What the planner makes of one pool."""
+
+    plan: PoolPlan
+    memory: PoolMemory
+    calendar: PoolCalendar
+
+
+def pool_shares(
+    pools: Iterable[WarmPoolView], site: Site, means: Means, known: Mapping[str, PoolMemory]
+) -> tuple[PoolShare, ...]:
+    """By name, so that what is scarce goes to the same ones at each tick."""
+    ordered = sorted(pools, key=lambda pool: (pool.key, pool.uid))
+    return tuple(
+        _remembered(_share(_recalled(pool, known), site, means, known.get(pool.uid, PoolMemory()))) for pool in ordered
+    )
+
+
+def _recalled(pool: WarmPoolView, known: Mapping[str, PoolMemory]) -> WarmPoolView:
+    """With the status as planned last, which a write that failed has not brought there."""
+    memory = known.get(pool.uid)
+    return pool if memory is None or memory.status is None else replace(pool, status=memory.status)
+
+
+def _remembered(share: PoolShare) -> PoolShare:
+    return replace(share, memory=replace(share.memory, status=share.plan.status))
+
+
+def _share(pool: WarmPoolView, site: Site, means: Means, memory: PoolMemory) -> PoolShare:
+    """Total: a fault in planning one pool holds that pool alone."""
+    try:
+        return _planned(pool, site, means, memory)
+    except Exception as error:  # noqa: BLE001 - one pool's fault must not hold the others
+        told = f"Planning failed, so nothing is done for this pool: {type(error).__name__}: {error}"
+        found = conditions(
+            [(WARM, Answer("False", Reason.PLANNING_FAILED, told))], pool.status.conditions, pool.generation, site.now
+        )
+        failed = PoolPlan(pool.key, pool.uid, (), pool.status.model_copy(update={"conditions": found}))
+        return PoolShare(failed, memory, PoolCalendar())
+
+
+def _planned(pool: WarmPoolView, site: Site, means: Means, memory: PoolMemory) -> PoolShare:
+    if pool.deleting:
+        return PoolShare(PoolPlan(pool.key, pool.uid, (), pool.status), memory, PoolCalendar())
+    if pool.place is None or pool.shape is None:
+        answer = Answer("False", Reason.SPEC_INVALID, pool.problem)
+        plan = _reported(pool, Share(), answer, pool.status.ready, pool.placeholders, pool.status.schedules, site.now)
+        return PoolShare(plan, memory, PoolCalendar())
+    calendar, memory = calendar_of(pool, site, memory)
+    wanted = calendar.wanted(pool.placeholders, site.now)
+    hold = Hold(pool.key, pool.uid, pool.place, wanted, site.placeholders.get(pool.uid, ()))
+    under_ceiling = means.places(pool.place)
+    share, found = share_of(hold, site, means), tally(hold)
+    schedules = pool_schedule_statuses(calendar, pool, hold, share, under_ceiling, site)
+    warm = _foreseen(held_places(found, share.held), schedules)
+    plan = _reported(pool, share, warm, found.ready, wanted, schedules, site.now)
+    return PoolShare(plan, memory, calendar)
+
+
+def _foreseen(warm: Answer, schedules: Iterable[PoolScheduleStatus]) -> Answer:
+    """What is wanted now is there; what will be wanted is not certain to be."""
+    risk = next((seen for seen in schedules if seen.state is ScheduleState.AT_RISK), None)
+    if warm.status != "True" or risk is None:
+        return warm
+    return Answer(warm.status, Reason.SCHEDULE_AT_RISK, f'{warm.message} Schedule "{risk.name}": {risk.message}')
+
+
+def _reported(
+    pool: WarmPoolView,
+    share: Share,
+    warm: Answer,
+    ready: int,
+    wanted: int,
+    schedules: tuple[PoolScheduleStatus, ...],
+    now: float,
+) -> PoolPlan:
+    status = PoolStatus(
+        observed_generation=pool.generation,
+        wanted=wanted,
+        ready=ready,
+        conditions=conditions([(WARM, warm)], pool.status.conditions, pool.generation, now),
+        schedules=schedules,
+    )
+    return PoolPlan(pool.key, pool.uid, share.actions, status)

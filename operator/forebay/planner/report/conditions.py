@@ -1,0 +1,305 @@
+"""Conditions: the state of a service in five questions, each with a whole sentence for an answer.
+
+All of positive polarity: True is good. A time stamp changes only with the status it belongs to.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.api.inference_service import Condition, ScalingMode
+from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
+from forebay.planner.observe.replicas import Replica, ReplicaState
+from forebay.planner.observe.service_context import Scene
+from forebay.planner.reconcile.balance import Balance
+from forebay.planner.reconcile.placeholders import Tally, hold_of, tally
+from forebay.planner.reconcile.rollout import turnover
+from forebay.scaling.decision import count, seconds
+from forebay.scaling.load.freshness import Freshness
+from forebay.scaling.rules.stabilizer import fewest_for
+
+READY: Final = "Ready"
+PLANNED: Final = "Planned"
+METRICS_FRESH: Final = "MetricsFresh"
+WARM: Final = "Warm"
+UP_TO_DATE: Final = "UpToDate"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: str
+    """True, False or Unknown."""
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A scene and what came of it in this tick."""
+
+    scene: Scene
+    balance: Balance
+    held: str = ""
+    """What the operator's own limits, or a wait after failures, keep from being done."""
+
+    def replicas(self, *states: ReplicaState) -> tuple[Replica, ...]:
+        return self.scene.having(*states)
+
+
+def ready(outcome: Outcome) -> Answer:
+    """Whether the service answers, with at least minReplicas. At zero it is as it was asked to be."""
+    scene = outcome.scene
+    if scene.desired == 0:
+        return Answer("True", Reason.SCALED_TO_ZERO, _at_zero(outcome))
+    serving = len(outcome.replicas(ReplicaState.SERVING))
+    fewest = min(max(1, scene.limits.min_replicas), scene.desired)
+    text = f"{serving} of {count(scene.desired, 'replica')} serve"
+    silent = [silent for silent in scene.load.silent if silent.freshness is Freshness.LOST]
+    if serving and len(silent) == serving:
+        return Answer("False", Reason.METRICS_LOST, f"{text}, but none gives metrics, so load cannot be followed.")
+    still = [replica for replica in scene.live if replica.reason == Reason.STALLED]
+    if len(still) == len(scene.live) > 1:
+        return Answer(
+            "False",
+            Reason.STALLED,
+            f"All {len(still)} replicas have requests and count nothing any more: either every engine hangs, or their "
+            "metrics stand still. Nothing is replaced or scaled down until one of them counts on.",
+        )
+    rest = _rest(outcome)
+    if serving >= fewest:
+        reason = Reason.SERVING if serving >= scene.desired else Reason.SCALING_UP
+        return Answer(
+            "True", reason, f"{text}{'; ' + rest if rest and serving < scene.desired else ''}".rstrip(".") + "."
+        )
+    return Answer("False", _why_not(outcome), f"{text}{'; ' + rest if rest else ''}".rstrip(".") + ".")
+
+
+def planned(outcome: Outcome) -> Answer:
+    """Whether the spec means something that can run."""
+    shape = outcome.scene.target.shape
+    each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
+    limits = outcome.scene.limits
+    bounds = f"{limits.min_replicas} to {limits.max_replicas} replicas of {each}"
+    if limits.min_replicas + limits.warm_replicas > limits.max_replicas:
+        bounds += (
+            f"; minReplicas {limits.min_replicas} and warmPool.replicas {limits.warm_replicas} do not fit under "
+            f"maxReplicas {limits.max_replicas}"
+        )
+    message = f"Revision {outcome.scene.target.hash}, {bounds}."
+    warnings = outcome.scene.service.warnings
+    if not warnings:
+        return Answer("True", Reason.PLANNED, message)
+    return Answer("True", warnings[0].reason, " ".join((message, *(warning.message for warning in warnings))))
+
+
+def metrics_fresh(outcome: Outcome) -> Answer:
+    """Whether the load of every replica that serves is known."""
+    load = outcome.scene.load
+    if load.replicas == 0 and outcome.scene.desired == 0:
+        return Answer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
+    if load.replicas == 0:
+        return Answer(
+            "Unknown", Reason.NOTHING_SERVES, "No replica is known to serve, so there are no metrics to go by."
+        )
+    silent = [silent for silent in load.silent if not silent.new]
+    if silent:
+        worst = max(silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
+        others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        why = f": {worst.error}" if worst.error else ""
+        return Answer(
+            "False",
+            Reason.METRICS_LOST if load.freshness is Freshness.LOST else Reason.METRICS_STALE,
+            f"{worst.pod}{others} {'give' if others else 'gives'} no metrics since {rfc3339(worst.since)}{why}. "
+            "Until they are back nothing is scaled down.",
+        )
+    if load.missing:
+        pod, series = load.missing[0]
+        return Answer(
+            "False",
+            Reason.SERIES_MISSING,
+            f"{pod} does not export {', '.join(series)}, which its engine version should; "
+            "check spec.engine.version against the image. The rules that need them do not act.",
+        )
+    return Answer("True", Reason.FRESH, f"All {load.replicas} serving replicas give metrics.")
+
+
+def warm(outcome: Outcome) -> Answer:
+    """Whether the spare replicas and the placeholders that were asked for are there."""
+    spare, held = _spare(outcome), _held_places(outcome)
+    if held is None:
+        return spare
+    if spare.reason == Reason.NOT_ASKED:
+        return held
+    worse = spare if spare.status != "True" else held
+    return Answer(worse.status, worse.reason, f"{spare.message} {held.message}")
+
+
+def _held_places(outcome: Outcome) -> Answer | None:
+    """None when none are asked for."""
+    hold = hold_of(outcome.scene)
+    if hold is None or hold.wanted == 0:
+        return None
+    return held_places(tally(hold), outcome.scene.memory.placeholders_held)
+
+
+def held_places(found: Tally, held: str) -> Answer:
+    """A placeholder that waits is no fault: what is running uses the place."""
+    text = f"{found.ready} of {count(found.wanted, 'placeholder')} {'holds' if found.ready == 1 else 'hold'} a place"
+    if found.ready >= found.wanted:
+        return Answer("True", Reason.WARM, f"{text}.")
+    if held:
+        return Answer("False", Reason.PLACEHOLDERS_HELD_BACK, f"{text}; {held}.")
+    stuck = next((pod for pod in found.waiting if pod.blocked), None)
+    why = f"; {stuck.name} waits ({stuck.blocked}): {stuck.blocked_message}".rstrip(": .") if stuck else ""
+    return Answer("False", Reason.PLACEHOLDERS_PENDING, f"{text}{why}.")
+
+
+def _spare(outcome: Outcome) -> Answer:
+    """Whether the spare replicas that were asked for are there, on top of what the load needs."""
+    scene = outcome.scene
+    asked = scene.limits.warm_replicas
+    if asked == 0:
+        return Answer("True", Reason.NOT_ASKED, "No warm replicas are asked for (warmPool.replicas is 0).")
+    there = warm_replicas(outcome)
+    if there is None:
+        return Answer(
+            "Unknown", Reason.LOAD_UNKNOWN, "The load is not known, so it cannot be told which replicas are spare."
+        )
+    text = f"{there} of {count(asked, 'warm replica')} {'is' if there == 1 else 'are'} spare"
+    if there >= asked:
+        return Answer("True", Reason.WARM, f"{text}.")
+    if scene.desired >= scene.limits.max_replicas:
+        return Answer(
+            "False", Reason.MAX_REPLICAS, f"{text}; maxReplicas ({scene.limits.max_replicas}) leaves no more."
+        )
+    if len(outcome.replicas(ReplicaState.SERVING)) < scene.desired:
+        return Answer("False", Reason.LOADING, f"{text}; others are loading.")
+    return Answer("False", Reason.IN_USE, f"{text}; the load uses the others.")
+
+
+def up_to_date(outcome: Outcome) -> Answer:
+    """Whether every replica is what, and where, it should be."""
+    scene = outcome.scene
+    target, halt, hashes = scene.target, scene.halt, scene.lineup.hashes
+    others = [r for r in scene.live if r.revision not in hashes]
+    if halt is not None:
+        return Answer(
+            "False",
+            Reason.ROLLOUT_FAILED,
+            f"The rollout of revision {halt.revision} is halted: {halt.why} {count(len(others), 'replica')} of the old "
+            "revision serve on. Correct the spec, or set the annotation forebay.dev/restarted-at to try again.",
+        )
+    leaving = turnover(scene, scene.live).leaving
+    if outcome.balance.waits:
+        return Answer("False", Reason.WAITING_FOR_SPARE, outcome.balance.waits)
+    if others:
+        done = len(scene.live) - len(others)
+        return Answer(
+            "False", Reason.ROLLING_OUT, f"{done} of {scene.desired} replicas are of revision {_names(scene)}."
+        )
+    if leaving:
+        nodes = sorted({node for replica in leaving for node in replica.nodes & scene.cordoned})
+        return Answer(
+            "False", Reason.LEAVING_NODES, f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}."
+        )
+    if any(choice.update_available for choice in scene.lineup.choices[:1]):
+        return Answer(
+            "False",
+            Reason.UPDATE_AVAILABLE,
+            f"This operator would build the pods differently than revision {target.hash}. They are left alone until a "
+            "field that affects pods changes or the annotation forebay.dev/restarted-at is set.",
+        )
+    if not scene.live:
+        return Answer("True", Reason.UP_TO_DATE, f"No replica runs; the next one will be of revision {target.hash}.")
+    return Answer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(scene)}.")
+
+
+def _names(scene: Scene) -> str:
+    """The targets that there are replicas of, or the first."""
+    used = {replica.revision for replica in scene.live}
+    there = [target for target in scene.lineup.targets if target.hash in used] or [scene.target]
+    return " or ".join(f"{target.hash} ({target.variant})" if target.variant else target.hash for target in there)
+
+
+ANSWERS: Final[tuple[tuple[str, Callable[[Outcome], Answer]], ...]] = (
+    (READY, ready),
+    (PLANNED, planned),
+    (METRICS_FRESH, metrics_fresh),
+    (WARM, warm),
+    (UP_TO_DATE, up_to_date),
+)
+
+
+def conditions(
+    answers: Iterable[tuple[str, Answer]], before: Iterable[Condition], generation: int, now: float
+) -> tuple[Condition, ...]:
+    """Conditions with their times: kept as long as the status is the same."""
+    earlier = {condition.type: condition for condition in before}
+    return tuple(_condition(kind, answer, earlier.get(kind), generation, now) for kind, answer in answers)
+
+
+def _condition(kind: str, answer: Answer, before: Condition | None, generation: int, now: float) -> Condition:
+    if before is not None and (before.reason, before.message, before.status, before.observed_generation) == (
+        answer.reason,
+        answer.message,
+        answer.status,
+        generation,
+    ):
+        return before
+    since = before.last_transition_time if before is not None and before.status == answer.status else rfc3339(now)
+    return Condition(
+        type=kind,
+        status=answer.status,
+        reason=answer.reason,
+        message=answer.message,
+        last_transition_time=since,
+        observed_generation=generation,
+    )
+
+
+def warm_replicas(outcome: Outcome) -> int | None:
+    """How many of the warm replicas that were asked for the load leaves unused; None while the load is not known."""
+    scene = outcome.scene
+    needed = fewest_for(scene.load, scene.limits)
+    if needed is None:
+        return None
+    spare = scene.load.replicas - max(needed, scene.decision.needed)
+    return max(0, min(scene.limits.warm_replicas, spare))
+
+
+def _at_zero(outcome: Outcome) -> str:
+    scene = outcome.scene
+    leaving = len(outcome.replicas(ReplicaState.SERVING, ReplicaState.DRAINING))
+    runs = f"{count(leaving, 'replica')} finishes its requests and goes" if leaving else "No replica runs"
+    after_seconds, key = scene.limits.to_zero_after_seconds, scene.service.key
+    why = "" if after_seconds is None else f": nothing was asked for scaleToZeroAfter ({seconds(after_seconds)})"
+    return f"{runs}{why}. `forebay wake {key.name} -n {key.namespace}` starts one."
+
+
+def _rest(outcome: Outcome) -> str:
+    """What the replicas that do not serve are doing, as clauses."""
+    loading = outcome.replicas(ReplicaState.LOADING)
+    stuck = outcome.replicas(ReplicaState.BLOCKED)
+    clauses = []
+    if loading:
+        clauses.append(f"{len(loading)} loading")
+    if stuck:
+        more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
+        clauses.append(f"{stuck[0].message.rstrip('.')}{more}")
+    if outcome.held:
+        clauses.append(outcome.held)
+    if outcome.scene.spec.scaling.mode is ScalingMode.PAUSED:
+        clauses.append("scaling.mode is Paused, so none is created")
+    return "; ".join(clauses)
+
+
+def _why_not(outcome: Outcome) -> Reason:
+    """The reason for a service that does not serve enough: what is worst."""
+    stuck = outcome.replicas(ReplicaState.BLOCKED)
+    loading = outcome.replicas(ReplicaState.LOADING)
+    if outcome.scene.spec.scaling.mode is ScalingMode.PAUSED and not loading:
+        return Reason.PAUSED
+    if stuck:
+        return stuck[0].trouble
+    return Reason.HELD_BACK if outcome.held and not loading else Reason.LOADING

@@ -1,0 +1,167 @@
+"""How it stands with each schedule: will its window find enough replicas, did it, and if not, why.
+
+Every hindrance is a small check that returns a sentence, or nothing. Before a start they tell that it is at risk, while
+there is time to act; after it they tell why it was missed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.api.inference_service import ScalingMode, ScheduleState, ScheduleStatus
+from forebay.api.instants import rfc3339
+from forebay.planner.observe.free_gpus import Room
+from forebay.planner.observe.replicas import Replica, ReplicaState
+from forebay.planner.observe.service_context import Scene
+from forebay.planner.report.conditions import Outcome
+from forebay.scaling.decision import count
+from forebay.schedules.schedule_floors import Booking
+from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, standing
+
+
+@dataclass(frozen=True, slots=True)
+class Case(WindowCase):
+    """One schedule of a service with a window that is open or ahead, and the replicas there are for it."""
+
+    outcome: Outcome
+    loading: tuple[Replica, ...]
+
+    @property
+    def scene(self) -> Scene:
+        return self.outcome.scene
+
+
+Check = Callable[[Case], str | None]
+
+
+def above_max_replicas(case: Case) -> str | None:
+    most = case.scene.limits.max_replicas
+    if case.booked.replicas <= most:
+        return None
+    return f"scaling.maxReplicas is {most}; raise it, or lower the floor"
+
+
+def mode_paused(case: Case) -> str | None:
+    if case.scene.spec.scaling.mode is not ScalingMode.PAUSED or not _to_create(case):
+        return None
+    return "scaling.mode is Paused, so no replica is created"
+
+
+def replica_stuck(case: Case) -> str | None:
+    """One that is marked as stuck, or that has waited for a node for half of the lead time."""
+    if not case.counts or not case.missing:
+        return None
+    stuck = case.outcome.replicas(ReplicaState.BLOCKED)
+    if stuck and len(case.loading) < case.missing:
+        return stuck[0].message.rstrip(".")
+    patience = case.booked.lead_seconds * NODE_SHARE
+    for replica in case.loading:
+        for pod in replica.pods:
+            if pod.node is None and case.now - pod.created_at >= patience:
+                detail = f": {pod.blocked_message.rstrip('.')}" if pod.blocked_message else ""
+                return f"{pod.name} finds no node since {rfc3339(pod.created_at)}{detail}"
+    return None
+
+
+def held_back(case: Case) -> str | None:
+    """The operator's own limits, or a wait after creations that failed."""
+    return case.outcome.held or None if case.counts and _to_create(case) else None
+
+
+def ceiling_too_low(case: Case) -> str | None:
+    room, needed = case.scene.room, _to_create(case)
+    if room is None or room.under_ceiling is None or needed <= room.under_ceiling:
+        return None
+    return (
+        f"the operator's ceiling of {case.scene.settings.max_gpus} GPUs leaves {room.under_ceiling} of the "
+        f"{count(needed, 'replica')} that are still to come"
+    )
+
+
+def nodes_too_full(case: Case) -> str | None:
+    room, needed = case.scene.room, _to_place(case)
+    if room is None or needed <= room.replicas:
+        return None
+    return _no_room(room, needed, case.scene)
+
+
+HINDRANCES: Final[tuple[Check, ...]] = (
+    above_max_replicas,
+    mode_paused,
+    replica_stuck,
+    held_back,
+    ceiling_too_low,
+    nodes_too_full,
+    not_in_time,
+)
+
+
+def schedule_statuses(outcome: Outcome, before: tuple[ScheduleStatus, ...]) -> tuple[ScheduleStatus, ...]:
+    known = {seen.name: seen for seen in before}
+    return tuple(_status(booked, outcome, known.get(booked.schedule.name)) for booked in outcome.scene.bookings)
+
+
+def ready_since(replica: Replica) -> float:
+    """When the last of its pods became ready."""
+    return max(pod.ready_since or pod.created_at for pod in replica.pods)
+
+
+def _status(booked: Booking, outcome: Outcome, before: ScheduleStatus | None) -> ScheduleStatus:
+    name, window = booked.schedule.name, booked.window
+    if booked.fault:
+        return ScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{booked.fault}.")
+    if window is None:
+        idle = ScheduleStatus(name=name, state=ScheduleState.IDLE, message="No window is ahead.")
+        return idle.model_copy(update={"replicas": booked.replicas, **_released(booked, outcome.scene)})
+    start = rfc3339(window.start)
+    same = before is not None and before.start == start and before.replicas == booked.replicas
+    loading = outcome.replicas(ReplicaState.LOADING)
+    case = Case(
+        booked=booked,
+        window=window,
+        now=outcome.scene.now,
+        before=before if same else None,
+        ready_times=tuple(sorted(ready_since(replica) for replica in outcome.replicas(ReplicaState.SERVING))),
+        coming=tuple(Coming(replica.name, replica.created_at) for replica in loading),
+        verb="serve",
+        given_away=False,
+        outcome=outcome,
+        loading=loading,
+    )
+    why = next((said for check in HINDRANCES if (said := check(case))), "")
+    told = dict(standing(case, why))
+    return ScheduleStatus(**told, replicas=booked.replicas, **_released(booked, outcome.scene))
+
+
+def _released(booked: Booking, scene: Scene) -> dict[str, str]:
+    released_at = booked.released_at
+    if released_at is None:
+        return {}
+    surplus = max(0, min(booked.replicas, scene.limits.max_replicas) - scene.limits.min_replicas)
+    drains = surplus * scene.spec.rollout.drain_timeout.seconds
+    until = released_at + (scene.limits.scale_down_cooldown_seconds + drains if surplus else 0.0)
+    return {"floor_released_at": rfc3339(released_at), "drains_until": rfc3339(until)}
+
+
+def _to_create(case: Case) -> int:
+    """Replicas that are asked for and do not exist yet, as far as maxReplicas lets them."""
+    wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
+    return max(0, wanted - len(case.ready_times) - len(case.loading))
+
+
+def _to_place(case: Case) -> int:
+    """The same with those that have not found a node."""
+    placed = sum(all(pod.node is not None for pod in replica.pods) for replica in case.loading)
+    wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
+    return max(0, wanted - len(case.ready_times) - placed)
+
+
+def _no_room(room: Room, needed: int, scene: Scene) -> str:
+    shape = scene.target.shape
+    each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
+    are = "is" if needed == 1 else "are"
+    return (
+        f"{count(needed, 'replica')} of {each} {are} still to be placed, and the nodes that match ({room.nodes}) "
+        f"have {count(room.gpus, 'GPU')} free, enough for {room.replicas} (Forebay's own pods are counted, neither "
+        "those of others nor nodes that an autoscaler may add)"
+    )

@@ -1,0 +1,167 @@
+"""Status: what people and other controllers read of a service, and when it is worth a write."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from forebay.api.inference_service import (
+    Condition,
+    InferenceServiceStatus,
+    LoadStatus,
+    ReplicaStatus,
+)
+from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
+from forebay.api.status import CapacityStatus, ScaledToZeroStatus
+from forebay.capacity.model.profile_choice import Basis
+from forebay.planner.decide.wake_request import answered_wake
+from forebay.planner.observe.replicas import Replica, ReplicaState
+from forebay.planner.observe.service_context import Scene
+from forebay.planner.report.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
+from forebay.planner.report.decision_record import decision_status, decisions
+from forebay.planner.report.schedule_status import schedule_statuses
+from forebay.planner.report.variant_status import variant_statuses
+from forebay.scaling.decision import count as number_of
+from forebay.scaling.load.service_load import Load
+from forebay.world.world import Problem, ServiceKey, ServiceView
+
+TELEMETRY_SECONDS: Final = 30.0
+"""Numbers that move with the load are written at most this often."""
+
+
+def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> InferenceServiceStatus:
+    scene = outcome.scene
+    generation = scene.service.generation
+    answers = [(kind, answer(outcome)) for kind, answer in ANSWERS]
+    return InferenceServiceStatus(
+        observed_generation=generation,
+        conditions=conditions(answers, before.conditions, generation, now),
+        url=url_of(scene.service.key),
+        replicas=ReplicaStatus(
+            desired=scene.desired,
+            ready=len(outcome.replicas(ReplicaState.SERVING)),
+            loading=len(outcome.replicas(ReplicaState.LOADING)),
+            draining=len(outcome.replicas(ReplicaState.DRAINING)),
+            warm=warm_replicas(outcome) or 0,
+        ),
+        variants=variant_statuses(scene),
+        scaled_to_zero=scaled_to_zero_status(scene, before, now),
+        load=load_status(scene.load),
+        plan=scene.service.plan,
+        capacity=capacity_now(scene),
+        decision=decision_status(outcome),
+        decisions=decisions(before.decisions, outcome, now),
+        learned=None if scene.memory.learned is None else scene.memory.learned.published,
+        schedules=schedule_statuses(outcome, before.schedules),
+    )
+
+
+def scaled_to_zero_status(scene: Scene, before: InferenceServiceStatus, now: float) -> ScaledToZeroStatus | None:
+    """Kept as it was when the last replica was let go; what was asked for since then is a new call."""
+    if scene.desired > 0:
+        return None
+    return before.scaled_to_zero or ScaledToZeroStatus(
+        since=rfc3339(now), answered_wake=answered_wake(scene.service, now)
+    )
+
+
+def unplanned_status(
+    service: ServiceView,
+    problems: Sequence[Problem],
+    before: InferenceServiceStatus,
+    now: float,
+    replicas: Sequence[Replica] | None = None,
+) -> InferenceServiceStatus:
+    """Of a service that cannot be planned: why, and what serves on. What is not known any more stays as it was."""
+    message = " ".join(problem.message for problem in problems)
+    answers = [(PLANNED, Answer("False", problems[0].reason, message))]
+    count = before.replicas
+    if replicas is not None:
+        states = Counter(replica.state for replica in replicas)
+        count = ReplicaStatus(
+            desired=before.replicas.desired,
+            ready=states[ReplicaState.SERVING],
+            loading=states[ReplicaState.LOADING],
+            draining=states[ReplicaState.DRAINING],
+        )
+        answers.append((READY, _ready_unplanned(states[ReplicaState.SERVING], problems[0])))
+    told = conditions(answers, before.conditions, service.generation, now)
+    kept = tuple(c for c in before.conditions if c.type not in {kind for kind, _ in answers})
+    return before.model_copy(
+        update={
+            "observed_generation": service.generation,
+            "conditions": _ordered((*kept, *told)),
+            "replicas": count,
+            "plan": service.plan,
+            "capacity": capacity_status(service, count.ready),
+        }
+    )
+
+
+def _ready_unplanned(serving: int, problem: Problem) -> Answer:
+    if serving:
+        return Answer(
+            "True", Reason.SERVING, f"{number_of(serving, 'replica')} of an earlier spec serve on as they are."
+        )
+    return Answer("False", problem.reason, "No replica serves, and none is created before the spec is corrected.")
+
+
+def url_of(key: ServiceKey) -> str:
+    return f"http://{key.name}.{key.namespace}.svc:80/v1"
+
+
+def load_status(load: Load) -> LoadStatus:
+    """Absent while unknown: missing is not zero."""
+    if not load.known:
+        return LoadStatus()
+    return LoadStatus(queue=round(load.waiting_requests), kv_percent=min(100, round(load.kv_fraction * 100)))
+
+
+def capacity_status(service: ServiceView, carry: float) -> CapacityStatus | None:
+    """Of all replicas that serve, which carry as much as so many of the service's own shape."""
+    one = service.replica_capacity
+    if one is None:
+        return None
+    return one.model_copy(update={"tokens_per_minute": round(one.per_replica * carry)})
+
+
+def capacity_now(scene: Scene) -> CapacityStatus | None:
+    """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
+    offered, carry = scene.memory.scaling.offered, scene.load.weights.carried(scene.load.replicas)
+    if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):
+        return capacity_status(scene.service, carry)
+    each = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
+    return CapacityStatus(tokens_per_minute=round(each * carry), per_replica=each, basis=offered.carried.basis.value)
+
+
+def should_write(
+    stored: InferenceServiceStatus, wanted: InferenceServiceStatus, last_written_at: float | None, now: float
+) -> bool:
+    """Whether the status is worth a write.
+
+    What people and controllers act on is written at once, telemetry and wording at most every 30 s, and what is already
+    there never.
+    """
+    if wanted == stored:
+        return False
+    if _acted_on(wanted) != _acted_on(stored):
+        return True
+    return last_written_at is None or now - last_written_at >= TELEMETRY_SECONDS
+
+
+def _acted_on(status: InferenceServiceStatus) -> object:
+    decision = status.decision
+    return (
+        status.observed_generation,
+        status.url,
+        status.replicas,
+        [variant.model_copy(update={"message": ""}) for variant in status.variants],
+        sorted((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions),
+        None if decision is None else (decision.rule, decision.desired),
+        [s.model_copy(update={"message": ""}) for s in status.schedules],
+    )
+
+
+def _ordered(found: Iterable[Condition]) -> tuple[Condition, ...]:
+    order = [kind for kind, _ in ANSWERS]
+    return tuple(sorted(found, key=lambda c: (order.index(c.type) if c.type in order else len(order), c.type)))

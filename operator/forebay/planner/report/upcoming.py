@@ -1,0 +1,162 @@
+"""The agenda: what comes next for a service without anybody doing anything, and when.
+
+From the same scene that the plan is made from, so it names the limits that the planner itself will act on.
+"""
+
+from collections.abc import Callable, Iterator
+from math import ceil, inf
+from typing import Final
+
+from forebay.api.instants import rfc3339
+from forebay.api.reasons import Reason
+from forebay.planner.observe.replicas import Replica, ReplicaState
+from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.variant_order import shown
+from forebay.planner.reconcile.rank_groups import holds_half
+from forebay.planner.reconcile.rollout import turnover
+from forebay.planner.reconcile.steps import Kind
+from forebay.planner.reconcile.terminations import retry_due_at
+from forebay.planner.report.conditions import Outcome
+from forebay.planner.report.variant_status import returns
+from forebay.scaling.decision import Due, count, seconds
+from forebay.scaling.learning.lead_time import ENOUGH_STARTS, LeadTimes, WarmState
+
+MOST_NAMED: Final = 3
+"""Replicas of one state that are named one by one; the others are counted."""
+EXPECTED: Final = 0.95
+"""Share of starts within the time by which a replica is expected."""
+
+
+Teller = Callable[[Scene, Replica], Due | None]
+
+
+def agenda_of(outcome: Outcome) -> tuple[Due, ...]:
+    """The soonest first, and what has no time of its own after that."""
+    found = [
+        *outcome.scene.decision.ahead,
+        *_named(outcome, ReplicaState.LOADING, _arrival, "loading", "expected or given up"),
+        *_named(outcome, ReplicaState.BLOCKED, _retry, "stuck", "tried anew"),
+        *_named(outcome, ReplicaState.DRAINING, _end, "draining", "deleted at the latest"),
+        *_schedules(outcome.scene),
+        *_now(outcome),
+        *_rollout(outcome),
+        *returns(outcome.scene),
+        *([Due(None, f"Not done yet: {outcome.held}.")] if outcome.held else []),
+    ]
+    return tuple(sorted(found, key=lambda due: (due.at is None, due.at or 0.0)))
+
+
+def _schedules(scene: Scene) -> Iterator[Due]:
+    """The next edge of each."""
+    for booked in scene.bookings:
+        name, window, replicas = booked.schedule.name, booked.window, count(booked.replicas, "replica")
+        if window is None or booked.fault:
+            continue
+        if booked.opened is not None:
+            yield Due(window.end, f"Schedule {name} ends: its floor of {replicas} no longer holds, the load decides.")
+        elif booked.counts(scene.now):
+            yield Due(window.start, f"Schedule {name} opens: {replicas} have to serve by then.")
+        else:
+            start = rfc3339(window.start)
+            yield Due(booked.warm_from, f"Schedule {name} begins to count: {replicas} have to serve by {start}.")
+
+
+def _now(outcome: Outcome) -> Iterator[Due]:
+    """What the plan of this very moment does."""
+    created = [step for step in outcome.balance.steps if step.kind is Kind.CREATE]
+    drained = [step for step in outcome.balance.steps if step.kind is Kind.DRAIN]
+    if created:
+        yield Due(None, f"{count(len(created), 'replica')} {'is' if len(created) == 1 else 'are'} being created.")
+    for step in drained[:MOST_NAMED]:
+        yield Due(None, f"{step.subject} begins to drain: it gets no new requests and finishes those it has.")
+
+
+def _named(outcome: Outcome, state: ReplicaState, tell: Teller, doing: str, fate: str) -> Iterator[Due]:
+    """The first of them by name; of the others how many there are, and when the last of them has met its fate."""
+    found = (tell(outcome.scene, replica) for replica in outcome.replicas(state))
+    told = sorted((due for due in found if due), key=lambda due: due.at or 0.0)
+    yield from told[:MOST_NAMED]
+    more = len(told) - MOST_NAMED
+    if more > 0:
+        are, last_at = "is" if more == 1 else "are", told[-1].at
+        by_then = "" if last_at is None else f"; by then {'it' if more == 1 else 'each'} is {fate}"
+        yield Due(last_at, f"{count(more, 'more replica')} {are} {doing}{by_then}.")
+
+
+def _arrival(scene: Scene, replica: Replica) -> Due | None:
+    """When a replica on its way is expected, or given up."""
+    since = min(pod.waiting_since for pod in replica.pods)
+    homeless = [pod for pod in replica.pods if pod.node is None]
+    if homeless:
+        patience = scene.settings.pending_timeout_seconds
+        why = f" ({homeless[0].blocked_message.rstrip('.')})" if homeless[0].blocked_message else ""
+        return Due(
+            since + patience,
+            f"{replica.name} counts as stuck if it has found no node by then{why}: the operator's --pending-timeout.",
+        )
+    lead_times = LeadTimes() if scene.memory.learned is None else scene.memory.learned.lead_times
+    warm = all(pod.uid in scene.handed_over for pod in replica.pods)
+    state = WarmState.PLACEHOLDER_NODE if warm else WarmState.READY_NODE
+    lead, seen = lead_times.quantile_seconds(state, EXPECTED), len(lead_times.of(state))
+    expected_at, limit = since + lead, scene.spec.engine.startup_timeout.seconds
+    if expected_at > scene.now and lead < limit:
+        basis = (
+            "95 of 100 starts took no longer" if seen >= ENOUGH_STARTS else f"assumed, with {count(seen, 'start')} seen"
+        )
+        return Due(expected_at, f"{replica.name} is expected to serve {seconds(lead)} after it got its node ({basis}).")
+    return Due(since + limit, f"{replica.name} is given up if it does not serve by then: engine.startupTimeout.")
+
+
+def _retry(scene: Scene, replica: Replica) -> Due | None:
+    why, due_at = replica.message.rstrip("."), retry_due_at(scene, replica)
+    if replica.reason == Reason.STALLED:
+        return Due(None, f"{why}; {_of_the_stalled(scene)}.")
+    if due_at is None:
+        return Due(None, f"{why}; it is kept to be looked at.")
+    shape, at = scene.lineup.yields_to(replica) or (None, inf)
+    if holds_half(replica):
+        then = "tries anew" if shape is None or at > scene.now else f"one of {shown(shape.variant)} is tried"
+        return Due(None, f"{replica.name} has only some of its nodes; in its turn it gives them back, and {then}.")
+    if shape is not None and at <= due_at:
+        return Due(at if at > scene.now else None, f"{why}; one of {shown(shape.variant)} is tried in its place.")
+    return Due(due_at, f"{why}; another one is tried in its place.")
+
+
+def _of_the_stalled(scene: Scene) -> str:
+    if any(replica.state is ReplicaState.SERVING for replica in scene.live):
+        return "it is replaced in its turn, one at a time"
+    return "nothing is done about it until one of all that stand still counts on"
+
+
+def _end(scene: Scene, replica: Replica) -> Due | None:
+    started_at = replica.drain_started_at
+    if started_at is None:
+        return None
+    timeout = scene.spec.rollout.drain_timeout.seconds
+    left = "an unknown number of requests" if replica.in_flight is None else _requests(replica.in_flight)
+    return Due(
+        started_at + timeout,
+        f"{replica.name} is deleted at the latest: drainTimeout ({seconds(timeout)}). It goes before that once it has "
+        f"finished its {left}.",
+    )
+
+
+def _requests(in_flight: float) -> str:
+    return count(ceil(in_flight), "request")
+
+
+def _rollout(outcome: Outcome) -> Iterator[Due]:
+    scene = outcome.scene
+    if scene.halt is not None or outcome.balance.waits:
+        return
+    old = [replica for replica in turnover(scene, scene.live).leaving if replica.revision not in scene.lineup.hashes]
+    if old:
+        yield Due(
+            None,
+            f"{count(len(old), 'replica')} of an older revision {'is' if len(old) == 1 else 'are'} replaced by "
+            f"revision {scene.target.hash}: a new one serves first, then an old one drains.",
+        )
+
+
+def instant(due: Due) -> str | None:
+    return None if due.at is None else rfc3339(due.at)

@@ -1,0 +1,113 @@
+"""The numbers that a decision was made from, as people read them in `status.decision.inputs`.
+
+Rounded to what matters, so that noise is not news and a status that says the same is not written again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.capacity.model.replica_model import Bound
+from forebay.scaling.decision import Proposal, amount, count, number, percent, seconds, significant
+from forebay.scaling.limits import Limits
+from forebay.scaling.load.observed_latency import Latency
+from forebay.scaling.load.offered_work import NO_ARRIVALS, Offered
+from forebay.scaling.load.service_load import Load
+from forebay.scaling.rules.feed_forward import headroom
+from forebay.scaling.scaling_inputs import Outlook
+
+BOUND_BY: Final = {
+    Bound.ITL: "the time between tokens",
+    Bound.KV: "room in the KV cache",
+    Bound.SEQUENCES: "maxNumSeqs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the rules had before them."""
+
+    limits: Limits
+    load: Load
+    outlook: Outlook
+    serving: int
+    loading: int
+    stuck: int
+    offered: Offered | None
+    silent_because: str
+
+
+def inputs_of(account: Account, proposals: Iterable[Proposal]) -> dict[str, str]:
+    inputs = {**_fleet(account), **_load(account.load, account.limits), **_work(account)}
+    for proposal in proposals:
+        waits = f", waits for {proposal.waits_for}" if proposal.waits_for else ""
+        inputs[f"rule.{proposal.rule}"] = f"{count(proposal.replicas, 'replica')}{waits}"
+    return inputs
+
+
+def _fleet(account: Account) -> dict[str, str]:
+    limits = account.limits
+    inputs = {
+        "bounds": f"{limits.min_replicas} to {limits.max_replicas} replicas",
+        "serving": str(account.serving),
+        "loading": str(account.loading),
+    }
+    if account.stuck:
+        inputs["stuck"] = str(account.stuck)
+    return inputs
+
+
+def _load(load: Load, limits: Limits) -> dict[str, str]:
+    inputs = {"metrics": str(load.freshness) if load.replicas else "none: no replica serves"}
+    if load.known:
+        inputs["waiting"] = f"{_requests(load.waiting_requests)}, target {number(limits.queue_depth)} per replica"
+        inputs["running"] = _requests(load.running_requests)
+        inputs["kvCache"] = f"{percent(load.kv_fraction)}, target {percent(limits.kv_fraction)}"
+    for name, value, limit in (
+        ("queueWait", _quantile(load.queue_time, 0.99), limits.queue_wait_seconds),
+        ("timeToFirstToken", _quantile(load.time_to_first_token, 0.95), limits.time_to_first_token_seconds),
+        ("interTokenLatency", _mean(load.inter_token_latency), limits.inter_token_latency_seconds),
+    ):
+        if value is not None:
+            inputs[name] = f"{seconds(value)}, limit {seconds(limit)}"
+    for name, value, what in (
+        ("preemptions", load.preempted_requests, "preempted"),
+        ("rejections", load.rejected_requests, "turned away"),
+    ):
+        if value:
+            inputs[name] = f"{count(round(value), 'request')} {what} in the last minute"
+    return inputs
+
+
+def _work(account: Account) -> dict[str, str]:
+    """The work that arrives, what a replica carries of it and with what headroom; or why feed-forward is silent."""
+    offered = account.offered
+    if offered is None:
+        return {"offeredWork": account.silent_because}
+    carried, lengths, work = offered.carried, offered.lengths, offered.work
+    declared = "" if lengths.requests else ", declared"
+    inputs = {
+        "offeredWork": NO_ARRIVALS
+        if work is None
+        else f"{significant(work)} GPU-seconds per second: {amount(offered.requests_per_second or 0.0, 'request')} of "
+        f"{seconds(carried.work_seconds)}{offered.as_seen}",
+        "lengths": f"{lengths.prompt_tokens:.0f} tokens in, {lengths.output_tokens:.0f} out{declared}",
+        "capacity": f"{significant(carried.usable)} GPU-seconds per second and replica ({carried.basis}), bound by "
+        f"{BOUND_BY[carried.bound]}",
+    }
+    if work is not None:
+        inputs["headroom"] = str(headroom(offered, account.limits, account.outlook))
+    return inputs
+
+
+def _requests(number_of: float) -> str:
+    shown = number(number_of)
+    return f"{shown} request" if shown == "1" else f"{shown} requests"
+
+
+def _quantile(seen: Latency | None, quantile: float) -> float | None:
+    return None if seen is None else seen.quantile_seconds(quantile)
+
+
+def _mean(seen: Latency | None) -> float | None:
+    return None if seen is None else seen.mean_seconds

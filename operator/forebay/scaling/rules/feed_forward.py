@@ -1,0 +1,72 @@
+"""Feed-forward: replicas for the work that arrives, before anything is late.
+
+⌈A·(1 + h)/u⌉ with A the GPU-seconds of work that arrive per second, u what one replica may give of each second, and
+h = min(1, max(headroom, √(burst² + growth²))). Growth is what the load may gain while a replica loads. Burst is what
+chance adds where few requests are in flight: z·√(IDC/(r·τ)), r requests per second that stay τ seconds each
+(square-root staffing); the index of dispersion IDC is estimated from the arrivals themselves.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from forebay.scaling.decision import Proposal, amount, number, percent, seconds, significant
+from forebay.scaling.limits import Limits
+from forebay.scaling.load.offered_work import Offered
+from forebay.scaling.replica_weights import EVEN, Weights
+from forebay.scaling.scaling_inputs import Outlook
+
+QUANTILE: Final = 2.33
+"""z: 99 of 100 bursts are within it (docs/design/scaling.md says what other values gave)."""
+LARGEST_HEADROOM: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """h and where it comes from, as fractions."""
+
+    fraction: float
+    burst: float
+    growth: float
+    asked: float
+    """headroomPercent."""
+
+    def __str__(self) -> str:
+        return (
+            f"{percent(self.fraction)} (burst {percent(self.burst)}, growth {percent(self.growth)}, "
+            f"headroomPercent {percent(self.asked)})"
+        )
+
+
+def headroom(offered: Offered, limits: Limits, outlook: Outlook) -> Headroom:
+    """Never above 100 %: a service that may more than double within a lead time needs a schedule."""
+    sequences = (offered.requests_per_second or 0.0) * offered.carried.residence_seconds
+    burst = min(LARGEST_HEADROOM, QUANTILE * sqrt(offered.dispersion / sequences)) if sequences > 0 else 0.0
+    growth = max(0.0, outlook.growth)
+    fraction = min(LARGEST_HEADROOM, max(limits.headroom, sqrt(burst**2 + growth**2)))
+    return Headroom(fraction, burst, growth, limits.headroom)
+
+
+def replicas_for_arrivals(offered: Offered, limits: Limits, outlook: Outlook) -> float | None:
+    """A·(1 + h)/u before it is rounded up; None while arrivals are not known."""
+    work = offered.work
+    if work is None:
+        return None
+    return work * (1 + headroom(offered, limits, outlook).fraction) / offered.carried.usable
+
+
+def feed_forward(offered: Offered, limits: Limits, outlook: Outlook, weights: Weights = EVEN) -> Proposal | None:
+    """Enough replicas for the work that arrives, with headroom."""
+    needed, work = replicas_for_arrivals(offered, limits, outlook), offered.work
+    if needed is None or work is None:
+        return None
+    carried, replicas = offered.carried, weights.replicas_for(needed)
+    each = "" if weights.even else f", so {weights.shown(replicas)}"
+    return Proposal(
+        replicas=replicas,
+        rule="feed_forward",
+        because=f"{significant(work)} GPU-seconds of work arrive per second{offered.as_seen} "
+        f"({amount(offered.requests_per_second or 0.0, 'request')} of {seconds(carried.work_seconds)}); "
+        f"with {percent(headroom(offered, limits, outlook).fraction)} headroom that takes {number(needed)} replicas of "
+        f"{significant(carried.usable)} GPU-seconds per second each{each}",
+    )

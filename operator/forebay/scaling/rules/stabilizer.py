@@ -1,0 +1,252 @@
+"""The stabilizer: the only way down, as far as to the last replica, which the idle clock alone may end.
+
+Up is answered at once, down only when the load of a whole window would have been carried by fewer replicas, and then
+by one at a time, or by a tenth of a large fleet. Every check returns the sentence that holds the count, or nothing; the
+first that speaks names the decision.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from forebay.scaling.decision import Proposal, count, number, percent, seconds
+from forebay.scaling.limits import Limits
+from forebay.scaling.load.freshness import Freshness
+from forebay.scaling.load.load_window import LONG_SECONDS, Watch
+from forebay.scaling.load.service_load import Load
+from forebay.scaling.replica_weights import EVEN, Weights
+
+MARGIN: Final = 1.2
+"""Work that asked for so much more than it did in scaleDownCooldown would still be carried after a step down."""
+LONG_MARGIN: Final = 1.1
+"""The same, of the last half hour."""
+LARGEST_BATCH: Final = 10
+"""One of so many replicas at most goes in one step."""
+UNKNOWN_WORK_SECONDS: Final = 60.0
+"""Where arrivals can be known, they are waited for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The fleet as it is, and the count that a step down would leave."""
+
+    desired: int
+    """What has been worked towards until now."""
+    serving: int
+    draining: int
+    raised_at: float
+    """When the count last rose."""
+    load: Load
+    watch: Watch
+    limits: Limits
+    now: float
+    floor: int = 0
+    """What holds whatever the load is, warm replicas included."""
+    counts_work: bool = False
+    """Whether it is known what a replica carries, so that the work that arrives tells how many are needed."""
+    step: int = 1
+
+    @property
+    def wanted(self) -> int:
+        """After the step."""
+        return self.desired - self.step
+
+    @property
+    def left(self) -> int:
+        """Replicas that would serve after the step: one that has not started is given up first."""
+        return min(self.wanted, self.serving)
+
+    @property
+    def left_carry(self) -> float:
+        """The same, counted by what they carry."""
+        return self.load.weights.carried(self.left)
+
+
+def nobody_left(standing: Standing) -> str | None:
+    """What no replica would carry cannot be asked of the load."""
+    return "no replica would be left to serve" if standing.left < 1 else None
+
+
+def metrics_unknown(standing: Standing) -> str | None:
+    """Silence is not idleness."""
+    load = standing.load
+    if load.complete:
+        return None
+    if load.replicas == 0:
+        return "no replica is known to serve, so the load is not known"
+    worst = max(load.silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
+    others = f" and {len(load.silent) - 1} more" if len(load.silent) > 1 else ""
+    if all(silent.new for silent in load.silent):
+        begun = "have" if others else "has"
+        return f"the load is not known in full: {worst.pod}{others} {begun} just begun to serve"
+    why = f": {worst.error}" if worst.error else ""
+    give = "give" if others else "gives"
+    return f"the load is not known, and silence is no reason to scale down: {worst.pod}{others} {give} no metrics{why}"
+
+
+def recently_raised(standing: Standing) -> str | None:
+    cooldown = standing.limits.scale_down_cooldown_seconds
+    if standing.now - standing.raised_at >= cooldown:
+        return None
+    return f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago; none goes before that is over"
+
+
+def not_watched_in_full(standing: Standing) -> str | None:
+    """A window that began before we did, or that has a gap, may hide a peak."""
+    window = standing.limits.scale_down_cooldown_seconds
+    if standing.watch.covers(window, standing.now):
+        return None
+    return f"the load has not yet been watched for scaleDownCooldown ({seconds(window)}) without a gap"
+
+
+def draining_now(standing: Standing) -> str | None:
+    """The next step waits for the end of the one before it."""
+    return f"{count(standing.draining, 'replica')} still draining" if standing.draining else None
+
+
+def work_would_not_fit(standing: Standing) -> str | None:
+    """The most that the work asked for in the window, with a margin, must fit on what is left beside the warm ones."""
+    watch, now = standing.watch, standing.now
+    if watch.work_since is None:
+        young = watch.since is None or now - watch.since < UNKNOWN_WORK_SECONDS
+        return "it is not known yet how much work arrives" if standing.counts_work and young else None
+    return _work(watch, standing.limits, standing.wanted - standing.limits.warm_replicas, now, standing.load.weights)
+
+
+def queue_would_grow(standing: Standing) -> str | None:
+    return _queue(standing.watch, standing.limits, standing.left, standing.load.weights)
+
+
+def kv_cache_would_fill(standing: Standing) -> str | None:
+    return _kv(standing.watch, standing.limits, standing.left, standing.load.weights)
+
+
+def latency_was_late(standing: Standing) -> str | None:
+    return _late(standing.watch, standing.limits, standing.left, standing.load.weights)
+
+
+def load_was_too_much(standing: Standing) -> str | None:
+    return _strained(standing.watch, standing.limits, standing.left, standing.load.weights)
+
+
+Check = Callable[[Standing], str | None]
+CHECKS: Final[tuple[Check, ...]] = (
+    metrics_unknown,
+    nobody_left,
+    recently_raised,
+    not_watched_in_full,
+    work_would_not_fit,
+    queue_would_grow,
+    kv_cache_would_fill,
+    latency_was_late,
+    load_was_too_much,
+    draining_now,
+)
+
+
+def largest_batch(replicas: int) -> int:
+    """How many of so many replicas may go at once."""
+    return max(1, replicas // LARGEST_BATCH)
+
+
+def stabilize(standing: Standing) -> Proposal:
+    """The count of until now with the first reason to keep it, or as many less as the load allows at once."""
+    for check in CHECKS:
+        if held := check(standing):
+            return Proposal(standing.desired, check.__name__, held)
+    most = min(largest_batch(standing.desired), standing.desired - max(1, standing.floor))
+    steps = (replace(standing, step=step) for step in range(most, 1, -1))
+    return scale_down(next((s for s in steps if not any(check(s) for check in CHECKS)), standing))
+
+
+def scale_down(standing: Standing) -> Proposal:
+    watch, window = standing.watch, standing.limits.scale_down_cooldown_seconds
+    most = watch.most_replicas(window, standing.now)
+    work = "" if most is None else f"; the work that arrived asked for {number(most)} replicas at most"
+    return Proposal(
+        replicas=standing.wanted,
+        rule="scale_down",
+        because=f"{count(standing.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
+        f"{number(watch.running_requests)} requests ran and {number(watch.waiting_requests)} waited, and the KV cache "
+        f"would have been {percent(watch.kv_total / standing.left_carry)} full{work}",
+    )
+
+
+def carried_by(replicas: int, watch: Watch, limits: Limits, now: float, weights: Weights = EVEN) -> bool:
+    """Whether so many replicas would have carried the load of the whole window; False when that is not known."""
+    if replicas < 1 or not watch.covers(limits.scale_down_cooldown_seconds, now):
+        return False
+    if watch.work_since is not None and _work(watch, limits, replicas, now, weights):
+        return False
+    return not any(check(watch, limits, replicas, weights) for check in (_queue, _kv, _late, _strained))
+
+
+def fewest_for(load: Load, limits: Limits) -> int | None:
+    """How many of the serving replicas the load of this moment needs; None when the load is not known."""
+    if not load.complete:
+        return None
+    for replicas in range(1, load.replicas):
+        in_flight, carry = load.running_requests + load.waiting_requests, load.weights.carried(replicas)
+        queued = max(load.waiting_requests, in_flight - replicas * limits.max_num_seqs) * (1 + limits.headroom)
+        filled = load.kv_fraction * load.known_carry / carry * (1 + limits.headroom)
+        if queued <= limits.queue_depth * carry and filled <= limits.kv_fraction:
+            return replicas
+    return load.replicas
+
+
+def _work(watch: Watch, limits: Limits, replicas: int, now: float, weights: Weights) -> str | None:
+    """Over half an hour the smaller margin is enough."""
+    carry = weights.carried(replicas)
+    window = limits.scale_down_cooldown_seconds
+    most, long = watch.most_replicas(window, now), watch.most_replicas_long(now)
+    if most is None:
+        return (
+            f"it has not yet been known for scaleDownCooldown ({seconds(window)}) without a gap how much work arrives"
+        )
+    if most * MARGIN <= carry or (long is not None and max(most, long) * LONG_MARGIN <= carry):
+        return None
+    return (
+        f"the work that arrived asked for up to {number(most)} replicas in the last {seconds(window)}; {MARGIN:g} "
+        f"times that, or {LONG_MARGIN:g} times the most of {seconds(LONG_SECONDS)}, would not fit on "
+        f"{weights.shown(replicas)}"
+    )
+
+
+def _queue(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+    """Requests that wait now would still wait, and those beyond maxNumSeqs would begin to."""
+    margin = 1 + limits.headroom
+    waiting = max(watch.waiting_requests * margin, watch.in_flight * margin - replicas * limits.max_num_seqs)
+    if waiting <= limits.queue_depth * weights.carried(replicas):
+        return None
+    return (
+        f"{count(replicas, 'replica')} would have had up to {number(waiting)} requests waiting, "
+        f"{percent(limits.headroom)} headroom included, target {number(limits.queue_depth)} each"
+    )
+
+
+def _kv(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+    filled = watch.kv_total / weights.carried(replicas) * (1 + limits.headroom)
+    if filled <= limits.kv_fraction:
+        return None
+    return (
+        f"the KV cache of {count(replicas, 'replica')} would have been {percent(filled)} full, "
+        f"{percent(limits.headroom)} headroom included, target {percent(limits.kv_fraction)}"
+    )
+
+
+def _late(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+    """Latencies do not scale by a rule that is known here, so none may have come near its limit."""
+    late = next((part.late for part in reversed(watch.parts) if part.late), "")
+    return f"{late}: less than {percent(limits.headroom)} headroom" if late else None
+
+
+def _strained(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+    """Below the limits now is no proof for fewer replicas; a load that was too much before is proof against them."""
+    worst = min(watch.strains, key=lambda strain: strain.running_per_replica, default=None)
+    each = watch.running_requests / weights.carried(replicas)
+    if worst is None or each < worst.running_per_replica:
+        return None
+    return (
+        f"{count(replicas, 'replica')} would have run up to {number(each)} requests each, "
+        f"and {number(worst.running_per_replica)} each were too many for {worst.rule} before"
+    )

@@ -1,0 +1,164 @@
+"""Windows: how it stands with one window of a schedule, whatever it is that has to be there when it opens.
+
+A start is judged once, by when things became ready, so a late tick changes nothing. What is in the way is found by
+whoever knows the things: replicas of a service, or places of a pool.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from forebay.api.instants import rfc3339
+from forebay.api.spec.schedule_spec import ScheduleState
+from forebay.api.status import WindowStatus
+from forebay.scaling.decision import seconds
+from forebay.schedules.schedule_floors import MARGIN_SECONDS, Booking, Window, local_time
+
+NODE_SHARE: Final = 0.5
+"""Of the lead time; what has found no node by then will not be ready within the rest of it."""
+JUDGED: Final = (ScheduleState.MET, ScheduleState.MISSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """One that is on its way."""
+
+    name: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCase:
+    """A window that is open or ahead, and what there is for it."""
+
+    booked: Booking
+    window: Window
+    now: float
+    before: WindowStatus | None
+    """What was said last of the same window."""
+    ready_times: tuple[float, ...]
+    """Of those that are ready, the earliest first."""
+    coming: tuple[Coming, ...]
+    verb: str
+    """What those do that are ready, such as serve."""
+    given_away: bool
+    """Whether they are there to be used up: once all were ready, one that has gone has been put to its use."""
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.booked.replicas - len(self.ready_times))
+
+    @property
+    def done_at(self) -> float | None:
+        """When all were ready of what is given away, whatever has become of them since."""
+        if not self.given_away or self.before is None or self.before.ready_at is None:
+            return None
+        return datetime.fromisoformat(self.before.ready_at).timestamp()
+
+    @property
+    def counts(self) -> bool:
+        return self.booked.counts(self.now)
+
+    @property
+    def ready_at(self) -> float | None:
+        """When as many were ready as were asked for."""
+        return self.ready_times[self.booked.replicas - 1] if not self.missing else None
+
+    @property
+    def expected_at(self) -> float | None:
+        """When all will be ready if each takes its lead time; None when one is later than that already."""
+        if not self.missing:
+            return self.now
+        lead = self.booked.lead_seconds
+        due = sorted(one.created_at + lead for one in self.coming)[: self.missing]
+        if due and due[0] < self.now:
+            return None
+        return max(due) if len(due) == self.missing else self.now + lead
+
+
+def not_in_time(case: WindowCase) -> str | None:
+    """The lead time is longer than what is left of the time."""
+    if not case.counts or not case.missing:
+        return None
+    expected = case.expected_at
+    if expected is None:
+        late = [one for one in case.coming if one.created_at + case.booked.lead_seconds < case.now]
+        return (
+            f"{late[0].name} takes longer than the {seconds(case.booked.lead_seconds)} that were expected, and it "
+            f"cannot be told when it will {case.verb}"
+        )
+    was_at_risk = case.before is not None and case.before.state is ScheduleState.AT_RISK
+    latest = case.window.start - (MARGIN_SECONDS if was_at_risk else 0.0)
+    if expected <= latest:
+        return None
+    late_by = expected - case.window.start
+    tail = f", {seconds(late_by)} after the start" if late_by > 0 else ""
+    return f"all will be ready at about {local_time(expected, case.booked.schedule.time_zone)}{tail}"
+
+
+def standing(case: WindowCase, why: str) -> WindowStatus:
+    """How it stands with the window, in words. `why` is what is in the way, if anything is."""
+    state, message = judged(case, why)
+    booking = case.booked
+    return WindowStatus(
+        name=booking.schedule.name,
+        state=state,
+        message=f"{message}.",
+        warm_from=rfc3339(booking.warm_from) if booking.opened is None else None,
+        start=rfc3339(case.window.start),
+        end=rfc3339(case.window.end),
+        ready_at=ready_at(case),
+    )
+
+
+def judged(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
+    """The state and the sentence for it, without its full stop. `why` is what is in the way, if anything is."""
+    done_at = case.done_at
+    if case.booked.opened is not None:
+        return _opened(case, why if done_at is None else "")
+    zone = case.booked.schedule.time_zone
+    asked = f"{case.booked.asked} from {local_time(case.window.start, zone)}"
+    if not case.counts:
+        text = f"{asked}; they are ordered from {local_time(case.booked.warm_from, zone)} on"
+        return (ScheduleState.AT_RISK, f"{text}, but {why}") if why else (ScheduleState.IDLE, text)
+    text = f"{asked}; {len(case.ready_times)} {case.verb}"
+    if done_at is not None:
+        return ScheduleState.WARMING, f"{text}, and all did at {local_time(done_at, zone)}"
+    if why:
+        return ScheduleState.AT_RISK, f"{text}; {why}"
+    expected = case.expected_at
+    if case.missing and expected is not None:
+        text += f", all by about {local_time(expected, zone)}"
+    return ScheduleState.WARMING, text
+
+
+def ready_at(case: WindowCase) -> str | None:
+    """Kept once it is known: what is replaced later does not change it."""
+    if case.before is not None and case.before.ready_at is not None:
+        return case.before.ready_at
+    found = case.ready_at if case.counts else None
+    return None if found is None else rfc3339(found)
+
+
+def _opened(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
+    zone = case.booked.schedule.time_zone
+    text = f"{case.booked.asked} until {local_time(case.window.end, zone)}; {len(case.ready_times)} {case.verb}"
+    rest = f"; {why}" if why and case.missing else ""
+    if case.booked.since > case.window.start:
+        text += "; it was asked for after its start"
+        return (ScheduleState.AT_RISK if case.missing else ScheduleState.MET), text + rest
+    state = _at_the_start(case)
+    if state is ScheduleState.MISSED and (found := case.ready_at) is not None:
+        late = seconds(max(0.0, found - case.window.start))
+        return state, f"{text}, all since {local_time(found, zone)}, {late} after the start{rest}"
+    return state, text + rest
+
+
+def _at_the_start(case: WindowCase) -> ScheduleState:
+    """Judged once; what happens later is another matter."""
+    if case.before is not None and case.before.state in JUDGED:
+        return case.before.state
+    if case.done_at is not None and case.done_at <= case.window.start:
+        return ScheduleState.MET
+    in_time = sum(at <= case.window.start for at in case.ready_times)
+    return ScheduleState.MET if in_time >= case.booked.replicas else ScheduleState.MISSED

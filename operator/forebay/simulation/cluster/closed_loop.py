@@ -1,0 +1,168 @@
+"""The closed loop in virtual time: traffic, engines, scrapes, and whatever decides, until the end.
+
+A service meets a `Trace`, request by request, or a `Flow`, second by second: same cluster, scrapes and control.
+Deterministic: the same models, traces, control and seed give the same outcome, to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from forebay.simulation.cluster.cluster_model import ClusterModel
+from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
+from forebay.simulation.cluster.gateway_model import Gateway, GatewaySettings
+from forebay.simulation.cluster.policy import Control
+from forebay.simulation.cluster.scrape_model import Page, Scrapes
+from forebay.simulation.cluster.served_model import ServedModel
+from forebay.simulation.cluster.timeline import Timeline
+from forebay.simulation.compare.outcome import Outcome, Tick
+from forebay.simulation.fluid.fluid_gateway import FluidGateway
+from forebay.simulation.fluid.fluid_outcome import FluidOutcome
+from forebay.simulation.traffic.flow import Flow
+from forebay.simulation.traffic.traces import Trace
+from forebay.world.names import pod_names
+from forebay.world.world import ServiceKey, WarmPoolView
+
+Played = Outcome | FluidOutcome
+STANDING_SECONDS = 3600.0
+"""For so long standing replicas have served when a simulation begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all policies of a comparison share."""
+
+    pools: tuple[NodePool, ...] = (NodePool(),)
+    starts: ColdStarts = field(default_factory=ColdStarts)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    seed: int = 0
+    epoch: float = 1_750_000_000.0
+    """Unix time of the beginning; what schedules are read against."""
+    standing: Mapping[ServiceKey, int] = field(default_factory=dict)
+    """Replicas that serve already when the simulation begins; otherwise minReplicas start cold."""
+    warm_pools: tuple[WarmPoolView, ...] = ()
+    """Held by a control that knows of them, which is the planner."""
+    tick_seconds: float = 10.0
+    """Between two entries of the outcome's time line."""
+
+
+class ClosedLoop:
+    """One run of one control. `at` plans what goes wrong, `run` and `play` play it."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        models: Iterable[ServedModel],
+        traces: Mapping[ServiceKey, Trace | Flow],
+        control: Control,
+        page: Page | None = None,
+    ) -> None:
+        self.setting = setting
+        self.control = control
+        self.on_tick: Callable[[float], None] = lambda now: None
+        """Told how far the run has come, in simulated seconds."""
+        self.timeline = Timeline()
+        self.cluster = ClusterModel(
+            self.timeline, models, setting.pools, setting.starts, seed=setting.seed, epoch=setting.epoch
+        )
+        self.cluster.warm_pools = {pool.key: pool for pool in setting.warm_pools}
+        for key, model in self.cluster.models.items():
+            self.cluster.gateways[key] = _gateway(traces[key], model, setting.gateway)
+        self.scrapes = Scrapes(self.cluster, control.scrape, control.news, page)
+        self.ticks: dict[ServiceKey, list[Tick]] = {key: [] for key in self.cluster.models}
+        self.cluster.on_change = control.news
+
+    def at(self, seconds: float, act: Callable[[ClosedLoop], None]) -> ClosedLoop:
+        """Do this to the cluster at that time."""
+        self.timeline.at(seconds, lambda: act(self))
+        return self
+
+    def run(self, seconds: float) -> dict[ServiceKey, Outcome]:
+        """Of traces, so with what became of each request."""
+        played = self.play(seconds)
+        return {key: outcome for key, outcome in played.items() if isinstance(outcome, Outcome)}
+
+    def play(self, seconds: float) -> dict[ServiceKey, Played]:
+        """Until then; what is still on its way then is unfinished."""
+        self.scrapes.begin()
+        self._stand()
+        self.control.begin(self.cluster, self.scrapes)
+        self._tick()
+        self._play(seconds)
+        for replica in self.cluster.pods.values():
+            replica.advance(seconds)
+            self.cluster.gateways[replica.view.key].collect(replica)
+        return {key: self._outcome(key, seconds) for key in self.cluster.models}
+
+    def _play(self, end: float) -> None:
+        timeline, gateways = self.timeline, tuple(self.cluster.gateways.values())
+        while True:
+            gateway = min(gateways, key=lambda each: _time(each.next_arrival))
+            arrival = _time(gateway.next_arrival)
+            if arrival > end:
+                break
+            if timeline.next_time <= arrival:
+                timeline.pass_to(arrival)
+            timeline.now = arrival
+            gateway.arrive()
+        timeline.pass_to(end)
+
+    def _stand(self) -> None:
+        """Replicas that serve from the beginning, as if they had for an hour."""
+        cluster = self.cluster
+        for key, count in self.setting.standing.items():
+            wanted = cluster.models[key].view.wanted
+            assert wanted is not None
+            for ordinal in range(count):
+                for rank, name in enumerate(pod_names(key, cluster.services[key].uid, wanted, ordinal)):
+                    gpus = wanted.shape.gpus_per_pod
+                    replica = cluster.create(key, name, wanted.hash, gpus, ordinal=ordinal, rank=rank)
+                    cluster.make_ready(replica, since=cluster.wall_time - STANDING_SECONDS)
+
+    def _tick(self) -> None:
+        timeline = self.timeline
+        for key, gateway in self.cluster.gateways.items():
+            gateway.settle(timeline.now)
+            replicas = self.cluster.replicas_of(key)
+            for replica in replicas:
+                replica.advance(timeline.now)
+                gateway.collect(replica)
+            self.ticks[key].append(
+                Tick.of(timeline.now, replicas, self.control.desired(key), gateway.sample(timeline.now).held)
+            )
+        self.on_tick(timeline.now)
+        timeline.after(self.setting.tick_seconds, self._tick)
+
+    def _outcome(self, key: ServiceKey, seconds: float) -> Played:
+        cluster, gateway = self.cluster, self.cluster.gateways[key]
+        replicas = [r for r in (*cluster.ended, *cluster.pods.values()) if r.view.key == key]
+        gpu_seconds = sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas)
+        for place in cluster.placeholders_of(cluster.services[key].uid):
+            gpu_seconds += _held_seconds(place.placed_at, place.gone_at, seconds) * place.view.gpus
+        ticks, changes, model = tuple(self.ticks[key]), tuple(cluster.changes.get(key, ())), cluster.models[key]
+        if isinstance(gateway, FluidGateway):
+            return FluidOutcome(key, seconds, gateway, ticks, gpu_seconds, changes, model)
+        return Outcome(key, seconds, gateway.trace, gateway.log, ticks, gpu_seconds, changes, model)
+
+
+def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings) -> Gateway | FluidGateway:
+    """Requests are played one by one; a flow is played as a fluid."""
+    if isinstance(trace, Trace):
+        return Gateway(trace, model, settings)
+    if model.prefill_on_top:
+        raise ValueError("a flow does not tell prompts apart, so none can be given time for its own; play the trace")
+    assert model.view.carrier is not None, "what is simulated has a known engine"
+    return FluidGateway(trace, model, model.view.carrier.promise, settings)
+
+
+def _time(arrival: float | None) -> float:
+    return inf if arrival is None else arrival
+
+
+def _held_seconds(placed_at: float | None, gone_at: float | None, end: float) -> float:
+    """How long a GPU was taken, from the placing of the pod to its end."""
+    if placed_at is None:
+        return 0.0
+    return (end if gone_at is None else gone_at) - placed_at

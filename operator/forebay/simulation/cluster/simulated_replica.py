@@ -1,0 +1,103 @@
+"""One pod of a simulated cluster: its view as the API server has it, and the engine behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any, Protocol
+
+from forebay.simulation.cluster.served_model import ServedModel
+from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.replica_engine import ReplicaEngine
+from forebay.world.world import PodView
+
+
+class Engine(Protocol):
+    """What a cluster wants to know of an engine: one of discrete events, or a part of a fluid."""
+
+    @property
+    def now(self) -> float: ...
+
+    @property
+    def running(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def outstanding(self) -> int: ...
+
+    @property
+    def kv_fraction(self) -> float: ...
+
+    @property
+    def next_event_time(self) -> float | None: ...
+
+    def advance(self, until: float) -> list[Completion]: ...
+
+
+class SimulatedReplica:
+    """The engine is advanced only as far as somebody asks: until its next event nothing about it can change."""
+
+    __slots__ = ("avoid", "deadline", "done", "engine", "gone_at", "model", "next_event", "number", "placed_at",
+                 "view")  # fmt: skip
+
+    def __init__(self, view: PodView, model: ServedModel, number: int, avoid: frozenset[str] = frozenset()) -> None:
+        self.view = view
+        self.model = model
+        self.number = number
+        """Order of creation in the whole run."""
+        self.avoid = avoid
+        """Nodes that it may not be placed on."""
+        self.engine: Engine | None = None
+        self.next_event = inf
+        """Before this no request of it ends."""
+        self.done: list[Completion] = []
+        """Finished and not yet taken by the gateway."""
+        self.placed_at: float | None = None
+        self.gone_at: float | None = None
+        self.deadline = inf
+        """When it is killed, once it is being deleted."""
+
+    @property
+    def outstanding(self) -> int:
+        return 0 if self.engine is None else self.engine.outstanding
+
+    @property
+    def in_rotation(self) -> bool:
+        view = self.view
+        return view.ready and view.serving and not view.deleting and self.engine is not None
+
+    @property
+    def loading(self) -> bool:
+        """Neither ready nor on its way out."""
+        view = self.view
+        return not view.ready and not view.deleting and view.drain_started_at is None
+
+    def change(self, **fields: Any) -> None:
+        """A write to the object: a new version of it."""
+        self.store(replace(self.view, **fields))
+
+    def store(self, changed: PodView) -> None:
+        """The object is like this from now on; a new version of it, unless it was like this already."""
+        if changed != self.view:
+            self.view = replace(changed, resource_version=str(int(self.view.resource_version) + 1))
+
+    def start_engine(self, engine: Engine, now: float) -> None:
+        """A process with empty counters."""
+        self.engine = engine
+        self.engine.advance(now)
+        self.next_event = inf
+
+    def submit(self, request: Request) -> None:
+        engine = self.engine
+        assert isinstance(engine, ReplicaEngine)
+        engine.submit(request)
+        self.next_event = engine.next_event_time or inf
+
+    def advance(self, now: float) -> None:
+        """Let its engine work up to `now`."""
+        engine = self.engine
+        if engine is not None and engine.now < now:
+            self.done += engine.advance(now)
+            self.next_event = engine.next_event_time or inf

@@ -1,0 +1,132 @@
+"""The oracle: the fewest replicas that someone who knows the future would run. A bound for every scaler that holds.
+
+need(t) is the fewest replicas, idle at the start, whose discrete-event run keeps the promise for the true arrivals of t
+± 30 s; requests that no idle replica could serve in time are left out. A replica that is needed at t has to be ordered
+a cold start earlier, so the fleet at t is the largest need of [t, t + cold start], released at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+
+from forebay.capacity.model.replica_model import Promise
+from forebay.simulation.cluster.policy import View
+from forebay.simulation.cluster.scrape_model import ScrapeSettings
+from forebay.simulation.cluster.served_model import ServedModel
+from forebay.simulation.compare.outcome import possible, prefilled
+from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.replica_engine import ReplicaEngine
+from forebay.simulation.engine.shared_engines import played
+from forebay.simulation.traffic.traces import Trace
+
+WINDOW_SECONDS = 60.0
+IN_TIME = 0.995
+"""The share of a window's requests that has to be in time: what the benchmark asks of a scaler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """need(t) at 0, step, 2·step, … seconds."""
+
+    step_seconds: float
+    counts: tuple[int, ...]
+
+    def fleet(self, cold_start_seconds: float) -> Needs:
+        """The largest need of [t, t + cold start] at each step: what has to be there or on its way."""
+        ahead = ceil(cold_start_seconds / self.step_seconds) + 1
+        counts = tuple(max(self.counts[index : index + ahead]) for index in range(len(self.counts)))
+        return Needs(self.step_seconds, counts)
+
+    def at(self, seconds: float) -> int:
+        return self.counts[min(max(0, int(seconds / self.step_seconds)), len(self.counts) - 1)]
+
+    def replica_hours(self, seconds: float) -> float:
+        """Of the first so many seconds."""
+        steps = min(len(self.counts), ceil(seconds / self.step_seconds))
+        return sum(self.counts[:steps]) * self.step_seconds / 3600
+
+
+def needs(
+    trace: Trace,
+    model: ServedModel,
+    promise: Promise,
+    *,
+    seconds: float,
+    fewest: int = 1,
+    most: int = 1000,
+    step_seconds: float = 30.0,
+) -> Needs:
+    """need(t) of a trace within the bounds that every scaler has. Raises ValueError for a trace nobody could serve."""
+    able = possible(model, trace, promise)
+    if len(trace) and not able.any():
+        raise ValueError(f"{trace.name}: no request could be served in time even by an idle replica")
+    kept = trace.where(able, "requests that an idle replica could not serve in time are left out")
+    times: list[float] = kept.times.tolist()
+    allowed: list[float] = model.allowed(*prefilled(kept)).tolist()
+    counts: list[int] = []
+    guess = fewest
+    for index in range(ceil(seconds / step_seconds)):
+        middle = (index + 0.5) * step_seconds
+        window = range(bisect_left(times, middle - WINDOW_SECONDS / 2), bisect_left(times, middle + WINDOW_SECONDS / 2))
+        guess = _fewest(partial(_keep, kept, window, model, promise, allowed), guess, fewest, most)
+        counts.append(guess)
+    return Needs(step_seconds, tuple(counts))
+
+
+def _fewest(kept: Callable[[int], bool], guess: int, fewest: int, most: int) -> int:
+    """Replicas that keep the promise; found from the need of the window before, which is seldom far."""
+    if kept(guess):
+        while guess > fewest and kept(guess - 1):
+            guess -= 1
+        return guess
+    low, step = guess, 1
+    while low + step < most and not kept(low + step):
+        low, step = low + step, 2 * step
+    high = min(most, low + step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return high
+
+
+def _keep(
+    trace: Trace, window: range, model: ServedModel, promise: Promise, allowed: Sequence[float], count: int
+) -> bool:
+    """Whether so many replicas that begin idle keep nearly all of the window's requests in time."""
+    if not window:
+        return True
+    engines = [ReplicaEngine(model.profile, model.limits, every_histogram=False) for _ in range(count)]
+    for engine in engines:
+        engine.advance(float(trace.times[window.start]))
+    done = played(engines, (_request(trace, index) for index in window))
+    in_time = sum(completion.in_time(promise, allowed[int(completion.request.id)]) for completion in done)
+    return in_time >= IN_TIME * len(window)
+
+
+def _request(trace: Trace, index: int) -> Request:
+    prompt, output = int(trace.prompt_tokens[index]), int(trace.output_tokens[index])
+    cached = 0 if trace.cached_tokens is None else min(int(trace.cached_tokens[index]), prompt - 1)
+    return Request(str(index), prompt, output, float(trace.times[index]), cached)
+
+
+class Oracle:
+    """Runs the fleet of `Needs` through the same cluster as everybody else. It alone is shown the trace."""
+
+    name, version, period_seconds = "oracle", "1", 10.0
+
+    def __init__(self, fleet: Needs) -> None:
+        self.fleet = fleet
+        self.scrape = ScrapeSettings()
+
+    def decide(self, view: View) -> int:
+        return self.fleet.at(view.now)
+
+
+def static_peak(counts: Needs, quantile: float = 0.999) -> int:
+    """Replicas that are enough for all but the worst thousandth of the time."""
+    ordered = sorted(counts.counts)
+    return ordered[max(0, ceil(quantile * len(ordered)) - 1)]

@@ -1,0 +1,134 @@
+"""What one engine counted since it started: the counters and histograms behind vLLM's `/metrics`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from forebay.capacity.model.replica_model import Promise
+from forebay.simulation.engine.histogram import (
+    FIRST_TOKEN_SECONDS,
+    PREEMPTIONS,
+    REQUEST_SECONDS,
+    STEP_TOKENS,
+    TOKEN_SECONDS,
+    Histogram,
+    token_bounds,
+)
+
+Reason = Literal["stop", "length", "abort"]
+UNBOUNDED_CONTEXT: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as the engine sees it: numbers of tokens and a time, no text."""
+
+    id: str
+    prompt_tokens: int
+    output_tokens: int
+    arrival: float
+    """Seconds on the engine's clock."""
+    cached_tokens: int = 0
+    """Prompt tokens found in the prefix cache: not computed again, but they hold KV blocks and are read."""
+    stop_reason: Reason = "length"
+    """What the engine reports at the last token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """How one request went, in seconds on the engine's clock."""
+
+    request: Request
+    reason: Reason
+    tokens: int
+    """Answer tokens that were generated."""
+    finished: float
+    scheduled: float | None = None
+    """First time in a batch; None when it left before."""
+    first_token: float | None = None
+    preemptions: int = 0
+
+    @property
+    def first_token_seconds(self) -> float | None:
+        """TTFT: arrival to first token."""
+        return None if self.first_token is None else self.first_token - self.request.arrival
+
+    @property
+    def token_seconds(self) -> float | None:
+        """Mean time between tokens (TPOT); None below two tokens."""
+        if self.first_token is None or self.tokens < 2:
+            return None
+        return (self.finished - self.first_token) / (self.tokens - 1)
+
+    def in_time(self, promise: Promise, allowed_seconds: float = 0.0) -> bool:
+        """Whether this one request was served as promised, its first token at most so much later."""
+        first = self.first_token_seconds
+        return (
+            first is not None
+            and first <= promise.time_to_first_token + allowed_seconds
+            and (self.token_seconds or 0.0) <= promise.inter_token_latency
+            and (promise.end_to_end is None or self.finished - self.request.arrival <= promise.end_to_end)
+        )
+
+
+class EngineStats:
+    """Counters and histograms of one engine. Everything only grows; a restart starts at zero, as vLLM does."""
+
+    def __init__(self, max_model_len: int = UNBOUNDED_CONTEXT, *, every_histogram: bool = True) -> None:
+        """Without `every_histogram` only those are kept that Forebay's telemetry reads, which halves the time of a
+        simulation."""
+        self._every_histogram = every_histogram
+        tokens = token_bounds(max_model_len)
+        self.prompt_tokens = 0
+        """Counted when a prefill ends; with cached tokens, without recomputed ones."""
+        self.cached_tokens = 0
+        self.queried_tokens = 0
+        """Prompt tokens looked up in the prefix cache, at admission to the batch."""
+        self.generation_tokens = 0
+        self.preemptions = 0
+        self.finished: dict[str, int] = {"stop": 0, "length": 0, "abort": 0}
+        self.first_token_seconds = Histogram(FIRST_TOKEN_SECONDS)
+        self.token_seconds = Histogram(TOKEN_SECONDS)
+        self.step_tokens = Histogram(STEP_TOKENS)
+        """Per engine step with output: prompt tokens whose prefill ended plus generated tokens."""
+        self.request_token_seconds = Histogram(TOKEN_SECONDS)
+        self.end_to_end_seconds = Histogram(REQUEST_SECONDS)
+        self.queue_seconds = Histogram(REQUEST_SECONDS)
+        self.inference_seconds = Histogram(REQUEST_SECONDS)
+        self.prefill_seconds = Histogram(REQUEST_SECONDS)
+        self.decode_seconds = Histogram(REQUEST_SECONDS)
+        self.request_prompt_tokens = Histogram(tokens)
+        self.request_generation_tokens = Histogram(tokens)
+        self.request_max_tokens = Histogram(tokens)
+        self.request_computed_tokens = Histogram(tokens)
+        self.request_preemptions = Histogram(PREEMPTIONS)
+
+    def record(self, completion: Completion, queued: float) -> None:
+        """Take a finished request in; vLLM's per-request histograms see a request only now.
+
+        `queued` is when it reached the engine's waiting queue. Phases that an aborted request never reached are left
+        out.
+        """
+        self.finished[completion.reason] += 1
+        if completion.scheduled is not None:
+            self.queue_seconds.observe(completion.scheduled - queued)
+        self.request_prompt_tokens.observe(completion.request.prompt_tokens)
+        self.request_generation_tokens.observe(completion.tokens)
+        if self._every_histogram:
+            self._record_the_rest(completion)
+
+    def _record_the_rest(self, completion: Completion) -> None:
+        request = completion.request
+        self.end_to_end_seconds.observe(completion.finished - request.arrival)
+        self.request_max_tokens.observe(request.output_tokens)
+        self.request_computed_tokens.observe(request.prompt_tokens - request.cached_tokens)
+        self.request_preemptions.observe(completion.preemptions)
+        if completion.scheduled is None:
+            return
+        self.inference_seconds.observe(completion.finished - completion.scheduled)
+        if completion.first_token is None:
+            return
+        self.prefill_seconds.observe(completion.first_token - completion.scheduled)
+        self.decode_seconds.observe(completion.finished - completion.first_token)
+        self.request_token_seconds.observe(completion.token_seconds or 0.0)

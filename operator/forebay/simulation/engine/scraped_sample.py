@@ -1,0 +1,52 @@
+"""What a scrape of a simulated engine says, without writing a page and reading it again.
+
+A simulated hour scrapes thousands of times. The direct way gives what telemetry reads from the page of the same engine
+(a test compares them); scenarios about broken metrics go through the page itself.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate
+from math import inf
+
+from forebay.scaling.load.signals import EngineSample
+from forebay.scaling.load.signals import Histogram as Scraped
+from forebay.simulation.engine.histogram import Histogram
+from forebay.simulation.engine.replica_engine import ReplicaEngine
+
+
+def sample_of_engine(engine: ReplicaEngine, taken_at: float) -> EngineSample:
+    """The sample at the engine's `now`; `taken_at` is the same moment in unix seconds."""
+    stats = engine.stats
+    return EngineSample(
+        taken_at=taken_at,
+        running_requests=float(engine.running),
+        waiting_requests=float(engine.waiting),
+        kv_fraction=engine.kv_fraction,
+        engine_steps=float(stats.step_tokens.count),
+        prompt_tokens=float(stats.prompt_tokens),
+        generation_tokens=float(stats.generation_tokens),
+        finished_requests=float(sum(stats.finished.values())),
+        finished_prompt_tokens=stats.request_prompt_tokens.total,
+        finished_output_tokens=stats.request_generation_tokens.total,
+        rejected_requests=0.0,
+        preemptions=float(stats.preemptions),
+        time_to_first_token=_scraped(stats.first_token_seconds),
+        inter_token_latency=_scraped(stats.token_seconds),
+        queue_time=_scraped(stats.queue_seconds),
+        kv_cache_tokens=(engine.blocks.usable + 1) * engine.blocks.size,
+    )
+
+
+def _scraped(histogram: Histogram) -> Scraped:
+    return Scraped(
+        bounds=_bounds(tuple(histogram.bounds)),
+        counts=tuple(map(float, accumulate(histogram.counts))),
+        sum=histogram.total,
+    )
+
+
+@lru_cache(maxsize=64)
+def _bounds(bounds: tuple[float, ...]) -> tuple[float, ...]:
+    return (*bounds, inf)

@@ -1,0 +1,220 @@
+"""What vLLM would have counted on replicas that are simulated as fluids: the numbers behind a scrape.
+
+A fluid has parts of requests; what a scrape shows are whole ones. Requests that were taken, finished and run are
+rounded so that taken = finished + running + waiting at every moment, as with vLLM. What happened in a step of the fluid
+is kept as it is and counted into histograms only when somebody looks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from forebay.scaling.load.signals import EngineSample, Histogram
+from forebay.simulation.engine.histogram import FIRST_TOKEN_SECONDS, REQUEST_SECONDS, TOKEN_SECONDS
+from forebay.simulation.fluid.fluid_latency import below
+from forebay.simulation.traffic.traces import Floats
+
+FINE_SECONDS: Final = np.unique(np.concatenate([np.array(FIRST_TOKEN_SECONDS), np.geomspace(0.005, 640.0, 90)]))
+"""Times to the first token are kept as finely as that, for quantiles; vLLM's own bounds are among them."""
+TOKEN_BOUNDS: Final = np.geomspace(0.001, 10.0, 400)
+"""Of requests' mean times between tokens."""
+MOST_KEPT: Final = 30
+"""Steps that are kept until they are counted."""
+_FIRST: Final = np.array([*np.searchsorted(FINE_SECONDS, FIRST_TOKEN_SECONDS), -1])
+_LOG_FINE: Final = np.log(FINE_SECONDS)
+_TOKEN: Final = np.array(TOKEN_SECONDS)
+_REQUEST: Final = np.array(REQUEST_SECONDS)
+_TOKEN_START: Final = float(np.log(TOKEN_BOUNDS[0]))
+_TOKEN_STEP: Final = float(np.log(TOKEN_BOUNDS[1] / TOKEN_BOUNDS[0]))
+_FIFTHS: Final = np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
+"""Of a normal distribution, by their middles."""
+_INFINITE: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What happened in one step of a fluid, by row; seconds and requests."""
+
+    admitted: Floats
+    wait: Floats
+    """Of those admitted, until their prompts are computed."""
+    median: Floats
+    """Logarithm of it: from then to the first token."""
+    deviation: Floats
+    steps: Floats
+    base: Floats
+    """A step that only decodes."""
+    sequences: Floats
+    """Mean over the step."""
+    prefilled: Floats
+    """Prompt tokens."""
+    ended: Floats
+    ended_share: Floats
+    """Of those that ran."""
+    ended_prompts: Floats
+    ended_outputs: Floats
+    ended_by_class: Floats
+    token_seconds: Floats
+    """Mean time between tokens of those that ended, by class."""
+    token_deviation: Floats
+    """Of its logarithm."""
+
+
+class FluidCounters:
+    """By row; everything only grows until the row is given back. Histograms are cumulative."""
+
+    def __init__(self, step_seconds: float, prompt_seconds: Floats) -> None:
+        self._seconds = step_seconds
+        self._prompt_seconds = prompt_seconds
+        """What prompts add to the step they are computed in: quantiles of their distribution."""
+        self._kept: list[Worked] = []
+        self._shown: tuple[list[list[float]], ...] | None = None
+        self._all_first = np.zeros(len(FINE_SECONDS) + 1)
+        self._all_tokens = np.zeros(len(TOKEN_BOUNDS) + 1)
+        self._rows: dict[str, Floats] = {
+            "totals": np.zeros((0, len(_TOTALS))),
+            "first": np.zeros((0, len(FINE_SECONDS) + 1)),
+            "token": np.zeros((0, len(TOKEN_SECONDS) + 1)),
+            "queued": np.zeros((0, len(REQUEST_SECONDS) + 1)),
+            "pool": np.zeros((0, len(REQUEST_SECONDS) + 2)),
+        }
+        """`pool`: waits of those that run and their sum, since vLLM counts them when they finish."""
+
+    def add_row(self) -> None:
+        self.count()
+        self._shown = None
+        self._rows = {name: np.concatenate([a, np.zeros((1, a.shape[1]))]) for name, a in self._rows.items()}
+
+    def clear_row(self, row: int) -> None:
+        self.count()
+        self._shown = None
+        for array in self._rows.values():
+            array[row] = 0.0
+
+    def preempted(self, requests: Floats) -> None:
+        self._rows["totals"][:, _TOTALS.index("preemptions")] += requests
+        self._shown = None
+
+    def note(self, worked: Worked) -> None:
+        self._kept.append(worked)
+        self._shown = None
+        if len(self._kept) >= MOST_KEPT:
+            self.count()
+
+    def first_tokens(self) -> Floats:
+        """Of the whole fleet and run, cumulative over `FINE_SECONDS`; the last is all of them."""
+        self.count()
+        return self._all_first
+
+    def token_seconds(self) -> Floats:
+        """Finished requests of the whole fleet and run by their mean time between tokens, cumulative."""
+        self.count()
+        return np.cumsum(self._all_tokens)
+
+    def count(self) -> None:
+        """Everything that was noted is counted."""
+        if not self._kept:
+            return
+        kept, self._kept = self._kept, []
+        columns = {name: np.array([getattr(each, name) for each in kept]) for name in _COLUMNS}
+        self._count_first(columns)
+        self._count_tokens(columns)
+        self._count_waits(columns)
+        self._count_ended(columns)
+
+    def sample(
+        self, row: int, taken_at: float, arrived: float, waiting: float, kv: float, kv_tokens: int
+    ) -> EngineSample:
+        """What a scrape of that replica says."""
+        if self._shown is None:
+            self.count()
+            rows = self._rows
+            shown = (rows["totals"], rows["first"][:, _FIRST], rows["token"], rows["queued"])
+            self._shown = tuple(np.floor(array + 1e-9).tolist() for array in shown)
+        totals, first, token, queued = (every[row] for every in self._shown)
+        told = dict(zip(_TOTALS, totals, strict=True))
+        sums = self._rows["totals"][row, -3:].tolist()
+        taken, finished = float(int(arrived)), told["finished"]
+        wait = max(0.0, min(float(round(waiting)), taken - finished))
+        return EngineSample(
+            taken_at=taken_at,
+            running_requests=max(0.0, taken - finished - wait),
+            waiting_requests=wait,
+            kv_fraction=min(1.0, kv),
+            engine_steps=told["steps"],
+            prompt_tokens=told["prompts"],
+            generation_tokens=told["generated"],
+            finished_requests=finished,
+            finished_prompt_tokens=told["finished_prompts"],
+            finished_output_tokens=told["finished_outputs"],
+            rejected_requests=0.0,
+            preemptions=told["preemptions"],
+            time_to_first_token=Histogram((*FIRST_TOKEN_SECONDS, _INFINITE), tuple(first), sums[0]),
+            inter_token_latency=Histogram((*TOKEN_SECONDS, _INFINITE), tuple(token), sums[1]),
+            queue_time=Histogram((*REQUEST_SECONDS, _INFINITE), tuple(queued), sums[2]),
+            kv_cache_tokens=kv_tokens,
+        )
+
+    def _add(self, name: str, values: Floats) -> None:
+        self._rows["totals"][:, _TOTALS.index(name)] += values.sum(axis=0)
+
+    def _count_first(self, of: dict[str, Floats]) -> None:
+        """First tokens come by a lognormal after a wait."""
+        count, wait, median, deviation = of["admitted"], of["wait"], of["median"], of["deviation"]
+        logs = np.log(np.maximum(FINE_SECONDS - wait[..., None], 1e-9)) if wait.any() else _LOG_FINE
+        share = below((logs - median[..., None]) / deviation[..., None])
+        seen = (count[..., None] * share).sum(axis=0)
+        first = self._rows["first"]
+        first[:, :-1] += seen
+        first[:, -1] += count.sum(axis=0)
+        self._all_first[:-1] += seen.sum(axis=0)
+        self._all_first[-1] += count.sum()
+        self._add("first_sum", count * (wait + np.exp(median + deviation**2 / 2)))
+
+    def _count_tokens(self, of: dict[str, Floats]) -> None:
+        """Steps that only decode take `base`, those with a prompt in them longer."""
+        steps, base, sequences, admitted = of["steps"], of["base"], of["sequences"], of["admitted"]
+        tokens = steps * sequences
+        with_prompt = 1 - np.exp(-admitted / steps)
+        longer = (base[..., None, None] + self._prompt_seconds[:, None] <= _TOKEN).mean(axis=-2)
+        share = np.where(base[..., None] <= _TOKEN, 1 + with_prompt[..., None] * (longer - 1), 0.0)
+        token = self._rows["token"]
+        token[:, :-1] += (tokens[..., None] * share).sum(axis=0)
+        token[:, -1] += tokens.sum(axis=0)
+        self._add("token_sum", sequences * self._seconds)
+        self._add("steps", steps * (1 - np.exp(-sequences - admitted)))
+        self._add("generated", tokens + admitted)
+        self._add("prompts", of["prefilled"])
+
+    def _count_waits(self, of: dict[str, Floats]) -> None:
+        """Of those that finish, by what those that run have waited."""
+        pool, queued = self._rows["pool"], self._rows["queued"]
+        waits = of["wait"] + self._seconds / of["steps"] / 2
+        within = waits[..., None] <= _REQUEST
+        for admitted, wait, fits, share in zip(of["admitted"], waits, within, of["ended_share"], strict=True):
+            pool[:, :-2] += admitted[:, None] * fits
+            pool[:, -2] += admitted
+            pool[:, -1] += admitted * wait
+            gone = pool * share[:, None]
+            pool -= gone
+            queued += gone[:, :-1]
+            self._rows["totals"][:, -1] += gone[:, -1]
+
+    def _count_ended(self, of: dict[str, Floats]) -> None:
+        self._add("finished", of["ended"])
+        self._add("finished_prompts", of["ended_prompts"])
+        self._add("finished_outputs", of["ended_outputs"])
+        means = np.log(of["token_seconds"])[..., None] + of["token_deviation"][..., None] * _FIFTHS
+        cell = np.clip((means - _TOKEN_START) / _TOKEN_STEP + 1, 0, len(TOKEN_BOUNDS)).astype(np.int64)
+        fifths = np.repeat(of["ended_by_class"].ravel() / len(_FIFTHS), len(_FIFTHS))
+        self._all_tokens += np.bincount(cell.ravel(), fifths, minlength=len(TOKEN_BOUNDS) + 1)
+
+
+_COLUMNS: Final = tuple(Worked.__dataclass_fields__)
+_TOTALS: Final = (
+    *("finished", "finished_prompts", "finished_outputs", "prompts", "generated", "steps", "preemptions"),
+    *("first_sum", "token_sum", "queued_sum"),
+)

@@ -1,0 +1,170 @@
+"""A fleet of simulated pods: traffic comes in per service, the least busy pod in rotation takes each request.
+
+Time moves in ticks that the caller gives. Within a tick nothing is looked at token by token: engines jump, and a pod
+that has nothing to do costs nothing. Requests stay with their pod, as streams do: taking it out of rotation stops new
+ones, deleting it cuts those it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from heapq import heapify, heapreplace
+from random import Random
+
+from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.kwok_fleet.simulated_pod import EngineCommand, SimulatedPod
+from forebay.simulation.kwok_fleet.stated_traffic import Arrivals, Traffic
+
+ServiceName = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """A pod as the API server has it, as far as the fleet cares."""
+
+    uid: str
+    namespace: str
+    name: str
+    service: str
+    ready: bool
+    """Running and Ready: its engine answers, also while it drains."""
+    serving: bool
+    """Labelled as in rotation, and not being deleted."""
+    command: EngineCommand
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a service's requests."""
+
+    offered: int = 0
+    completed: int = 0
+    unserved: int = 0
+    """No pod was in rotation."""
+    refused: int = 0
+    """Too long for the engine, or its queue was full."""
+    cut: int = 0
+    """Their pod went while they ran or waited."""
+
+
+@dataclass(slots=True)
+class _Service:
+    arrivals: Arrivals
+    rotation: list[SimulatedPod] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    stated: bool = False
+    """Whether its traffic was set for it by name, and not by default."""
+
+
+class Fleet:
+    """All simulated pods and the traffic on them."""
+
+    def __init__(self, default: Traffic, seed: int = 0) -> None:
+        self.now = 0.0
+        self.default = default
+        """Of services without traffic of their own."""
+        self._seed = seed
+        self._pods: dict[tuple[str, str], SimulatedPod] = {}
+        self._services: dict[ServiceName, _Service] = {}
+        self._sent = 0
+
+    def pod(self, namespace: str, name: str) -> SimulatedPod | None:
+        """The pod of that name, if there is one."""
+        return self._pods.get((namespace, name))
+
+    def set_traffic(self, service: ServiceName, traffic: Traffic) -> None:
+        """From now on the service gets this traffic."""
+        known = self._service(service)
+        known.arrivals = self._arrivals(service, traffic)
+        known.stated = True
+
+    def set_default(self, traffic: Traffic) -> None:
+        """From now on services without traffic of their own get this."""
+        self.default = traffic
+        for name, service in self._services.items():
+            if not service.stated:
+                service.arrivals = self._arrivals(name, traffic)
+
+    def traffic(self, service: ServiceName) -> Traffic:
+        """What the service gets."""
+        known = self._services.get(service)
+        return self.default if known is None else known.arrivals.traffic
+
+    def summary(self) -> dict[str, dict[str, int | float]]:
+        """By `namespace/name`: what became of the requests, the present rate and the pods in rotation."""
+        return {
+            f"{namespace}/{name}": {
+                **asdict(service.tally),
+                "outstanding": sum(pod.outstanding for pod in self._pods.values() if pod.service == (namespace, name)),
+                "rotation": len(service.rotation),
+                "requestsPerSecond": service.arrivals.traffic.requests_per_second,
+            }
+            for (namespace, name), service in sorted(self._services.items())
+        }
+
+    def observe(self, states: Iterable[PodState], wall_time: float) -> None:
+        """Take over which pods there are; new ones start with empty counters at `wall_time` (Unix)."""
+        seen: set[tuple[str, str]] = set()
+        for service in self._services.values():
+            service.rotation = []
+        for state in states:
+            key = (state.namespace, state.name)
+            seen.add(key)
+            pod = self._pods.get(key)
+            if pod is not None and pod.uid != state.uid:
+                self._lose(key)
+                pod = None
+            if pod is None:
+                if not state.ready:
+                    continue
+                pod = SimulatedPod(state.uid, (state.namespace, state.service), state.command, wall_time)
+                self._pods[key] = pod
+            pod.ready = state.ready
+            service = self._service(pod.service)
+            if state.ready and state.serving and pod.engines:
+                service.rotation.append(pod)
+        for key in self._pods.keys() - seen:
+            self._lose(key)
+
+    def advance(self, now: float) -> None:
+        """Let the time up to `now` pass: requests arrive, engines work."""
+        for name, service in self._services.items():
+            self._send(name, service, now)
+        for pod in self._pods.values():
+            if pod.outstanding:
+                done = pod.advance(now)
+                self._services[pod.service].tally.completed += done
+        self.now = now
+
+    def _send(self, name: ServiceName, service: _Service, now: float) -> None:
+        traffic = service.arrivals.traffic
+        times = list(service.arrivals.between(self.now, now))
+        service.tally.offered += len(times)
+        if not service.rotation:
+            service.tally.unserved += len(times)
+            return
+        busy = [(pod.outstanding, index) for index, pod in enumerate(service.rotation)]
+        heapify(busy)
+        for time in times:
+            outstanding, index = busy[0]
+            self._sent += 1
+            request = Request(str(self._sent), traffic.prompt_tokens, traffic.output_tokens, time)
+            if service.rotation[index].take(request):
+                outstanding += 1
+            else:
+                service.tally.refused += 1
+            heapreplace(busy, (outstanding, index))
+
+    def _lose(self, key: tuple[str, str]) -> None:
+        pod = self._pods.pop(key)
+        self._services[pod.service].tally.cut += pod.outstanding
+
+    def _service(self, name: ServiceName) -> _Service:
+        if name not in self._services:
+            self._services[name] = _Service(self._arrivals(name, self.default))
+        return self._services[name]
+
+    def _arrivals(self, name: ServiceName, traffic: Traffic) -> Arrivals:
+        return Arrivals(traffic, self.now, Random(f"{self._seed}/{name[0]}/{name[1]}"))

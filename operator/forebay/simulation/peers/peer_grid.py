@@ -1,0 +1,217 @@
+"""Who is compared: every peer with its default, and the grid from which its best target is chosen on other data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from forebay.capacity.model.replica_model import Promise
+from forebay.simulation.cluster.policy import Policy
+from forebay.simulation.cluster.scrape_model import ScrapeSettings
+from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
+from forebay.simulation.peers.aibrix import AdaptivePodAutoscaler
+from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.dynamo import DynamoPlanner
+from forebay.simulation.peers.hpa import Cron, HorizontalPodAutoscaler, PerPod, Total, in_flight, kv_fraction, waiting
+from forebay.simulation.peers.knative import KnativePodAutoscaler
+from forebay.simulation.peers.peer_view import Peer
+from forebay.simulation.peers.ray_serve import RayServe
+from forebay.simulation.peers.static import Static
+from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, Applied, Saturation, SaturationTokens
+from forebay.simulation.peers.wva_queueing import Coefficients, Queueing
+
+TIGHT = ScrapeSettings(period_seconds=5.0, delay_seconds=0.5)
+"""For rules that read their pods themselves."""
+SHORT_WINDOW_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a rule may be set up with: what its users know of the model and of their calendar."""
+
+    believed: Believed
+    promise: Promise
+    batch: float
+    """Sequences that a replica works on at its latency limit: the natural target of concurrency rules."""
+    windows: tuple[tuple[float, float], ...] = ()
+    """Scheduled peaks, begin and end; given to rules that have a calendar."""
+    window_replicas: int = 1
+    static_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One rule with one setting."""
+
+    rule: str
+    version: str
+    """Of the product; where a rule was read from its main branch, the year."""
+    target: str
+    """The setting, in the rule's own words."""
+    tuned: bool
+    build: Callable[[Ground], Peer]
+    scrape: ScrapeSettings = PROMETHEUS
+
+    def policy(self, ground: Ground) -> Policy:
+        return PeerPolicy(self.build(ground), self.version, self.scrape)
+
+
+def defaults() -> tuple[Entry, ...]:
+    """Each rule as it is documented; a rule without a default target takes the one its documentation shows."""
+    return (
+        _hpa_waiting(5, tuned=False),
+        _hpa_kv(0.5, tuned=False),
+        _hpa_in_flight(0.8, tuned=False),
+        _keda(0.8, tuned=False),
+        _knative(None, tuned=False),
+        _aibrix(0.5, tuned=False),
+        _ray(2.0, None, tuned=False),
+        _wva_saturation(0.8, tuned=False),
+        _wva_tokens(0.85, tuned=False),
+        _wva_queueing(1.0, tuned=False),
+        _dynamo(1.0, by_load=False, tuned=False),
+        _dynamo(1.0, by_load=True, tuned=False),
+    )
+
+
+def grid() -> Iterator[Entry]:
+    """Settings of each rule from far too careful to what a user would try first; the best has to lie inside.
+
+    The careful end is far out: on bursts, rules that follow what has happened keep most with hardly any load on a pod.
+    """
+    for queue in (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 20.0):
+        yield _hpa_waiting(queue, tuned=True)
+    for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0):
+        yield _hpa_in_flight(share, tuned=True)
+        yield _keda(share, tuned=True)
+        yield _ray(None, share, tuned=True)
+    for share in (0.02, 0.04, 0.06, 0.08, 0.12, 0.16, 0.2, 0.3, 0.5):
+        yield _knative(share, tuned=True)
+    for target in (0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 0.2):
+        yield _hpa_kv(target, tuned=True)
+        yield _aibrix(target, tuned=True)
+        yield _wva_saturation(target, tuned=True)
+        yield _wva_tokens(target, tuned=True)
+    for share in (0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.85):
+        yield _wva_queueing(share, tuned=True)
+        yield _dynamo(share, by_load=False, tuned=True)
+        yield _dynamo(share, by_load=True, tuned=True)
+
+
+def static() -> Entry:
+    return Entry("static peak", "", "p99.9 of need", False, lambda ground: Static(ground.static_count))
+
+
+def _hpa_waiting(target: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return HorizontalPodAutoscaler("HPA waiting", (Total(waiting, target),))
+
+    return Entry("HPA waiting", "autoscaling/v2", f"{target:g} waiting a pod", tuned, build)
+
+
+def _hpa_kv(target: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return HorizontalPodAutoscaler("HPA KV", (PerPod(kv_fraction, target),))
+
+    return Entry("HPA KV", "autoscaling/v2", f"KV {100 * target:g} %", tuned, build)
+
+
+def _hpa_in_flight(share: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return HorizontalPodAutoscaler("HPA in flight", (PerPod(in_flight, share * ground.batch),))
+
+    return Entry("HPA in flight", "autoscaling/v2", f"{share:g} of the SLO batch", tuned, build)
+
+
+def _keda(share: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        metrics = (PerPod(in_flight, share * ground.batch), Cron(ground.windows, ground.window_replicas))
+        return HorizontalPodAutoscaler("KEDA + cron", metrics, period_seconds=30.0)
+
+    return Entry("KEDA + cron", "2", f"{share:g} of the SLO batch, windows", tuned, build)
+
+
+def _knative(share: float | None, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return KnativePodAutoscaler() if share is None else KnativePodAutoscaler(share * ground.batch)
+
+    said = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
+    return Entry("Knative KPA", "1", said, tuned, build, ScrapeSettings(2.0, 0.5))
+
+
+def _aibrix(target: float, *, tuned: bool) -> Entry:
+    return Entry("AIBrix APA", "2026", f"KV {100 * target:g} %", tuned, lambda g: AdaptivePodAutoscaler(target=target))
+
+
+def _ray(target: float | None, share: float | None, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        return RayServe(target if target is not None else (share or 1.0) * ground.batch)
+
+    said = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
+    return Entry("Ray Serve", "2", said, tuned, build, ScrapeSettings(10.0, 0.5))
+
+
+def _wva_saturation(kv: float, *, tuned: bool) -> Entry:
+    """Its room to spare is an eighth of what is called saturated, as in its defaults."""
+
+    def build(ground: Ground) -> Peer:
+        analyzer = Saturation(kv_saturated=kv, spare_kv=kv / 8)
+        return Applied("WVA v1", analyzer, window_seconds=_applied_after(tuned))
+
+    return Entry("WVA v1", "2026", f"KV {100 * kv:g} %, queue 5{_at_once(tuned)}", tuned, build)
+
+
+def _wva_tokens(up_at: float, *, tuned: bool) -> Entry:
+    """Its lower target is 0.70/0.85 of the upper one, as in its defaults."""
+    down_at = float(f"{up_at * 0.70 / 0.85:.2g}")
+
+    def build(ground: Ground) -> Peer:
+        analyzer = SaturationTokens(ground.believed, up_at=up_at, down_at=down_at)
+        return Applied("WVA v2", analyzer, window_seconds=_applied_after(tuned))
+
+    return Entry("WVA v2", "2026", f"{100 * up_at:g} % / {100 * down_at:g} %{_at_once(tuned)}", tuned, build)
+
+
+def _wva_queueing(share: float, *, tuned: bool) -> Entry:
+    def build(ground: Ground) -> Peer:
+        profile, promise = ground.believed.profile, ground.promise
+        start = Coefficients(profile.step_seconds, profile.prompt_token_seconds, profile.kv_token_seconds)
+        analyzer = Queueing(
+            start,
+            share * promise.time_to_first_token,
+            share * promise.inter_token_latency,
+            max_num_seqs=ground.believed.max_num_seqs,
+        )
+        return Applied("WVA queueing", analyzer, window_seconds=_applied_after(tuned))
+
+    return Entry("WVA queueing", "2026", f"{_of_the_slo(share)}{_at_once(tuned)}", tuned, build)
+
+
+def _applied_after(tuned: bool) -> float:
+    """240 s both ways in its chart; who tunes it makes that short."""
+    return SHORT_WINDOW_SECONDS if tuned else APPLIED_AFTER_SECONDS
+
+
+def _at_once(tuned: bool) -> str:
+    return f", after {SHORT_WINDOW_SECONDS:g} s" if tuned else ""
+
+
+def _of_the_slo(share: float) -> str:
+    return "SLO" if share == 1 else f"{share:g} of the SLO"
+
+
+def _dynamo(share: float, *, by_load: bool, tuned: bool) -> Entry:
+    name = "Dynamo" if by_load else "Dynamo throughput"
+
+    def build(ground: Ground) -> Peer:
+        promise = ground.promise
+        return DynamoPlanner(
+            ground.believed,
+            share * promise.time_to_first_token,
+            share * promise.inter_token_latency,
+            by_load=by_load,
+            name=name,
+        )
+
+    said = _of_the_slo(share) + (", load mode" if by_load else "")
+    return Entry(name, "2026", said, tuned, build, TIGHT)

@@ -1,0 +1,226 @@
+"""ServeGen's client models as traffic: many clients, each with its own pace, burstiness and lengths.
+
+Archives as alibaba/ServeGen publishes them: `<client>-trace.csv` has a row for every ten minutes (start, requests a
+second, coefficient of variation, Gamma or Weibull with shape and scale of the times between arrivals);
+`<client>-dataset.json` has, for every six hours, how often each number of prompt and answer tokens came.
+
+Arrivals inside a window are drawn from the model, not recorded. What had to be filled in is said in `Trace.method`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tarfile
+from ast import literal_eval
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from forebay.simulation.traffic.trace_file import TraceError
+from forebay.simulation.traffic.traces import Floats, Integers, Trace
+
+WINDOW_SECONDS: Final = 600.0
+LENGTHS_SECONDS: Final = 21_600.0
+NAMED_TENANTS: Final = 5
+"""The largest clients are tenants of their own; the others share one."""
+REST: Final = "rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Ten minutes of one client."""
+
+    rate: float
+    """Requests a second."""
+    family: str
+    """Gamma, Weibull, or empty for exponential times."""
+    shape: float
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How often each number of tokens came."""
+
+    tokens: Integers
+    shares: Floats
+
+    def draw(self, draw: np.random.Generator, count: int) -> Integers:
+        return draw.choice(self.tokens, size=count, p=self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    name: str
+    windows: Mapping[int, Window]
+    """By the second at which they begin."""
+    prompts: Mapping[int, Lengths]
+    """By the second at which their six hours begin; those without data are not here."""
+    outputs: Mapping[int, Lengths]
+
+    def requests(self) -> float:
+        return sum(window.rate for window in self.windows.values())
+
+
+def read_clients(traces: Path, datasets: Path) -> tuple[Client, ...]:
+    """All clients, the largest first. Raises TraceError and OSError."""
+    paces, lengths = _members(traces, "-trace.csv"), _members(datasets, "-dataset.json")
+    if not paces:
+        raise TraceError(f"{traces.name}: no member ends in -trace.csv; it is no archive of ServeGen's client windows")
+    clients = []
+    for name, content in sorted(paces.items()):
+        data = json.loads(lengths[name]) if name in lengths else {}
+        clients.append(
+            Client(
+                name=name,
+                windows=_windows(name, content),
+                prompts=_lengths(data, "input_tokens"),
+                outputs=_lengths(data, "output_tokens"),
+            )
+        )
+    return tuple(sorted(clients, key=lambda client: (-client.requests(), client.name)))
+
+
+def servegen(
+    clients: Sequence[Client], name: str, start: float, end: float, *, share: float, seed: int, digest: str = ""
+) -> Trace:
+    """Traffic of [start, end) seconds, each request kept with probability `share`.
+
+    A window in which no client has a request is a gap in collection: the one before it is played again. A client
+    without lengths takes those of another one that has some.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share: {share} is not between 0 and 1; it is the part of the requests that is kept")
+    first = int(start // WINDOW_SECONDS * WINDOW_SECONDS)
+    begins = range(first, int(np.ceil(end / WINDOW_SECONDS) * WINDOW_SECONDS), int(WINDOW_SECONDS))
+    sources, filled = _sources(clients, begins)
+    donors = [client for client in clients if client.prompts and client.outputs]
+    if not donors:
+        raise TraceError(f"{name}: no client has lengths; give the dataset archive of the same model")
+    times, prompts, outputs, tenants = [], [], [], []
+    for number, client in enumerate(clients):
+        draw = np.random.default_rng([seed, 4, number])
+        donor = client if client.prompts and client.outputs else donors[number % len(donors)]
+        for begin in begins:
+            window = client.windows.get(sources[begin])
+            if window is None or window.rate <= 0:
+                continue
+            arrivals = begin + _arrivals(draw, window)
+            arrivals = arrivals[draw.random(len(arrivals)) < share]
+            arrivals = arrivals[(arrivals >= start) & (arrivals < end)]
+            times.append(arrivals - start)
+            prompts.append(_nearest(donor.prompts, begin).draw(draw, len(arrivals)))
+            outputs.append(_nearest(donor.outputs, begin).draw(draw, len(arrivals)))
+            tenants.append(np.full(len(arrivals), min(number, NAMED_TENANTS), dtype=np.int64))
+    order = np.argsort(np.concatenate(times), kind="stable") if times else np.zeros(0, dtype=np.int64)
+    borrowed = sum(client not in donors for client in clients)
+    repairs = (
+        f"{borrowed} clients have no lengths and take another's; {filled} windows without any request are filled with "
+        "the one before"
+    )
+    return Trace(
+        name=name,
+        times=_ordered(times, order, np.float64),
+        prompt_tokens=_ordered(prompts, order, np.int64).clip(1),
+        output_tokens=_ordered(outputs, order, np.int64).clip(1),
+        tenants=_ordered(tenants, order, np.int64),
+        tenant_names=(*(client.name for client in clients[:NAMED_TENANTS]), REST)[: len(clients[:NAMED_TENANTS]) + 1],
+        sha256=digest,
+        method=(
+            f"drawn from {len(clients)} clients' models, seed {seed}, each request kept with probability {share:.4g}",
+            repairs,
+        ),
+    )
+
+
+def digest_of(*paths: Path) -> str:
+    """One SHA-256 over several archives, in the order given."""
+    total = sha256()
+    for path in paths:
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def _members(path: Path, suffix: str) -> dict[str, str]:
+    """Text of an archive's members by client."""
+    found = {}
+    with tarfile.open(path, "r:gz") as archive:
+        for member in archive:
+            opened = archive.extractfile(member) if member.name.endswith(suffix) else None
+            if opened is not None:
+                found[Path(member.name).name.removesuffix(suffix)] = opened.read().decode()
+    return found
+
+
+def _windows(client: str, content: str) -> dict[int, Window]:
+    windows = {}
+    for line, row in enumerate(csv.reader(io.StringIO(content)), start=1):
+        try:
+            begin, rate, _, family, shape, scale = row
+            windows[int(float(begin))] = Window(float(rate), family, float(shape or 0), float(scale or 0))
+        except ValueError as error:
+            raise TraceError(f"{client}: line {line}: {error}; six columns are expected") from error
+    return windows
+
+
+def _lengths(data: Mapping[str, Mapping[str, str]], column: str) -> dict[int, Lengths]:
+    """The counts are Python literals in text; they are parsed as such and never run."""
+    found = {}
+    for begin, columns in data.items():
+        counts: dict[int, float] = literal_eval(columns.get(column) or "{}")
+        if counts:
+            tokens = np.array(sorted(counts), dtype=np.int64)
+            shares = np.array([counts[number] for number in tokens.tolist()], dtype=np.float64)
+            found[int(begin)] = Lengths(tokens, shares / shares.sum())
+    return found
+
+
+def _nearest(by_begin: Mapping[int, Lengths], begin: float) -> Lengths:
+    """Of the six hours that hold `begin`, else of those nearest to it."""
+    wanted = begin // LENGTHS_SECONDS * LENGTHS_SECONDS
+    return by_begin[min(by_begin, key=lambda there: (abs(there - wanted), there))]
+
+
+def _sources(clients: Sequence[Client], begins: range) -> tuple[dict[int, int], int]:
+    """Which window each one is played from, and how many had to be filled."""
+    sources: dict[int, int] = {}
+    filled, last = 0, None
+    for begin in begins:
+        if any((window := client.windows.get(begin)) and window.rate > 0 for client in clients):
+            last = begin
+        elif last is not None:
+            filled += 1
+        sources[begin] = begin if last is None else last
+    return sources, filled
+
+
+def _arrivals(draw: np.random.Generator, window: Window) -> Floats:
+    """Seconds within a window at which one client's requests come."""
+    times: list[Floats] = []
+    reached = 0.0
+    while reached < WINDOW_SECONDS:
+        count = int((WINDOW_SECONDS - reached) * window.rate * 1.2) + 16
+        between = _between(draw, window, count)
+        chunk = reached + np.cumsum(between)
+        times.append(chunk)
+        reached = float(chunk[-1])
+    arrivals = np.concatenate(times)
+    return arrivals[arrivals < WINDOW_SECONDS]
+
+
+def _between(draw: np.random.Generator, window: Window, count: int) -> Floats:
+    if window.family == "Gamma" and window.shape > 0 and window.scale > 0:
+        return draw.gamma(window.shape, window.scale, count)
+    if window.family == "Weibull" and window.shape > 0 and window.scale > 0:
+        return window.scale * draw.weibull(window.shape, count)
+    return draw.exponential(1 / window.rate, count)
+
+
+def _ordered(parts: Sequence[np.ndarray], order: Integers, kind: type) -> np.ndarray:
+    return np.concatenate(parts)[order] if parts else np.zeros(0, dtype=kind)

@@ -1,0 +1,71 @@
+"""What `prometheus_client` says about a single process: garbage collection, Python, memory, CPU and files."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.simulation.vllm_server.exposition import Page, number
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process uses at one moment."""
+
+    virtual_bytes: int
+    resident_bytes: int
+    cpu_seconds: float
+    open_files: int
+    most_files: int
+
+
+def own_usage() -> Usage:
+    """What this process uses now."""
+    virtual, resident, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    page_bytes = resource.getpagesize()
+    times = resource.getrusage(resource.RUSAGE_SELF)
+    return Usage(
+        virtual_bytes=int(virtual) * page_bytes,
+        resident_bytes=int(resident) * page_bytes,
+        cpu_seconds=times.ru_utime + times.ru_stime,
+        open_files=sum(1 for _ in Path("/proc/self/fd").iterdir()),
+        most_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+    )
+
+
+def process_text(started: float, usage: Usage) -> str:
+    """The families of a process that began at `started` (Unix time)."""
+    page = Page()
+    generations = gc.get_stats()
+    for name, about, key in (
+        ("python_gc_objects_collected_total", "Objects collected during gc", "collected"),
+        ("python_gc_objects_uncollectable_total", "Uncollectable objects found during GC", "uncollectable"),
+        ("python_gc_collections_total", "Number of times this generation was collected", "collections"),
+    ):
+        page.family(name, "counter", about)
+        for generation, seen in enumerate(generations):
+            page.sample(name, {"generation": str(generation)}, number(seen[key]))
+    version = sys.version_info
+    page.family("python_info", "gauge", "Python platform information")
+    labels = {
+        "implementation": "CPython",
+        "major": str(version.major),
+        "minor": str(version.minor),
+        "patchlevel": str(version.micro),
+        "version": f"{version.major}.{version.minor}.{version.micro}",
+    }
+    page.sample("python_info", labels, "1.0")
+    for name, kind, about, value in (
+        ("process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", usage.virtual_bytes),
+        ("process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", usage.resident_bytes),
+        ("process_start_time_seconds", "gauge", "Start time of the process, Unix time.", started),
+        ("process_cpu_seconds_total", "counter", "CPU time spent.", usage.cpu_seconds),
+        ("process_open_fds", "gauge", "Open file descriptors.", usage.open_files),
+        ("process_max_fds", "gauge", "Most file descriptors.", usage.most_files),
+    ):
+        page.family(name, kind, about)
+        page.sample(name, {}, number(value))
+    return page.template()

@@ -1,0 +1,78 @@
+"""What scraping costs and how it fails, as totals that the operator's own `/metrics` can count."""
+
+import logging
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from types import MappingProxyType
+
+from forebay.scaling.load.signals import Histogram
+from forebay.telemetry.direct.fetch import Failure
+from forebay.telemetry.metric_catalogue import catalogue_for
+
+logger = logging.getLogger(__name__)
+
+DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, math.inf)
+"""Seconds, from a pod next door to one that never answers in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeStatistics:
+    """Totals since the scraper was made, and the figures of the last round."""
+
+    rounds: int
+    scrapes: int
+    """Finished ones, failed included."""
+    failures: Mapping[Failure, int]
+    durations: Histogram
+    """Seconds from the request to the sample, or to the failure; waiting for a free slot is left out."""
+    last_round_seconds: float
+    last_round_pods: int
+    interval_seconds: float
+    unknown_versions: tuple[str, ...]
+    """Engine versions read by the newest names because the catalogue does not know them."""
+
+
+class Tally:
+    """The mutable side of `ScrapeStatistics`."""
+
+    def __init__(self, interval_seconds: float) -> None:
+        self.rounds = 0
+        self.last_round_seconds = 0.0
+        self.last_round_pods = 0
+        self.interval_seconds = interval_seconds
+        self.unknown_versions: set[str] = set()
+        self._failures: Counter[Failure] = Counter()
+        self._buckets = [0] * len(DURATION_BOUNDS)
+        self._duration_sum = 0.0
+
+    def scraped(self, seconds: float, failure: Failure | None) -> None:
+        self._buckets[bisect_left(DURATION_BOUNDS, seconds)] += 1
+        self._duration_sum += seconds
+        if failure is not None:
+            self._failures[failure] += 1
+
+    def note_version(self, engine_version: str | None) -> None:
+        """Warns once of a version whose metrics are read by the newest names known."""
+        if engine_version and not catalogue_for(engine_version).known and engine_version not in self.unknown_versions:
+            self.unknown_versions.add(engine_version)
+            logger.warning(
+                "engine version %r is not in the metric catalogue; its metrics are read by the newest names known",
+                engine_version,
+            )
+
+    def snapshot(self) -> ScrapeStatistics:
+        counts = tuple(float(count) for count in accumulate(self._buckets))
+        return ScrapeStatistics(
+            rounds=self.rounds,
+            scrapes=int(counts[-1]),
+            failures=MappingProxyType({failure: self._failures[failure] for failure in Failure}),
+            durations=Histogram(bounds=DURATION_BOUNDS, counts=counts, sum=self._duration_sum),
+            last_round_seconds=self.last_round_seconds,
+            last_round_pods=self.last_round_pods,
+            interval_seconds=self.interval_seconds,
+            unknown_versions=tuple(sorted(self.unknown_versions)),
+        )

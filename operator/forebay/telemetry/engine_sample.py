@@ -1,0 +1,213 @@
+"""From the readings of one pod to one `EngineSample`: summed over its data-parallel engines, and honest about gaps.
+
+Missing is not zero, and zero is not missing. With more than one API server process vLLM exports a gauge only once it
+was set, so an idle engine that never worked has none: that is 0. An engine that *has* worked always has them; if a
+gauge is absent there it was renamed, and a guess of 0 would shrink a busy service. The three gauges that decide
+(running, waiting, KV) are therefore read or the whole sample is refused, and the last good one ages. Everything else
+may be None, and `missing` names it.
+"""
+
+import math
+import re
+from itertools import pairwise
+
+from forebay.scaling.load.signals import EngineSample, Histogram
+from forebay.telemetry.metric_catalogue import (
+    CACHE_CONFIG,
+    ENGINE_PREFIX,
+    HISTOGRAMS,
+    QUEUE,
+    Catalogue,
+    Series,
+    wire_names,
+)
+from forebay.telemetry.text_format import Reading, Readings, TextReader
+
+_READER = TextReader(wire_names())
+_PREFIX = ENGINE_PREFIX.encode()
+_WORK_DONE = ("engine_steps", "generation_tokens")
+KV_ROUNDING = 1.01
+"""vLLM counts one block less than it has, so a full cache may read slightly above 1."""
+
+
+class NotAnEngine(ValueError):  # noqa: N818 - reads as a sentence where it is raised and caught
+    """Something answered, and not vLLM: a proxy, an error page, another server on the port."""
+
+
+class SignalMissing(ValueError):  # noqa: N818
+    """A gauge that decides is not in the answer, or its value says nothing."""
+
+
+def sample_of(body: bytes, catalogue: Catalogue, taken_at: float) -> EngineSample:
+    """The sample in one answer. Raises MalformedMetrics, NotAnEngine or SignalMissing, with the words to show."""
+    if not body.startswith(_PREFIX) and b"\n" + _PREFIX not in body:
+        raise NotAnEngine(f"the answer of {len(body)} bytes has no series that starts with {ENGINE_PREFIX}")
+    return sample_from(_READER.read(body), catalogue, taken_at)
+
+
+def sample_from(readings: Readings, catalogue: Catalogue, taken_at: float) -> EngineSample:
+    """The sample in the readings of one scrape, whoever scraped. Raises SignalMissing, with the words to show."""
+    return _Answer(readings, catalogue).sample(taken_at)
+
+
+class _Answer:
+    """The readings of one answer, asked for by field of `EngineSample`; remembers what was missing."""
+
+    def __init__(self, readings: Readings, catalogue: Catalogue) -> None:
+        self._readings = readings
+        self._catalogue = catalogue
+        self._missing: dict[str, None] = {}
+
+    def sample(self, taken_at: float) -> EngineSample:
+        waiting = math.fsum(self._gauge("waiting_requests"))
+        return EngineSample(
+            taken_at=taken_at,
+            running_requests=math.fsum(self._gauge("running_requests")),
+            waiting_requests=waiting,
+            deferred_requests=max(0.0, math.fsum(self._gauge(QUEUE)) - waiting),
+            kv_fraction=self._kv_fraction(),
+            engine_steps=self._counter("engine_steps"),
+            prompt_tokens=self._counter("prompt_tokens"),
+            generation_tokens=self._counter("generation_tokens"),
+            finished_requests=self._counter("finished_requests"),
+            finished_prompt_tokens=self._counter("finished_prompt_tokens"),
+            finished_output_tokens=self._counter("finished_output_tokens"),
+            rejected_requests=self._counter("rejected_requests"),
+            preemptions=self._counter("preemptions"),
+            time_to_first_token=self._histogram("time_to_first_token"),
+            inter_token_latency=self._histogram("inter_token_latency"),
+            queue_time=self._histogram("queue_time"),
+            kv_cache_tokens=self._kv_cache_tokens(),
+            missing=tuple(self._missing),
+        )
+
+    def _found(self, signal: str) -> tuple[str, list[Reading]] | None:
+        """The first name of the signal that the answer has; an answer by a lesser name still misses the better one."""
+        for series in self._catalogue.preferences[signal]:
+            readings = self._readings.get(f"{series.name}_bucket" if signal in HISTOGRAMS else series.name, [])
+            chosen = [reading for reading in readings if _is_of(series, reading)]
+            if chosen:
+                if self._catalogue.expected.get(signal, series.name) != series.name:
+                    self._miss(self._catalogue.expected[signal])
+                return series.name, chosen
+        return None
+
+    def _gauge(self, signal: str) -> list[float]:
+        """One value per engine; none when no gauge was set yet."""
+        found = self._found(signal)
+        if found is None:
+            self._refuse_unless_idle(signal)
+            return []
+        name, readings = found
+        values = [reading.value for reading in readings]
+        for value in values:
+            if not math.isfinite(value) or value < 0:
+                raise SignalMissing(f"{name} is {value}, which is no reading")
+        return values
+
+    def _refuse_unless_idle(self, signal: str) -> None:
+        for work in _WORK_DONE:
+            found = self._found(work)
+            if found is None:
+                continue
+            done = math.fsum(reading.value for reading in found[1])
+            if done != 0:
+                raise SignalMissing(
+                    f"{self._catalogue.expected[signal]} is not in the answer, though {found[0]} is {done:g}; "
+                    f"vLLM {self._catalogue.version or 'of unknown version'} may have renamed it"
+                )
+
+    def _kv_fraction(self) -> float:
+        fullest = max(self._gauge("kv_fraction"), default=0.0)
+        if fullest > KV_ROUNDING:
+            name = self._catalogue.expected["kv_fraction"]
+            raise SignalMissing(f"{name} is {fullest:g}, and a fraction from 0 to 1 was expected")
+        return min(fullest, 1.0)
+
+    def _counter(self, signal: str) -> float | None:
+        found = self._found(signal)
+        if found is None:
+            if signal in self._catalogue.expected:
+                self._miss(self._catalogue.expected[signal])
+            return None
+        name, readings = found
+        total = math.fsum(reading.value for reading in readings)
+        if not math.isfinite(total) or total < 0:
+            self._miss(name)
+            return None
+        return total
+
+    def _histogram(self, signal: str) -> Histogram | None:
+        found = self._found(signal)
+        if found is None:
+            self._miss(self._catalogue.expected[signal])
+            return None
+        name, buckets = found
+        histogram = _summed(buckets, self._readings.get(f"{name}_sum", []))
+        if histogram is None:
+            self._miss(name)
+        return histogram
+
+    def _kv_cache_tokens(self) -> int | None:
+        """KV tokens of the pod.
+
+        `kv_cache_size_tokens` is per engine, so it is summed. `num_gpu_blocks` is already the sum over the engines of
+        the process, repeated in each engine's series, so it is taken once: the largest.
+        """
+        configs = [reading.labels for reading in self._readings.get(CACHE_CONFIG, [])]
+        sizes = [_whole(config.get("kv_cache_size_tokens")) for config in configs]
+        stated = [size for size in sizes if size is not None]
+        if stated and len(stated) == len(configs):
+            return sum(stated)
+        if not configs or self._catalogue.has_kv_cache_tokens:
+            self._miss(CACHE_CONFIG)
+        products = [
+            blocks * block_size
+            for config in configs
+            if (blocks := _whole(config.get("num_gpu_blocks"))) is not None
+            and (block_size := _whole(config.get("block_size"))) is not None
+        ]
+        return max(products, default=None)
+
+    def _miss(self, name: str) -> None:
+        self._missing[name] = None
+
+
+def _is_of(series: Series, reading: Reading) -> bool:
+    return series.label is None or reading.labels.get(series.label[0]) == series.label[1]
+
+
+def _summed(buckets: list[Reading], sums: list[Reading]) -> Histogram | None:
+    """One histogram of all engines; None when an engine's buckets are incomplete, unordered or cut differently."""
+    by_engine: dict[str, dict[float, float]] = {}
+    for labels, count in buckets:
+        bound = _bound(labels.get("le"))
+        if bound is None:
+            return None
+        by_engine.setdefault(labels.get("engine", ""), {})[bound] = count
+    engines = list(by_engine.values())
+    bounds = tuple(sorted(engines[0]))
+    if bounds[-1] != math.inf or any(engine.keys() != engines[0].keys() for engine in engines):
+        return None
+    counts = tuple(math.fsum(engine[bound] for engine in engines) for bound in bounds)
+    total = math.fsum(reading.value for reading in sums)
+    if len(sums) != len(engines) or not _is_cumulative(counts) or not math.isfinite(total):
+        return None
+    return Histogram(bounds=bounds, counts=counts, sum=total)
+
+
+def _is_cumulative(counts: tuple[float, ...]) -> bool:
+    return math.isfinite(counts[-1]) and all(before <= after for before, after in pairwise((0.0, *counts)))
+
+
+def _bound(text: str | None) -> float | None:
+    try:
+        bound = float(text or "")
+    except ValueError:
+        return None
+    return None if math.isnan(bound) else bound
+
+
+def _whole(text: str | None) -> int | None:
+    """A label that holds a positive whole number; vLLM writes unset fields as "None"."""
+    return int(text) if text is not None and re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII) else None

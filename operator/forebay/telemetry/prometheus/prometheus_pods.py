@@ -1,0 +1,87 @@
+"""One pod through Prometheus' eyes: from what `up` says of its targets and the new readings to its state. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from forebay.scaling.load.signals import EngineSample
+from forebay.telemetry.direct.fetch import Failure
+from forebay.telemetry.direct.url_template import ScrapeTarget
+from forebay.telemetry.engine_sample import SignalMissing, sample_from
+from forebay.telemetry.metric_catalogue import catalogue_for
+from forebay.telemetry.prometheus.prometheus_answers import Job, Readings, Scrape, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a pod's newest state is not known; the last good sample stays and ages."""
+
+    failure: Failure
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is remembered of a pod between rounds."""
+
+    sample: EngineSample | None = None
+    read: Mapping[Job, float] = field(default_factory=dict)
+    """The newest scrape of each target that was looked at, by Prometheus' time stamp."""
+    engine: Job | None = None
+    """The target that had an engine's metrics when they were last seen."""
+    trouble: Trouble | None = None
+    """What was wrong with the newest readings."""
+
+
+def new_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: Known) -> Iterator[Scrape]:
+    """Any time stamp but the known one is new: Prometheus' clock may have been put back."""
+    for target in targets:
+        if target.good_at is not None and known.read.get(target.job) != target.good_at:
+            yield (pod.namespace, pod.pod), target.job, target.good_at
+
+
+def read_pod(
+    known: Known, pod: ScrapeTarget, targets: Sequence[Target], readings: Readings, lag_seconds: float
+) -> Known:
+    """What is known after the new scrapes; `lag_seconds` is our clock minus Prometheus'.
+
+    A scrape from before the pod was created is of an earlier pod of that name, and says nothing about this one.
+    """
+    own = [s for s in new_scrapes(pod, targets, known) if s[2] + lag_seconds >= pod.created_at]
+    found = [scrape for scrape in own if scrape in readings.by_scrape]
+    known = replace(known, read={target.job: target.good_at for target in targets if target.good_at is not None})
+    if not found:
+        jobs = {target.job for target in targets}
+        if own and known.engine not in jobs:
+            return replace(known, trouble=_not_an_engine([job for _, job, _ in own]))
+        return known
+    scrape = max(found, key=lambda one: one[2])
+    _, job, at = scrape
+    known = replace(known, engine=job, trouble=None)
+    try:
+        sample = sample_from(readings.by_scrape[scrape], catalogue_for(pod.engine_version), at + lag_seconds)
+    except SignalMissing as error:
+        return replace(known, trouble=Trouble(Failure.SIGNAL_MISSING, f"Prometheus, target {_named(job)}: {error}"))
+    return replace(known, sample=sample)
+
+
+def trouble_of(known: Known, targets: Sequence[Target], up_seconds: int) -> Trouble | None:
+    """Why the pod's newest state is not known; None when it is."""
+    if not targets:
+        return Trouble(Failure.CONNECTION, f"Prometheus has not tried to scrape it in the last {up_seconds} s")
+    asked = [target for target in targets if target.job == known.engine] or targets
+    if not any(target.is_up for target in asked):
+        return Trouble(Failure.CONNECTION, f"Prometheus could not scrape it: target {_named(asked[0].job)} is down")
+    if known.trouble is None and known.sample is None:
+        return Trouble(Failure.CONNECTION, "Prometheus has not scraped it since it was created")
+    return known.trouble
+
+
+def _not_an_engine(jobs: Sequence[Job]) -> Trouble:
+    return Trouble(
+        Failure.NOT_AN_ENGINE,
+        f"Prometheus scrapes it, and {' and '.join(_named(job) for job in jobs)} has no series of vLLM",
+    )
+
+
+def _named(job: Job) -> str:
+    return "/".join(part for part in job if part) or "without a name"

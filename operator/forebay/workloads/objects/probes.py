@@ -1,0 +1,64 @@
+"""How the kubelet learns that an engine is loaded, answers, or hangs.
+
+`/health` is 200 as soon as the port listens, though the first request may still compile kernels for minutes
+(vllm#43009). So a pod counts as started only after it has answered one completion; after that `/health` is enough.
+"""
+
+from typing import Any, Final
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.workloads.spec.lifetimes import (
+    PRE_STOP_SECONDS,
+    PROBE_TIMEOUT_SECONDS,
+    STARTUP_PERIOD_SECONDS,
+    TEARDOWN_SECONDS,
+    startup_failures,
+)
+
+FIRST_COMPLETION: Final = """\
+import json, os, sys, urllib.request
+port, model = sys.argv[1:]
+body = json.dumps({"model": model, "prompt": "Hello", "max_tokens": 1}).encode()
+headers = {"Content-Type": "application/json"}
+if os.environ.get("VLLM_API_KEY"):
+    headers["Authorization"] = "Bearer " + os.environ["VLLM_API_KEY"]
+request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body, headers)
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+try:
+    with direct.open(request, timeout=8) as answer:
+        json.load(answer)["choices"][0]
+except Exception as error:
+    sys.exit(f"no completion yet: {error}")
+"""
+"""Runs in the engine's container with the Python that vLLM needs anyway. It gives up before the kubelet does, so that
+the event says why; an attempt that is given up while kernels compile has still moved the compilation on."""
+
+
+def startup_probe(spec: InferenceServiceSpec, port: int, model: str) -> dict[str, Any]:
+    """One real completion, tried for `startupTimeout`. An engine that fails it has no stream to finish."""
+    return {
+        "exec": {"command": ["python3", "-c", FIRST_COMPLETION, str(port), model]},
+        "periodSeconds": STARTUP_PERIOD_SECONDS,
+        "timeoutSeconds": PROBE_TIMEOUT_SECONDS,
+        "failureThreshold": startup_failures(spec),
+        "terminationGracePeriodSeconds": PRE_STOP_SECONDS + TEARDOWN_SECONDS,
+    }
+
+
+def readiness_probe() -> dict[str, Any]:
+    """Stays 200 through a drain; drained pods leave the endpoints by their label, not by this probe."""
+    return _health(period=5, failures=3)
+
+
+def liveness_probe() -> dict[str, Any]:
+    """Patient: a busy engine answers late, and eight false restarts a day were seen with short time-outs."""
+    return _health(period=10, failures=6)
+
+
+def _health(period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": "/health", "port": "http"},
+        "periodSeconds": period,
+        "timeoutSeconds": PROBE_TIMEOUT_SECONDS,
+        "failureThreshold": failures,
+    }

@@ -1,0 +1,140 @@
+"""What the capacity plan says of a service: sizes and arguments for its pods, sentences and numbers for its status.
+
+Only what the spec itself says is planned with, never what nodes happen to be there: the same spec must resolve to the
+same pods wherever and whenever it is read.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.reasons import Reason
+from forebay.api.status import MOST_ASSUMPTIONS, CapacityStatus, PlannedReplicas, PlanStatus
+from forebay.capacity.model.profile_choice import GivenProfile
+from forebay.capacity.plan.plan_input import Known, read
+from forebay.capacity.plan.plan_problem import Kind, UnplannableError
+from forebay.capacity.plan.plan_problem import Problem as Fault
+from forebay.capacity.plan.sizing import Plan, engine_of, size
+from forebay.scaling.learning.replica_capacity import Carrier
+from forebay.scaling.load.arrivals import Lengths
+from forebay.workloads.spec.engine_arguments import flag_name
+from forebay.workloads.spec.engine_versions import Defaults, resolve_engine
+from forebay.world.world import Problem
+
+WHOLE_PROMPTS: Final = "--no-enable-chunked-prefill"
+"""Without chunks a step must be able to compute the longest prompt, so its size is not ours to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """A spec, sized; empty where it does not say enough."""
+
+    tensor_parallel_size: int | None = None
+    """The smallest that fits, where the spec leaves it open."""
+    pipeline_parallel_size: int | None = None
+    max_num_batched_tokens: int | None = None
+    misfits: tuple[Problem, ...] = ()
+    """Why such an engine cannot start."""
+    warnings: tuple[Problem, ...] = ()
+    """What people should know of one that can."""
+    plan: PlanStatus | None = None
+    replica: CapacityStatus | None = None
+    """Of one replica."""
+    carrier: Carrier | None = None
+    """One replica as scaling counts with it, whether or not traffic is declared; None where none could start."""
+
+
+def sizing_of(
+    spec: InferenceServiceSpec, defaults: Defaults | None = None, profiles: Iterable[GivenProfile] = ()
+) -> Sizing:
+    """Never raises for a valid spec."""
+    defaults = defaults or Defaults()
+    known = Known(
+        profiles=tuple(profiles),
+        utilization_percent=defaults.gpu_memory_utilization_percent,
+        engine_version=resolve_engine(spec.engine, defaults).version,
+    )
+    try:
+        plan = size(read(spec, known), known)
+    except UnplannableError as error:
+        return _unsized(spec, error.problems)
+    cannot_start = [fault for fault in plan.problems if fault.field.startswith(_OF_THE_ENGINE)]
+    fits = not cannot_start
+    return Sizing(
+        tensor_parallel_size=plan.replica.sizes.tensor if fits else None,
+        pipeline_parallel_size=plan.replica.sizes.pipeline if fits else None,
+        max_num_batched_tokens=_batched_tokens(spec, plan) if fits else None,
+        misfits=tuple(Problem(Reason.DOES_NOT_FIT, str(fault)) for fault in cannot_start),
+        warnings=tuple(_warning(fault) for fault in plan.problems if fault not in cannot_start),
+        plan=_plan_status(plan),
+        replica=_replica_status(plan),
+        carrier=_carrier(plan, known) if fits else None,
+    )
+
+
+_OF_THE_ENGINE: Final = ("spec.model.", "spec.engine.")
+"""Where faults are that keep an engine from starting; those of promises, traffic and bounds do not."""
+
+
+def _unsized(spec: InferenceServiceSpec, faults: Sequence[Fault]) -> Sizing:
+    """What is missing is said only where somebody asked for a plan: most services run well without one."""
+    misfits = tuple(Problem(Reason.DOES_NOT_FIT, str(fault)) for fault in faults if fault.kind is Kind.MISFIT)
+    if misfits or spec.traffic is None:
+        return Sizing(misfits=misfits)
+    return Sizing(warnings=tuple(Problem(Reason.NOT_SIZED, f"Not sized: {fault}") for fault in faults))
+
+
+def _warning(fault: Fault) -> Problem:
+    reason = Reason.BOUNDS_TOO_LOW if fault.field.startswith("spec.scaling.") else Reason.PROMISE_AT_RISK
+    return Problem(reason, str(fault))
+
+
+def _batched_tokens(spec: InferenceServiceSpec, plan: Plan) -> int | None:
+    """None where nothing says what one step should hold, or the user does."""
+    given = {flag_name(argument) for argument in spec.engine.extra_args}
+    if plan.fleet is None or plan.throughput is None or WHOLE_PROMPTS in given:
+        return None
+    return plan.throughput.batched_tokens
+
+
+def _plan_status(plan: Plan) -> PlanStatus:
+    replica, fleet, demand = plan.replica, plan.fleet, plan.subject.demand
+    throughput = plan.throughput
+    return PlanStatus(
+        product=plan.subject.gpu.product,
+        tensor_parallel_size=replica.sizes.tensor,
+        pipeline_parallel_size=replica.sizes.pipeline,
+        data_parallel_size=replica.sizes.data,
+        kv_tokens_per_replica=replica.memory.kv_tokens,
+        max_concurrent_sequences=replica.max_concurrent_sequences,
+        replicas=PlannedReplicas(active=fleet.active, warm=fleet.warm) if fleet else None,
+        gpus=fleet.gpus if fleet else None,
+        tokens_per_minute=round(demand.tokens_per_minute) if demand else None,
+        tokens_per_minute_with_headroom=round(demand.with_headroom) if demand else None,
+        bound=throughput.capacity.bound.value if throughput else None,
+        time_to_first_token_milliseconds=round(fleet.expected.first_token_p95 * 1000) if fleet else None,
+        inter_token_milliseconds=round(fleet.expected.inter_token_mean * 1000) if fleet else None,
+        assumptions=(*plan.notes, *plan.assumptions)[:MOST_ASSUMPTIONS],
+    )
+
+
+def _replica_status(plan: Plan) -> CapacityStatus | None:
+    if plan.throughput is None:
+        return None
+    tokens = round(plan.throughput.tokens_per_minute)
+    return CapacityStatus(tokens_per_minute=tokens, per_replica=tokens, basis=plan.throughput.chosen.basis.value)
+
+
+def _carrier(plan: Plan, known: Known) -> Carrier:
+    subject = plan.subject
+    chosen, engine = engine_of(subject, plan.replica, known)
+    mix = subject.mix
+    return Carrier(
+        engine=engine,
+        engines=plan.replica.sizes.data,
+        promise=subject.promise,
+        basis=chosen.basis,
+        architecture=subject.architecture,
+        declared=None if mix is None else Lengths(mix.prompt_tokens, mix.output_tokens),
+    )

@@ -1,0 +1,243 @@
+"""What can be wrong with a spec that its schema accepts: a chain of small checks, each a Problem or nothing.
+
+A service with a problem gets no pods; what already runs stays. Warnings stop nothing.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from forebay.api.inference_service import InferenceServiceSpec
+from forebay.api.reasons import Reason
+from forebay.api.schema.model import GROUP
+from forebay.api.spec.engine_flags import OWNED_FLAGS
+from forebay.schedules.timetable import fault_of
+from forebay.workloads.objects.ranks import EXECUTOR
+from forebay.workloads.spec import engine_versions
+from forebay.workloads.spec.engine_arguments import flag_name
+from forebay.workloads.spec.engine_versions import Engine
+from forebay.world.world import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A spec, the engine it resolves to, and the PodTemplate it names, if that was found."""
+
+    spec: InferenceServiceSpec
+    engine: Engine
+    template: Mapping[str, Any] | None = None
+
+
+Check = Callable[[Submission], Problem | None]
+
+
+def problems_of(submission: Submission) -> tuple[Problem, ...]:
+    """Every check's finding, so that a manifest is corrected in one go."""
+    return tuple(problem for check in CHECKS if (problem := check(submission)))
+
+
+def warnings_of(submission: Submission) -> tuple[Problem, ...]:
+    """Findings that people should see and that stop nothing."""
+    return tuple(warning for check in WARNINGS if (warning := check(submission)))
+
+
+def engine_version_unsupported(submission: Submission) -> Problem | None:
+    version = submission.engine.version
+    if engine_versions.minor(version) >= engine_versions.OLDEST:
+        return None
+    oldest = f"{engine_versions.OLDEST[0]}.{engine_versions.OLDEST[1]}.0"
+    return Problem(
+        Reason.ENGINE_VERSION_UNSUPPORTED,
+        f'spec.engine.version: "{version}" is older than {oldest}, the oldest that Forebay can drain and measure; '
+        f"use {oldest} or newer, or state the version here when the image's tag counts something else.",
+    )
+
+
+def flag_abbreviated(submission: Submission) -> Problem | None:
+    """A command line takes an unambiguous beginning of a flag for the flag: `--tensor-parallel` would set ours."""
+    for flag in _extra_flags(submission):
+        for owned in OWNED_FLAGS:
+            name = next((name for name in owned.names if _begins(flag, name)), None)
+            if name is not None:
+                return Problem(
+                    Reason.ENGINE_FLAG_RESERVED,
+                    f'spec.engine.extraArgs: "{flag}" is short for {name}, which {owned.instead}.',
+                )
+    return None
+
+
+def flag_unavailable(submission: Submission) -> Problem | None:
+    """An engine of another version than this flag's would die at start, after its GPU was waited for."""
+    version = engine_versions.minor(submission.engine.version)
+    for flag in _extra_flags(submission):
+        for change in engine_versions.REMOVED_FLAGS:
+            if flag == change.name and version >= change.version:
+                return _unavailable(submission, flag, f"was removed by {_release(change.version)}", change.way_out)
+        for change in engine_versions.ADDED_FLAGS:
+            if flag == change.name and version < change.version:
+                return _unavailable(submission, flag, f"came with {_release(change.version)}", change.way_out)
+    return None
+
+
+def json_malformed(submission: Submission) -> Problem | None:
+    for flag, value in _extra_values(submission):
+        if flag not in engine_versions.JSON_FLAGS or value is None:
+            continue
+        try:
+            json.loads(value)
+        except ValueError as error:
+            return Problem(
+                Reason.ENGINE_FLAG_INVALID,
+                f"spec.engine.extraArgs: {flag} is given {value[:60]!r}, which is not JSON ({error}); write it as "
+                f'{flag}={{"key": "value"}}, quoted as a whole.',
+            )
+    return None
+
+
+def format_unavailable(submission: Submission) -> Problem | None:
+    version = engine_versions.minor(submission.engine.version)
+    for change in engine_versions.REMOVED_FORMATS:
+        if version < change.version:
+            continue
+        if submission.spec.model.quantization == change.name:
+            field = "spec.model.quantization"
+        elif ("--load-format", change.name) in _extra_values(submission):
+            field = "spec.engine.extraArgs: --load-format"
+        else:
+            continue
+        return Problem(
+            Reason.FORMAT_UNAVAILABLE,
+            f'{field}: "{change.name}" is not supported by vLLM {submission.engine.version}: it left with '
+            f"{_release(change.version)}; {change.way_out}.",
+        )
+    return None
+
+
+def nodes_need_own_backend(submission: Submission) -> Problem | None:
+    """Ray would look for a cluster of its own in each pod; the executor inside one process knows no other node."""
+    if submission.engine.nodes == 1:
+        return None
+    given = next((value for flag, value in _extra_values(submission) if flag == EXECUTOR), None)
+    if given in (None, "mp"):
+        return None
+    return Problem(
+        Reason.ENGINE_FLAG_INVALID,
+        f'spec.engine.extraArgs: {EXECUTOR} "{given}" cannot place the ranks of spec.engine.nodes '
+        f"{submission.engine.nodes}; leave it out, which means mp.",
+    )
+
+
+def annotation_reserved(submission: Submission) -> Problem | None:
+    """`forebay.dev/drain-started` on a new pod would make it a draining one."""
+    metadata = (submission.template or {}).get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    name = next((name for name in sorted(annotations) if name.startswith(f"{GROUP}/")), None)
+    if name is None:
+        return None
+    return Problem(
+        Reason.ANNOTATION_RESERVED,
+        f'spec.pod.templateRef: the annotation "{name}" of PodTemplate "{submission.spec.pod.template_ref}" is how '
+        "Forebay remembers drains; choose another prefix.",
+    )
+
+
+def template_missing(submission: Submission) -> Problem | None:
+    name = submission.spec.pod.template_ref
+    if name is None or submission.template is not None:
+        return None
+    return Problem(
+        Reason.POD_TEMPLATE_NOT_FOUND,
+        f'spec.pod.templateRef: there is no PodTemplate "{name}" in the namespace of the service; create it, or leave '
+        "the field out.",
+    )
+
+
+def engine_version_unknown(submission: Submission) -> Problem | None:
+    if engine_versions.minor(submission.engine.version) <= engine_versions.NEWEST:
+        return None
+    return Problem(
+        Reason.ENGINE_VERSION_UNKNOWN,
+        f'spec.engine.version: "{submission.engine.version}" is newer than {_release(engine_versions.NEWEST)}, the newest '
+        "that Forebay knows; it is run and measured as that one.",
+    )
+
+
+def routes_need_own_name(submission: Submission) -> Problem | None:
+    if engine_versions.minor(submission.engine.version) >= engine_versions.ANY_MODEL_NAME_SINCE:
+        return None
+    return Problem(
+        Reason.ENGINE_CHECKS_MODEL_NAME,
+        f'spec.engine.version: "{submission.engine.version}" answers to namespace/name only; for short names by a '
+        f"ModelRoute use {_release(engine_versions.ANY_MODEL_NAME_SINCE)} or newer.",
+    )
+
+
+def schedule_unreadable(submission: Submission) -> Problem | None:
+    """Stops nothing: the service is worth more than one of its schedules."""
+    for schedule in submission.spec.schedules:
+        if fault := fault_of(schedule):
+            said = f"spec.schedules[{schedule.name}].{fault}. The service runs without this schedule."
+            return Problem(Reason.SCHEDULE_UNREADABLE, said)
+    return None
+
+
+def scale_to_zero_inactive(submission: Submission) -> Problem | None:
+    scaling = submission.spec.scaling
+    if scaling.scale_to_zero_after is None or scaling.min_replicas == 0:
+        return None
+    return Problem(
+        Reason.SCALE_TO_ZERO_INACTIVE,
+        f'spec.scaling.scaleToZeroAfter: "{scaling.scale_to_zero_after}" does not act while minReplicas is '
+        f"{scaling.min_replicas}; set minReplicas to 0, or remove scaleToZeroAfter.",
+    )
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    engine_version_unsupported,
+    flag_abbreviated,
+    flag_unavailable,
+    json_malformed,
+    format_unavailable,
+    nodes_need_own_backend,
+    annotation_reserved,
+    template_missing,
+)
+WARNINGS: Final[tuple[Check, ...]] = (
+    engine_version_unknown,
+    routes_need_own_name,
+    schedule_unreadable,
+    scale_to_zero_inactive,
+)
+
+
+def _extra_flags(submission: Submission) -> list[str]:
+    return [flag for argument in submission.spec.engine.extra_args if (flag := flag_name(argument))]
+
+
+def _begins(flag: str, owned: str) -> bool:
+    return flag.startswith("--") and len(flag) > len("--") and owned.startswith(flag)
+
+
+def _release(version: tuple[int, int]) -> str:
+    return f"vLLM {version[0]}.{version[1]}"
+
+
+def _extra_values(submission: Submission) -> Iterator[tuple[str, str | None]]:
+    """Flags with the text given to them, after `=` or as the next argument; None where nothing follows.
+
+    `--flag.key value` gives one entry of a flag's JSON, not the flag's own text, and is left out.
+    """
+    arguments = submission.spec.engine.extra_args
+    for position, argument in enumerate(arguments):
+        flag = flag_name(argument)
+        name, separator, value = argument.partition("=")
+        if flag is not None and "." not in name:
+            yield flag, value if separator else next(iter(arguments[position + 1 : position + 2]), None)
+
+
+def _unavailable(submission: Submission, flag: str, why: str, way_out: str) -> Problem:
+    return Problem(
+        Reason.ENGINE_FLAG_UNAVAILABLE,
+        f'spec.engine.extraArgs: "{flag}" is not a flag of vLLM {submission.engine.version}: it {why}; {way_out}.',
+    )

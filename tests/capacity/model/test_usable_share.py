@@ -1,0 +1,49 @@
+"""φ by mix."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forebay.capacity.model.engine_profile import BUILT_IN
+from forebay.capacity.model.replica_model import Engine, Mix, Promise, capacity
+from forebay.capacity.model.usable_share import LARGEST, SMALLEST, usable_share
+
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROMISE = Promise(time_to_first_token=0.5, inter_token_latency=0.04)
+
+
+def an_engine(name: str) -> Engine:
+    profile = BUILT_IN[name].profile
+    return Engine(profile, profile.kv_tokens)
+
+
+def spread(prompt: float, output: float, variance: float = 1.0) -> Mix:
+    return replace(Mix.fixed(prompt, output), prompt_square=prompt**2 * (1 + variance))
+
+
+@pytest.mark.parametrize(
+    ("name", "mix", "low", "high"),
+    [
+        pytest.param("8b-h100", Mix.fixed(500, 200), 0.9, 0.9, id="even requests on a fast engine: nearly all of it"),
+        pytest.param("8b-h100", spread(1155, 211), 0.75, 0.9, id="conversation, 8B"),
+        pytest.param("70b-h100-tp4", spread(1155, 211), 0.55, 0.7, id="conversation, 70B: prompts weigh more"),
+        pytest.param("70b-h100-tp4", spread(2048, 28), 0.15, 0.3, id="code: answers too short to make up for a prompt"),
+    ],
+)
+def test_the_mix_decides_how_much_of_the_mean_may_be_used(name, mix, low, high):
+    assert low <= capacity(an_engine(name), mix, PROMISE).usable_share <= high
+
+
+@quick
+@given(st.floats(0, 10), st.floats(0, 1), st.floats(0, 10), st.floats(1, 3))
+def test_heavier_prompts_never_leave_more(weight, idle, variance, heavier):
+    found = usable_share(weight, idle, variance)
+    assert SMALLEST <= usable_share(weight * heavier, idle, variance) <= found + 1e-9
+    assert found <= LARGEST
+
+
+def test_a_share_that_was_measured_goes_before_the_table():
+    engine = replace(an_engine("70b-h100-tp4"), usable_share=0.83)
+    assert capacity(engine, spread(1155, 211), PROMISE).usable_share == 0.83

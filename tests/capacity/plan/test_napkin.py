@@ -1,0 +1,92 @@
+"""The napkin, and what it leaves out."""
+
+import pytest
+
+from forebay.capacity.plan.napkin import Thresholds, differences, napkin, napkin_of
+from forebay.capacity.plan.plan_input import read
+from forebay.capacity.plan.sizing import size
+from tests.capacity.specs import H100, LLAMA_2_7B, a_spec, traffic
+
+
+def test_reference_example():
+    """Nominal 7e9 at FP16 over 3.35 TB/s, 50 sequences, 200 tokens, 100 requests a second."""
+    step, tokens, requests, active = napkin(7_000_000_000, 3.35e12, 50, 200, 100)
+    assert round(step * 1000, 3) == 4.179
+    assert round(tokens) == 11_964
+    assert round(requests, 1) == 59.8
+    assert active == 2
+
+
+def test_reference_example_from_a_manifest():
+    spec = a_spec(LLAMA_2_7B)
+    found = napkin_of(spec, read(spec))
+    assert found is not None
+    assert round(found.step_seconds * 1000, 3) == 4.179
+    assert round(found.tokens_per_second) == 11_964
+    assert round(found.requests_per_second, 1) == 59.8
+    assert (found.active, found.warm) == (2, 1)
+    assert found.scaling == Thresholds(20, 90, 300, 2, 8)
+
+
+def test_second_example_that_differs_in_every_figure():
+    """64e9 bytes over 4.8 TB/s are 13.333 ms; 64 / 13.333 ms = 4,800; / 300 = 16; 45 / 16 = 2.8."""
+    spec = a_spec(
+        "hf://Qwen/Qwen3-32B",
+        "NVIDIA-H200",
+        engine={"maxNumSeqs": 64},
+        traffic=traffic(45 * 864_000, 3, 700, 300),
+        warmPool={"replicas": 2},
+        scaling={
+            "minReplicas": 3,
+            "maxReplicas": 9,
+            "targets": {"queueDepth": 12},
+            "scaleUpCooldown": "60s",
+            "scaleDownCooldown": "10m",
+        },
+    )
+    found = napkin_of(spec, read(spec))
+    assert found is not None
+    assert round(found.step_seconds * 1000, 3) == 13.333
+    assert round(found.tokens_per_second) == 4800
+    assert round(found.requests_per_second, 2) == 16.0
+    assert (found.active, found.warm) == (3, 2)
+    assert found.scaling == Thresholds(12, 60, 600, 3, 9)
+
+
+def test_headroom_is_not_on_the_napkin():
+    spec = a_spec(LLAMA_2_7B, traffic=traffic(headroom=3))
+    found = napkin_of(spec, read(spec))
+    assert found is not None
+    assert found.active == 2
+
+
+def test_gpus_of_a_replica_add_up():
+    spec = a_spec(LLAMA_2_7B)
+    one, four = (napkin_of(spec, read(spec), gpus) for gpus in (1, 4))
+    assert one is not None
+    assert four is not None
+    assert four.step_seconds == pytest.approx(one.step_seconds / 4)
+
+
+def test_without_traffic_there_is_none():
+    spec = a_spec(traffic=None)
+    assert napkin_of(spec, read(spec)) is None
+
+
+def test_why_the_plan_differs_is_said_in_its_own_numbers():
+    spec = a_spec(LLAMA_2_7B, H100, traffic=traffic(headroom=1.5))
+    subject = read(spec)
+    sketch = napkin_of(spec, subject)
+    assert sketch is not None
+    reasons = list(differences(sketch, size(subject)))
+    assert [reason.partition(":")[0] for reason in reasons] == [
+        "one replica",
+        "bandwidth",
+        "prefill",
+        "KV reads",
+        "headroom",
+    ]
+    assert reasons[0] == "one replica: 59.8 requests/s on the napkin, 20.1 in the plan (34%)"
+    assert "step is 4.18 ms at 100 % of the printed bandwidth; the engine's is 7.50 ms before any work" in reasons[1]
+    assert "500 tokens takes 10.2 ms of the same GPU, 21% of every second at the planned rate" in reasons[2]
+    assert "each sequence adds 126 µs to every step for the 600 tokens it holds" in reasons[3]

@@ -1,0 +1,48 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forebay.controller.assembly import patient, source_of
+from forebay.controller.options import MetricsSource, ScrapeOptions
+from forebay.telemetry.direct.scraper import Scraper
+from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
+from forebay.telemetry.prometheus.prometheus_source import PrometheusSource
+from forebay.world.settings import Settings
+
+SOURCE = Path(__file__).parents[2] / "operator"
+
+
+@pytest.mark.parametrize(
+    ("interval", "stale", "lost"),
+    [
+        pytest.param(5.0, 30.0, 300.0, id="a small fleet, as the flags say"),
+        pytest.param(16.0, 48.0, 300.0, id="2,000 pods, asked every 16 s"),
+        pytest.param(80.0, 240.0, 480.0, id="10,000 pods"),
+    ],
+)
+def test_a_fleet_that_is_asked_less_often_is_not_silent(interval: float, stale: float, lost: float):
+    settings = patient(Settings(stale_after_seconds=30.0, lost_after_seconds=300.0, max_gpus=8), interval)
+    assert (settings.stale_after_seconds, settings.lost_after_seconds, settings.max_gpus) == (stale, lost, 8)
+
+
+def test_the_flags_choose_the_source():
+    prometheus = PrometheusOptions(url="http://prometheus:9090")
+    assert isinstance(source_of(ScrapeOptions()), Scraper)
+    assert isinstance(
+        source_of(ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)), PrometheusSource
+    )
+
+
+def test_who_does_not_use_prometheus_does_not_load_its_client():
+    script = "import sys, forebay.controller.assembly; print('prometheus_api_client' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")

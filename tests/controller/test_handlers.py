@@ -1,0 +1,181 @@
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import kopf
+import pytest
+from kubernetes.aio.client import Configuration
+
+from forebay.controller.handlers import Sightings, build_registry, connection_info
+from forebay.controller.service_watch import ServiceWatch
+from tests.controller.scripted_server import ScriptedServer, a_service
+
+PATIENCE = 10.0
+"""Seconds after which a wake that did not come counts as lost; kopf is a real one, on a thread."""
+
+
+class Wakes:
+    """Wakes from kopf's thread, to be waited for in the test's."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._arrived: asyncio.Queue[str] = asyncio.Queue()
+
+    def wake(self, reason: str) -> None:
+        self._loop.call_soon_threadsafe(self._arrived.put_nowait, reason)
+
+    async def next(self) -> str:
+        return await asyncio.wait_for(self._arrived.get(), PATIENCE)
+
+    @property
+    def unread(self) -> int:
+        return self._arrived.qsize()
+
+
+@asynccontextmanager
+async def a_watch(
+    server: ScriptedServer, wakes: Wakes, before_start: Callable[[], None] = lambda: None
+) -> AsyncIterator[ServiceWatch]:
+    """`before_start` runs in the task that kopf is about to run in."""
+
+    def registry() -> kopf.OperatorRegistry:
+        before_start()
+        return build_registry(server, wakes.wake)  # type: ignore[arg-type]
+
+    watch = ServiceWatch(registry, None, restart_seconds=0.01)
+    watch.start()
+    try:
+        yield watch
+    finally:
+        watch.stop()
+        await asyncio.to_thread(watch.join, PATIENCE)
+        assert not watch.alive
+
+
+async def test_a_new_generation_wakes_a_status_write_does_not_and_nothing_is_written():
+    wakes = Wakes()
+    async with ScriptedServer() as server, a_watch(server, wakes) as watch:
+        server.services = [a_service(1)]
+        watch.allow()
+        assert await wakes.next() == "service"
+        server.stream("MODIFIED", {**a_service(1, version="2"), "status": {"replicas": {"ready": 1}}})
+        server.stream("MODIFIED", a_service(2, version="3"))
+        assert await wakes.next() == "service"
+        assert wakes.unread == 0
+        server.stream("DELETED", a_service(2, version="4"))
+        assert await wakes.next() == "service"
+    assert {method for method, _ in server.requests} == {"GET"}
+
+
+async def test_a_watch_that_breaks_off_is_started_again_once_a_list_has_succeeded():
+    wakes = Wakes()
+    async with ScriptedServer() as server, a_watch(server, wakes) as watch:
+        server.services = [a_service(1)]
+        watch.allow()
+        await wakes.next()
+        server.stream("ERROR", {"kind": "Status", "code": 500, "message": "etcd is unwell"})
+        server.services = [a_service(2)]
+        await asyncio.to_thread(watch.waits_for_a_list.wait, PATIENCE)
+        assert server.lists == 1
+        watch.allow()
+        assert await wakes.next() == "service"
+        assert server.lists == 2
+
+
+async def test_a_watch_that_is_cancelled_is_started_again_and_can_still_be_stopped():
+    wakes, cancelled = Wakes(), threading.Event()
+
+    def cancel_the_first() -> None:
+        task = asyncio.current_task()
+        if not cancelled.is_set() and task is not None:
+            task.cancel()
+            cancelled.set()
+
+    async with ScriptedServer() as server, a_watch(server, wakes, cancel_the_first) as watch:
+        server.services = [a_service(1)]
+        watch.allow()
+        assert await asyncio.to_thread(cancelled.wait, PATIENCE)
+        assert await asyncio.to_thread(watch.waits_for_a_list.wait, PATIENCE)
+        assert watch.alive
+        watch.allow()
+        assert await wakes.next() == "service"
+
+
+async def test_before_a_list_has_succeeded_nothing_is_asked_and_it_can_be_stopped():
+    wakes = Wakes()
+    async with ScriptedServer() as server, a_watch(server, wakes):
+        pass
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"generation": 2}, id="a new spec"),
+        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z"}, id="a deletion"),
+        pytest.param({"annotations": {"forebay.dev/restarted-at": "now"}}, id="a restart asked for"),
+        pytest.param({"uid": "another"}, id="a namesake of a service that went unseen"),
+    ],
+)
+def test_what_wakes(change: dict[str, object]):
+    sightings = Sightings()
+    metadata = {"namespace": "team-a", "name": "chat", "uid": "one", "generation": 1}
+    assert sightings.changed(None, metadata)
+    assert sightings.changed("MODIFIED", metadata | change)
+    assert not sightings.changed("MODIFIED", metadata | change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"resourceVersion": "7"}, id="a status write"),
+        pytest.param({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, id="a foreign note"),
+        pytest.param({"managedFields": [{}]}, id="bookkeeping"),
+    ],
+)
+def test_what_wakes_nobody(change: dict[str, object]):
+    sightings = Sightings()
+    metadata = {"namespace": "team-a", "name": "chat", "uid": "one", "generation": 1}
+    sightings.changed("ADDED", metadata)
+    assert not sightings.changed("MODIFIED", metadata | change)
+
+
+def test_a_deletion_always_wakes():
+    assert Sightings().changed("DELETED", {"namespace": "team-a", "name": "chat"})
+
+
+def test_only_handlers_that_leave_no_mark_are_used():
+    registry = build_registry(ScriptedServer(), lambda _: None)  # type: ignore[arg-type]
+    assert [handler.id for handler in registry._watching.get_all_handlers()] == ["wake"]
+    for marking in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
+        assert list(marking.get_all_handlers()) == []
+
+
+@pytest.mark.parametrize("token", ["abc", "Bearer abc"])
+async def test_kopf_gets_the_token_however_the_client_keeps_it(token: str):
+    configuration = Configuration(host="https://127.0.0.1:6443")
+    configuration.api_key["BearerToken"] = token
+    assert (await connection_info(configuration)).as_http_headers() == {"Authorization": "Bearer abc"}
+
+
+async def test_kopf_gets_the_client_certificate():
+    configuration = Configuration(host="https://127.0.0.1:6443")
+    configuration.cert_file, configuration.key_file, configuration.ssl_ca_cert = "crt", "key", "ca"
+    info = await connection_info(configuration)
+    assert (info.certificate_path, info.private_key_path, info.ca_path) == ("crt", "key", "ca")
+    assert info.as_http_headers() == {}
+
+
+async def test_it_watches_for_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch):
+    """The image runs as a number that no passwd file knows."""
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    wakes = Wakes()
+    async with ScriptedServer() as server, a_watch(server, wakes) as watch:
+        server.services = [a_service(1)]
+        watch.allow()
+        assert await wakes.next() == "service"

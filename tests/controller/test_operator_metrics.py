@@ -1,0 +1,133 @@
+import pytest
+from prometheus_client import generate_latest
+
+from forebay import __version__
+from forebay.cluster.client.kubernetes_api import Call
+from forebay.controller.operator_metrics import Metrics
+from forebay.runtime.loop_health import Pulse
+from forebay.telemetry.direct.fetch import Failure
+from forebay.telemetry.direct.scrape_statistics import Tally
+from forebay.world.plan import Plan, ServicePlan
+from forebay.world.world import ServiceKey
+from tests.controller.stations import a_service_plan
+
+
+def a_page(metrics: Metrics) -> str:
+    return generate_latest(metrics.registry).decode()
+
+
+def some_metrics(now: float = 130.0, *, leading: bool = False) -> Metrics:
+    record = Pulse(limit_seconds=60.0, started_at=100.0, leading=leading)
+    record.beat(120.0)
+    return Metrics(record, lambda: now)
+
+
+def test_replicas_are_shown_per_service():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", desired=3, ready=2),)))
+    page = a_page(metrics)
+    assert 'forebay_desired_replicas{namespace="team-a",service="chat"} 3.0' in page
+    assert 'forebay_ready_replicas{namespace="team-a",service="chat"} 2.0' in page
+
+
+def test_the_series_of_a_service_that_went_are_removed_and_only_those():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat"), a_service_plan("code"))))
+    metrics.show_scrape_ages({ServiceKey("team-a", "chat"): 2.0, ServiceKey("team-a", "code"): 3.0})
+    metrics.show_plan(Plan(services=(a_service_plan("code"),)))
+    metrics.show_scrape_ages({ServiceKey("team-a", "chat"): 2.0})
+    page = a_page(metrics)
+    assert 'service="chat"' not in page
+    assert 'forebay_scrape_age_seconds{namespace="team-a",service="code"} 3.0' in page
+
+
+def shown_variants(metrics: Metrics) -> dict[str, str]:
+    """Values by the labels of the series."""
+    lines = [line for line in a_page(metrics).splitlines() if line.startswith("forebay_variant_ready_replicas{")]
+    series = (line.partition("{")[2].rpartition("} ") for line in lines)
+    return {labels: value for labels, _, value in series}
+
+
+def test_replicas_of_each_variant_are_shown_for_services_that_have_variants():
+    metrics = some_metrics()
+    metrics.show_plan(
+        Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}), a_service_plan("code", ready=3)))
+    )
+    assert shown_variants(metrics) == {
+        'namespace="team-a",service="chat",variant="base"': "1.0",
+        'namespace="team-a",service="chat",variant="small"': "2.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("after", "left"),
+    [
+        pytest.param(
+            (a_service_plan("chat", variants={"base": 3}),), ["base"], id="a variant that was taken out of the spec"
+        ),
+        pytest.param((a_service_plan("chat"),), [], id="all variants"),
+        pytest.param((), [], id="the service"),
+    ],
+)
+def test_the_series_of_a_variant_that_went_is_removed(after: tuple[ServicePlan, ...], left: list[str]):
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}),)))
+    metrics.show_plan(Plan(services=after))
+    assert [labels.rpartition("=")[2].strip('"') for labels in shown_variants(metrics)] == left
+
+
+def test_a_held_plan_leaves_the_variants_standing():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}),)))
+    before = shown_variants(metrics)
+    metrics.show_plan(Plan(services=(), held="no services where there were 200"))
+    assert shown_variants(metrics) == before != {}
+
+
+def test_a_held_plan_leaves_the_last_numbers_standing():
+    metrics = some_metrics()
+    metrics.show_plan(Plan(services=(a_service_plan("chat", ready=2),)))
+    metrics.show_plan(Plan(services=(), held="no services where there were 200"))
+    page = a_page(metrics)
+    assert 'forebay_ready_replicas{namespace="team-a",service="chat"} 2.0' in page
+    assert "forebay_held 1.0" in page
+
+
+def test_the_age_of_the_tick_grows_while_the_loop_stands_still():
+    assert "forebay_tick_age_seconds 10.0" in a_page(some_metrics(now=130.0))
+    assert "forebay_tick_age_seconds 100.0" in a_page(some_metrics(now=220.0))
+
+
+def test_leader_and_version_are_shown():
+    page = a_page(some_metrics(leading=True))
+    assert "forebay_leader 1.0" in page
+    assert f'forebay_build_info{{version="{__version__}"}} 1.0' in page
+
+
+def test_sources_are_read_when_they_are_asked_for():
+    metrics = some_metrics()
+    tally = Tally(interval_seconds=5.0)
+    metrics.show_sources(lambda: {"pods": 12.0}, tally.snapshot)
+    tally.scraped(0.1, None)
+    tally.scraped(3.0, Failure.TIMEOUT)
+    page = a_page(metrics)
+    assert 'forebay_cache_age_seconds{resource="pods"} 12.0' in page
+    assert "forebay_scrapes_total 2.0" in page
+    assert f'forebay_scrape_failures_total{{reason="{Failure.TIMEOUT.value}"}} 1.0' in page
+
+
+@pytest.mark.parametrize(
+    ("call", "alive"),
+    [
+        pytest.param(Call("create", "pods", 201, 0.1), True, id="a write that was answered"),
+        pytest.param(Call("create", "pods", 0, 30.0), False, id="a write without an answer"),
+        pytest.param(Call("list", "inferenceservices", 200, 0.1), False, id="a look"),
+    ],
+)
+def test_calls_are_counted_and_writes_show_that_a_tick_goes_on(call: Call, alive: bool):
+    pulse = Pulse(limit_seconds=60.0, started_at=100.0)
+    metrics = Metrics(pulse, lambda: 200.0)
+    metrics.count_call(call)
+    labels = {"verb": call.verb, "resource": call.resource, "code": str(call.status)}
+    assert metrics.registry.get_sample_value("forebay_api_requests_total", labels) == 1.0
+    assert pulse.is_alive(200.0) is alive

@@ -1,0 +1,163 @@
+import asyncio
+import logging
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from forebay.controller.options import OperatorOptions, PortOptions
+from forebay.controller.process import _run_parts, run
+from forebay.runtime.log_format import LogFormat
+from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, EXIT_LEASE_LOST, EXIT_OK, STOP_SECONDS, Cause, Ending
+from tests.controller.virtual_time import in_virtual_time, now
+
+SCRAPER_SECONDS = 1.0
+"""What a scraper that does not listen may still take."""
+
+
+@dataclass
+class Parts:
+    """Stands in for every part of the operator at once, and notes in which order they are told what."""
+
+    tick_seconds: float = 3.0
+    """How long the tick takes that runs when the end comes."""
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.observer = self.scraper = self.loop = self.wake = self.leader = self.service_watch = self
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """The loop and the observer."""
+        await self._stopping.wait()
+        await asyncio.sleep(self.tick_seconds)
+        self.told.append(f"tick finished at {now():g} s")
+
+    async def scrape(self) -> None:
+        await asyncio.Event().wait()
+
+    def start(self) -> None:
+        """The leader and the service watch."""
+
+    def join(self, seconds: float) -> None:
+        """The service watch."""
+
+
+@dataclass
+class Wake:
+    parts: Parts
+
+    def stop(self) -> None:
+        self.parts._stopping.set()
+
+
+@dataclass
+class Told:
+    """A part whose `stop` is only noted."""
+
+    parts: Parts
+    name: str
+
+    def stop(self) -> None:
+        self.parts.told.append(f"{self.name} stopped")
+
+    def start(self) -> None:
+        pass
+
+    def join(self, seconds: float) -> None:
+        pass
+
+
+@dataclass
+class Endless:
+    error: BaseException | None = None
+
+    async def run(self) -> None:
+        await asyncio.sleep(1.0)
+        if self.error is not None:
+            raise self.error
+        await asyncio.Event().wait()
+
+
+def some_parts(tick_seconds: float = 3.0, observer_error: BaseException | None = None) -> Parts:
+    parts = Parts(tick_seconds)
+    parts.wake = Wake(parts)  # type: ignore[assignment]
+    parts.observer = Endless(observer_error)  # type: ignore[assignment]
+    for name in ("leader", "scraper", "service_watch"):
+        setattr(parts, name, Told(parts, name))
+    return parts
+
+
+def an_ending() -> Ending:
+    return Ending(kill=lambda code: None, hard_stop_seconds=3600.0)
+
+
+@in_virtual_time
+async def test_a_graceful_end_lets_the_tick_finish_before_the_lease_goes():
+    parts, ending = some_parts(tick_seconds=3.0), an_ending()
+    asyncio.get_running_loop().call_later(2.0, ending.end, EXIT_OK, "SIGTERM received")
+    cause = await _run_parts(parts, ending)  # type: ignore[arg-type]
+    assert cause == Cause(EXIT_OK, "SIGTERM received")
+    assert parts.told == ["service_watch stopped", "tick finished at 5 s", "leader stopped", "scraper stopped"]
+
+
+@in_virtual_time
+async def test_a_tick_that_hangs_does_not_keep_the_lease_from_going():
+    parts, ending = some_parts(tick_seconds=3600.0), an_ending()
+    ending.end(EXIT_OK, "SIGTERM received")
+    assert (await _run_parts(parts, ending)).code == EXIT_OK  # type: ignore[arg-type]
+    assert now() == STOP_SECONDS + SCRAPER_SECONDS
+    assert parts.told == ["service_watch stopped", "leader stopped", "scraper stopped"]
+
+
+@in_virtual_time
+async def test_a_lost_lease_ends_at_once_and_writes_nothing_more():
+    parts, ending = some_parts(), an_ending()
+    asyncio.get_running_loop().call_later(2.0, ending.end, EXIT_LEASE_LOST, "the lease is lost")
+    assert (await _run_parts(parts, ending)).code == EXIT_LEASE_LOST  # type: ignore[arg-type]
+    assert now() == 2.0 + SCRAPER_SECONDS
+    assert parts.told == ["service_watch stopped", "scraper stopped"]
+
+
+@in_virtual_time
+async def test_a_part_that_breaks_takes_the_process_with_it(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.ERROR)
+    parts, ending = some_parts(observer_error=ValueError("a bug")), an_ending()
+    assert await _run_parts(parts, ending) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
+    assert caplog.records[0].message == "the observer broke"
+
+
+@in_virtual_time
+async def test_a_part_that_was_cancelled_by_nobody_takes_the_process_with_it():
+    parts, ending = some_parts(observer_error=asyncio.CancelledError()), an_ending()
+    async with asyncio.timeout(60.0):
+        assert await _run_parts(parts, ending) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def _root_logger_as_before():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_root_logger_as_before")
+def test_without_a_cluster_it_says_so_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    missing = tmp_path / "kubeconfig"
+    options = OperatorOptions(kubeconfig=missing, ports=PortOptions(health=0, metrics=0), log_format=LogFormat.PLAIN)
+    assert run(options) == EXIT_ACCESS
+    assert f"There is no kubeconfig at {missing}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_root_logger_as_before")
+def test_a_port_that_is_taken_is_named_by_its_flag(capsys: pytest.CaptureFixture[str]):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        options = OperatorOptions(ports=PortOptions("127.0.0.1", port, 0), log_format=LogFormat.PLAIN)
+        assert run(options) == EXIT_ACCESS
+    assert f"--health-port {port} cannot be listened on: " in capsys.readouterr().err

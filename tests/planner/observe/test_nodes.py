@@ -1,0 +1,61 @@
+"""Nodes that are lost, and nodes that are avoided."""
+
+import pytest
+
+from forebay.planner.memory import Failure
+from forebay.planner.observe.nodes import avoided_nodes, lost_nodes, nodes_down
+from forebay.world.settings import Settings
+from tests.builders.world import NOW, a_node, a_pod, a_service, nodes
+
+SETTINGS = Settings(node_lost_after_seconds=60)
+
+
+def test_a_node_is_down_since_it_says_so_or_since_it_was_first_seen_so():
+    told = a_node("told", ready=False, unready_since=NOW - 300)
+    seen = a_node("seen", ready=False)
+    pod = a_pod(a_service(), node="missing")
+    down = nodes_down([told, seen, a_node("up")], [pod], {"seen": NOW - 20, "up": NOW - 999}, NOW)
+    assert down == {"told": NOW - 300, "seen": NOW - 20, "missing": NOW}
+
+
+@pytest.mark.parametrize(
+    ("there", "down", "expected"),
+    [
+        pytest.param(nodes(4), {"node-0": NOW - 60}, {"node-0"}, id="not ready for long enough"),
+        pytest.param(nodes(4), {"node-0": NOW - 59}, set(), id="not yet"),
+        pytest.param(nodes(2), {"node-0": NOW - 60}, {"node-0"}, id="one of two"),
+        pytest.param(nodes(1), {"node-0": NOW - 60}, set(), id="the only one: nothing would be gained"),
+        pytest.param(nodes(3), {f"node-{i}": NOW - 60 for i in range(2)}, set(), id="most: the fault is elsewhere"),
+        pytest.param(nodes(2), {"missing": NOW - 60}, {"missing"}, id="gone"),
+        pytest.param((), {"missing": NOW - 60}, set(), id="no node is known at all"),
+    ],
+)
+def test_lost_nodes(there, down, expected):
+    assert lost_nodes(there, down, SETTINGS, NOW) == expected
+
+
+def failures(*places: str | None, revision: str = "7f3c", ended: bool = False) -> list[Failure]:
+    return [Failure(f"uid-{index}", revision, node, NOW, ended) for index, node in enumerate(places)]
+
+
+NOWHERE: dict[str, frozenset[str]] = {"7f3c": frozenset()}
+ELSEWHERE = {"7f3c": frozenset({"node-1"})}
+
+
+@pytest.mark.parametrize(
+    ("failed", "serving_on", "expected"),
+    [
+        pytest.param(failures("node-0"), NOWHERE, (), id="once is chance"),
+        pytest.param(failures("node-0", "node-0"), NOWHERE, ("node-0",), id="twice is not"),
+        pytest.param(failures("node-0"), ELSEWHERE, ("node-0",), id="once, and it serves elsewhere: it is the node"),
+        pytest.param(failures("node-1"), ELSEWHERE, (), id="once, and it serves there"),
+        pytest.param(failures("node-0", ended=True), ELSEWHERE, (), id="refused by the node once: it may be full"),
+        pytest.param(failures("node-0", "node-1"), NOWHERE, (), id="on different nodes"),
+        pytest.param(failures(*["node-0", "node-1"] * 2), NOWHERE, (), id="on all nodes: it is the service"),
+        pytest.param(failures(None, None), NOWHERE, (), id="on no node"),
+        pytest.param(failures("old", "old"), NOWHERE, (), id="a node that is gone"),
+        pytest.param(failures("node-0", "node-0", revision="past"), NOWHERE, (), id="a revision of the past"),
+    ],
+)
+def test_avoided_nodes(failed, serving_on, expected):
+    assert avoided_nodes(failed, nodes(2), serving_on) == expected

@@ -1,0 +1,33 @@
+"""When the planner asks to be woken, though nothing will have happened by then."""
+
+from typing import Any
+
+import pytest
+
+from forebay.planner.memory import State
+from forebay.planner.planner import plan
+from tests.builders.world import NOW, a_pod, a_service, a_world, pods_of, signals_of
+
+
+@pytest.mark.parametrize(
+    ("pod", "due"),
+    [
+        pytest.param({"drain_started_at": NOW - 2}, 3, id="the grace of a drain"),
+        pytest.param({"drain_started_at": NOW - 290}, 10, id="drainTimeout"),
+        pytest.param({"node": None, "created_at": NOW - 280}, 20, id="the time to find a node"),
+        pytest.param({"ready": False, "created_at": NOW - 1195}, 5, id="startupTimeout"),
+        pytest.param({"drain_started_at": NOW - 4.9}, 0.5, id="not sooner than half a second"),
+    ],
+)
+def test_what_is_due_next(pod: dict[str, Any], due: float):
+    service = a_service()
+    pods = (a_pod(service, 0), a_pod(service, 1, **pod))
+    done, _ = plan(a_world(service, pods=pods, signals=signals_of(pods, running=1)), State.empty(NOW - 3600), NOW)
+    assert done.wake_in_seconds == pytest.approx(due)
+
+
+def test_nothing_is_due_for_a_service_at_rest():
+    service = a_service()
+    pods = pods_of(service, 1, created_at=NOW - 99999)
+    done, _ = plan(a_world(service, pods=pods, signals=signals_of(pods)), State.empty(NOW - 3600), NOW)
+    assert done.wake_in_seconds is None

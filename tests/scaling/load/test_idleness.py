@@ -1,0 +1,100 @@
+"""The idle clock: what starts it, what sets it back, and that silence never lets it run."""
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from forebay.scaling.load.freshness import Ages, Freshness
+from forebay.scaling.load.gateway_demand import Demand
+from forebay.scaling.load.idleness import Idleness, look_idle
+from forebay.scaling.load.pod_history import remember
+from forebay.scaling.load.service_load import Load, Reading, Silent, load_of
+from tests.builders.loads import a_history, a_load
+from tests.builders.world import NOW, a_sample
+
+IDLE_FOR_LONG = Idleness(since=NOW - 900, looked_at=NOW - 5)
+SILENT = Silent("chat-0", Freshness.STALE, NOW - 40, "no answer within 4 s")
+
+
+def idle_load(**fields: Any) -> Load:
+    return a_load(1, **{"active_at": NOW - 1000, **fields})
+
+
+def looked(load: Load, before: Idleness = IDLE_FOR_LONG, demand: Demand | None = None, draining: int = 0) -> Idleness:
+    return look_idle(before, load, demand or Demand(), draining, NOW)
+
+
+@pytest.mark.parametrize(
+    ("load", "because"),
+    [
+        pytest.param(a_load(0), "no replica serves yet", id="nobody to ask"),
+        pytest.param(idle_load(silent=(SILENT,)), "chat-0 gives no metrics", id="silence is not idleness"),
+        pytest.param(idle_load(active_at=None), "counts no requests", id="requests may come and go unseen"),
+        pytest.param(idle_load(running=1), "1 request in flight", id="one runs"),
+        pytest.param(idle_load(waiting=2), "2 requests in flight", id="two wait"),
+        pytest.param(idle_load(deferred=1), "1 request in flight", id="one waits for an adapter"),
+    ],
+)
+def test_what_stops_the_clock(load: Load, because: str):
+    found = looked(load)
+    assert found.since is None
+    assert because in found.because
+
+
+def test_what_waits_at_the_gateway_stops_the_clock():
+    assert looked(idle_load(), demand=Demand(held_requests=3)).since is None
+    assert looked(idle_load(), demand=Demand(held_work_seconds=0.1)).since is None
+    asked = looked(idle_load(), demand=Demand(asked_requests=7))
+    assert asked.since is None
+    assert look_idle(asked, idle_load(), Demand(asked_requests=7), 0, NOW + 5).since == NOW + 5
+
+
+def test_a_replica_that_drains_stops_the_clock():
+    assert looked(idle_load(), draining=1).since is None
+
+
+@pytest.mark.parametrize(
+    ("before", "load", "since"),
+    [
+        pytest.param(IDLE_FOR_LONG, idle_load(), NOW - 900, id="it runs on"),
+        pytest.param(Idleness(), idle_load(), NOW, id="an operator that has just started begins anew"),
+        pytest.param(Idleness(looked_at=NOW - 5), idle_load(), NOW, id="it begins when the last request has ended"),
+        pytest.param(Idleness(NOW - 900, looked_at=NOW - 61), idle_load(), NOW, id="nobody looked for a minute"),
+        pytest.param(IDLE_FOR_LONG, idle_load(active_at=NOW - 3), NOW - 3, id="a request came between two looks"),
+        pytest.param(IDLE_FOR_LONG, idle_load(ready_since=NOW - 60), NOW - 60, id="it counts from Ready"),
+    ],
+)
+def test_where_the_clock_counts_from(before: Idleness, load: Load, since: float):
+    assert looked(load, before).since == since
+
+
+@pytest.mark.parametrize(
+    ("samples", "active_at"),
+    [
+        pytest.param([{"finished": 4}], NOW, id="nothing is known of the time before the first sample"),
+        pytest.param([{"finished": 4}, {"finished": 4}, {"finished": 4}], NOW - 10, id="counters stand still"),
+        pytest.param([{"finished": 4}, {"finished": 5}, {"finished": 5}], NOW - 5, id="one came and went"),
+        pytest.param([{"finished": 4}, {"finished": 4, "running": 1}], NOW, id="one runs"),
+        pytest.param([{"finished": 4}, {"finished": 4, "deferred": 1}], NOW, id="one is deferred"),
+        pytest.param([{"finished": 4}, {"finished": 0}], NOW, id="the engine began anew"),
+        pytest.param([{"finished": 4}, {"finished": 4, "generation_tokens": 9}], NOW, id="a counter came to be"),
+    ],
+)
+def test_when_a_pod_was_last_asked(samples: list[dict[str, float]], active_at: float):
+    assert a_history(*samples).active_at == active_at
+
+
+def test_the_load_is_as_old_as_its_youngest_request_and_unknown_when_one_engine_does_not_count():
+    quiet, asked = a_history({"finished": 1}, {"finished": 1}), a_history({"finished": 1}, {"finished": 2})
+    uncounted = remember(None, a_sample())
+    ages = Ages()
+
+    def load(*histories: Any) -> Load:
+        return load_of([Reading(f"chat-{n}", h, NOW - 60) for n, h in enumerate(histories)], [], NOW, ages)
+
+    assert load(quiet).active_at == NOW - 5
+    assert load(quiet, asked).active_at == NOW
+    assert load(quiet, uncounted).active_at is None
+    assert load(quiet).ready_since == NOW - 60
+    assert load().ready_since == -inf

@@ -1,0 +1,101 @@
+"""What is remembered of a pod's samples."""
+
+from math import inf
+
+import pytest
+
+from forebay.scaling.load.pod_history import MOST_MARKS, is_sound, remember
+from tests.builders.loads import a_history
+from tests.builders.world import NOW, a_sample
+
+EVER = -inf
+
+
+def test_a_saw_tooth_counts_by_its_peak_of_the_last_minute():
+    history = a_history(*({"kv": kv} for kv in (0.47, 0.99, 0.35, 0.40)), every_seconds=10)
+    assert history.smoothed_kv_fraction(EVER) == 0.99
+    later = remember(history, a_sample(at=NOW + 65, kv=0.40))
+    assert later.smoothed_kv_fraction(EVER) == 0.40
+
+
+def test_a_peak_that_fewer_replicas_suffered_is_no_evidence_against_more():
+    history = a_history(*({"kv": kv} for kv in (0.47, 0.99, 0.35, 0.40)), every_seconds=10)
+    assert history.smoothed_kv_fraction(NOW - 10) == 0.40
+    assert history.smoothed_kv_fraction(NOW + 1) == 0.40, "the newest is all there is"
+
+
+def test_rates_begin_with_the_first_sample_of_the_fleet_as_it_is():
+    history = a_history(*({"finished": index} for index in range(7)), every_seconds=10)
+    assert history.oldest(EVER) == history.marks[0]
+    oldest = history.oldest(NOW - 25)
+    assert oldest is not None
+    assert oldest.taken_at == NOW - 20
+    assert history.oldest(NOW) is None
+
+
+@pytest.mark.parametrize("every_seconds", [0.5, 5.0, 15.0])
+def test_it_is_bounded_and_spans_a_minute_at_any_pace_of_scraping(every_seconds):
+    samples = [{"kv": 0.1, "generation_tokens": float(index)} for index in range(int(200 / every_seconds))]
+    history = a_history(*samples, every_seconds=every_seconds)
+    assert len(history.marks) <= MOST_MARKS
+    assert len(history.kv) <= MOST_MARKS + 1
+    oldest = history.oldest(EVER)
+    assert oldest is not None
+    assert 60 <= history.newest.taken_at - oldest.taken_at <= 75
+
+
+def test_a_sample_that_is_already_known_changes_nothing():
+    history = a_history({"kv": 0.1})
+    assert remember(history, a_sample(at=NOW, kv=0.9)) is history
+
+
+def test_after_a_gap_there_is_no_rate_until_the_next_sample():
+    history = remember(a_history({"finished": 5}), a_sample(at=NOW + 600, finished=9))
+    assert history.oldest(EVER) is None
+
+
+def test_a_counter_that_goes_down_begins_a_new_history():
+    history = remember(a_history({"generation_tokens": 500}), a_sample(at=NOW + 5, generation_tokens=3))
+    assert history.oldest(EVER) is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        pytest.param([{"running": 3, "steps": 7}] * 30, True, id="runs requests and makes no step"),
+        pytest.param([{"running": 0, "steps": 7}] * 30, False, id="has nothing to do"),
+        pytest.param([{"running": 3, "steps": i} for i in range(30)], False, id="makes steps"),
+        pytest.param(
+            [{"running": 3, "steps": 7, "generation_tokens": i} for i in range(30)],
+            False,
+            id="the step counter is stuck, tokens flow",
+        ),
+        pytest.param([{"running": 3}] * 30, False, id="no counter is known, so nothing is"),
+        pytest.param([{"running": 3, "steps": 7}] * 10, False, id="not for long enough"),
+    ],
+)
+def test_a_stalled_engine(samples, expected):
+    assert a_history(*samples).stalled(120) is expected
+
+
+def test_silence_is_no_stall():
+    history = a_history({"running": 3, "steps": 7}, {"running": 3, "steps": 7})
+    assert not history.stalled(120)
+
+
+@pytest.mark.parametrize("field", ["running", "waiting", "kv"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_sample_that_is_not_a_number_is_no_sample(field, value):
+    assert is_sound(a_sample())
+    assert not is_sound(a_sample(**{field: value}))
+
+
+def test_a_leap_is_no_reading_until_it_stays():
+    """5,000 requests a second are believed, a million at once are not; what stays is where counting begins anew."""
+    before = a_history({"at": NOW, "finished": 10})
+    believed = remember(before, a_sample(at=NOW + 5, finished=10 + 25_000))
+    assert believed.newest.finished_requests == 25_010
+    for finished, waiting in ((1_000_000, 0), (10, 1_000_000)):
+        assert remember(before, a_sample(at=NOW + 59, finished=finished, waiting=waiting)) is before
+        anew = remember(before, a_sample(at=NOW + 61, finished=finished, waiting=waiting))
+        assert [mark.taken_at for mark in anew.marks] == [NOW + 61]

@@ -1,0 +1,126 @@
+"""Feed-forward and backlog: replicas for the work that arrives and the work that waits."""
+
+from dataclasses import replace
+
+import pytest
+
+from forebay.capacity.model.profile_choice import Basis
+from forebay.scaling.load.arrivals import Arrivals, Lengths
+from forebay.scaling.load.gateway_demand import Demand
+from forebay.scaling.load.offered_work import NO_CARRIER, NO_LENGTHS, NO_PROMISE, Offered, lengths_of, offer
+from forebay.scaling.rules.backlog import backlog
+from forebay.scaling.rules.feed_forward import feed_forward, headroom
+from forebay.scaling.scaling_inputs import Outlook
+from tests.builders.loads import CHAT, a_carrier, a_load, known, some_limits
+from tests.builders.world import NOW
+
+LIMITS = some_limits(headroom=0.2)
+NOTHING_AHEAD = Outlook()
+
+
+def offered(requests: float | None, *, dispersion: float = 1.0, lengths: Lengths = CHAT) -> Offered:
+    return Offered(requests, lengths, known(a_carrier().carries(lengths)), dispersion)
+
+
+def test_the_reference_row():
+    """100 requests a second of 500/200 on 8B: 2.134 replicas without headroom."""
+    carried = known(a_carrier().carries(CHAT))
+    assert carried.work_seconds == pytest.approx(0.01589, rel=1e-3)
+    assert carried.usable == pytest.approx(0.745, abs=5e-4)
+    assert carried.tokens_per_minute == pytest.approx(1_968_502, rel=1e-3)
+    assert 100 * carried.work_seconds / carried.usable == pytest.approx(2.134, abs=5e-4)
+    assert carried.basis is Basis.PROFILE
+
+
+@pytest.mark.parametrize(
+    ("requests", "outlook", "expected"),
+    [
+        pytest.param(0, NOTHING_AHEAD, 0, id="nothing arrives"),
+        pytest.param(100, NOTHING_AHEAD, 3, id="2.13 and 20 percent"),
+        pytest.param(100, Outlook(growth=0.5), 4, id="half as much again may come within the lead time"),
+        pytest.param(100, Outlook(growth=9.0), 5, id="headroom ends at 100 percent"),
+        pytest.param(1000, NOTHING_AHEAD, 26, id="21.3 and 20 percent"),
+        pytest.param(None, NOTHING_AHEAD, None, id="unknown arrivals are not zero"),
+    ],
+)
+def test_feed_forward(requests, outlook, expected):
+    proposal = feed_forward(offered(requests), LIMITS, outlook)
+    assert (proposal and proposal.replicas) == expected
+
+
+def test_its_sentence_has_the_numbers():
+    assert known(feed_forward(offered(100), LIMITS, NOTHING_AHEAD)).because == (
+        "1.6 GPU-seconds of work arrive per second (100 requests of 16 ms); with 20 % headroom that takes 2.6 replicas "
+        "of 0.74 GPU-seconds per second each"
+    )
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [pytest.param(45, 0.556, id="one"), pytest.param(270, 0.227, id="six"), pytest.param(1350, 0.2, id="thirty")],
+)
+def test_burst_is_a_matter_of_small_fleets(requests, expected):
+    """Reference rows for IDC 12.8 and τ = 5 s: 56 %, 23 % and 10 %, the last one below headroomPercent."""
+    case = offered(requests, dispersion=12.8)
+    case = replace(case, carried=replace(case.carried, residence_seconds=5.0))
+    assert headroom(case, LIMITS, NOTHING_AHEAD).fraction == pytest.approx(expected, abs=0.005)
+
+
+def test_burst_and_growth_add_up_as_independent_ones_do():
+    case = offered(45, dispersion=12.8)
+    case = replace(case, carried=replace(case.carried, residence_seconds=5.0))
+    assert headroom(case, LIMITS, Outlook(growth=0.3)).fraction == pytest.approx(0.632, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("arrives", "waiting", "replicas", "expected"),
+    [
+        pytest.param(0, 10, 0, 1, id="from zero with A = 0 and a queue of 10"),
+        pytest.param(None, 10, 0, 1, id="from zero, arrivals unknown"),
+        pytest.param(0, 0, 0, None, id="nothing waits"),
+        pytest.param(0, 1_000_000, 0, 1, id="from zero: one at first, whatever the queue"),
+        pytest.param(100, 100_000, 2, 4, id="at most half as much again as arrives"),
+        pytest.param(1000, 10_000_000, 10, 33, id="the same of many"),
+    ],
+)
+def test_backlog(arrives, waiting, replicas, expected):
+    load = replace(a_load(replicas), waiting_requests=waiting)
+    proposal = backlog(offered(arrives), load, NOTHING_AHEAD)
+    assert (proposal and proposal.replicas) == expected
+
+
+def test_waiting_work_is_to_be_done_within_the_lead_time():
+    load = a_load(2, waiting=2000)
+    quick, slow = Outlook(lead_seconds=10), Outlook(lead_seconds=600)
+    assert known(backlog(offered(80), load, quick)).replicas == 3, "31.8 GPU-seconds within 60 s"
+    assert known(backlog(offered(80), load, slow)).replicas == 2
+
+
+def test_what_a_gateway_holds_back_waits_too():
+    held = Outlook(demand=Demand(held_requests=10))
+    assert known(backlog(offered(0), a_load(0), held)).replicas == 1
+    assert known(backlog(None, a_load(0), held)).because == "10 requests wait and no replica serves"
+
+
+def test_without_a_carrier_a_queue_is_left_to_the_guards():
+    assert backlog(None, a_load(2, waiting=500), NOTHING_AHEAD) is None
+
+
+@pytest.mark.parametrize(
+    ("carrier", "earlier", "expected"),
+    [
+        pytest.param(None, None, NO_CARRIER, id="no model or GPU: no guess"),
+        pytest.param(a_carrier(declared=None), None, NO_LENGTHS, id="no lengths"),
+        pytest.param(a_carrier(inter_token_latency=0.005), None, NO_PROMISE, id="a step alone takes 6.9 ms"),
+    ],
+)
+def test_why_nothing_is_offered(carrier, earlier, expected):
+    assert offer(carrier, Arrivals(), None, earlier, NOW) == expected
+
+
+def test_lengths_seen_go_before_earlier_and_those_before_declared():
+    seen, earlier = Lengths(1000, 100, 1.0, 50), Lengths(2000, 100, 1.0, 50)
+    carrier = a_carrier()
+    assert lengths_of(carrier, Arrivals(lengths=seen), earlier) == seen
+    assert lengths_of(carrier, Arrivals(), earlier) == earlier
+    assert lengths_of(carrier, Arrivals(), None) == CHAT

@@ -1,0 +1,189 @@
+"""From one replica to none, and never from more."""
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forebay.api.inference_service import ScalingMode
+from forebay.scaling.decision import Decision, Proposal
+from forebay.scaling.desired import Fleet, ScalingMemory, decide
+from forebay.scaling.load.freshness import Freshness
+from forebay.scaling.load.gateway_demand import Demand
+from forebay.scaling.load.idleness import Idleness
+from forebay.scaling.load.service_load import Load, Silent
+from forebay.scaling.rules.last_replica import LastReplica, keep_or_release
+from forebay.scaling.scaling_inputs import Outlook
+from tests.builders.loads import a_carrier, a_load, some_limits
+from tests.builders.world import NOW
+
+LIMITS = some_limits(min_replicas=0, max_replicas=6, scale_to_zero_after_seconds=900.0)
+IDLE = LastReplica(
+    after_seconds=900.0,
+    serving=1,
+    coming=0,
+    replacing=False,
+    load=a_load(1, active_at=NOW - 900),
+    idleness=Idleness(since=NOW - 900, looked_at=NOW - 5),
+    now=NOW,
+)
+REMEMBERED = ScalingMemory(1, NOW - 9999, NOW - 9999, idleness=IDLE.idleness)
+
+
+def decided(
+    load: Load,
+    fleet: Fleet,
+    memory: ScalingMemory = REMEMBERED,
+    limits=LIMITS,
+    outlook: Outlook | None = None,
+    mode: ScalingMode = ScalingMode.AUTO,
+    now: float = NOW,
+) -> tuple[Decision, ScalingMemory]:
+    return decide(limits, load, fleet, mode, memory, now, outlook or Outlook())
+
+
+@pytest.mark.parametrize(
+    ("last", "replicas", "rule"),
+    [
+        pytest.param(IDLE, 0, "scale_to_zero", id="idle for the whole time"),
+        pytest.param(replace(IDLE, now=NOW - 1), 1, "asked_lately", id="a second too early"),
+        pytest.param(replace(IDLE, after_seconds=inf), 1, "last_replica", id="scaleToZeroAfter is not set"),
+        pytest.param(replace(IDLE, coming=1), 1, "replica_coming", id="one still waits for its node"),
+        pytest.param(replace(IDLE, replacing=True), 1, "replacement_under_way", id="it is being replaced"),
+        pytest.param(replace(IDLE, serving=2), 1, "others_serve", id="two serve"),
+        pytest.param(replace(IDLE, idleness=Idleness(because="x")), 1, "asked_lately", id="the clock does not run"),
+    ],
+)
+def test_what_keeps_the_last_replica(last: LastReplica, replicas: int, rule: str):
+    proposal = keep_or_release(last)
+    assert (proposal.replicas, proposal.rule) == (replicas, rule)
+
+
+def test_the_sentences_name_the_time():
+    kept = keep_or_release(replace(IDLE, now=NOW - 1))
+    assert kept.because == (
+        "the last replica is kept until 2025-06-15T15:06:40Z: nothing has been asked since 2025-06-15T14:51:40Z, "
+        "and scaleToZeroAfter is 900 s"
+    )
+    assert keep_or_release(IDLE).because == (
+        "nothing has been asked since 2025-06-15T14:51:40Z, and scaleToZeroAfter is 900 s"
+    )
+
+
+def test_at_zero_it_stays_and_says_what_wakes_it():
+    decision, memory = decided(a_load(0), Fleet(), replace(REMEMBERED, desired=0))
+    assert (decision.desired, decision.rule) == (0, "scaled_to_zero")
+    assert "forebay wake" in decision.because
+    assert memory.desired == 0
+
+
+def test_without_the_field_one_is_kept_for_whoever_calls_next():
+    limits = replace(LIMITS, scale_to_zero_after_seconds=None)
+    decision, _ = decided(IDLE.load, Fleet(serving=1), limits=limits)
+    assert (decision.desired, decision.rule) == (1, "last_replica")
+
+
+def test_a_minimum_holds_whatever_the_clock_says():
+    decision, _ = decided(IDLE.load, Fleet(serving=1), limits=replace(LIMITS, min_replicas=1))
+    assert (decision.desired, decision.rule) == (1, "min_replicas")
+
+
+def test_a_floor_holds_whatever_the_clock_says_and_raises_from_zero():
+    outlook = Outlook(floors=(Proposal(1, "woken", "somebody asked"),))
+    decision, _ = decided(IDLE.load, Fleet(serving=1), outlook=outlook)
+    assert (decision.desired, decision.rule) == (1, "woken")
+    decision, memory = decided(a_load(0), Fleet(), replace(REMEMBERED, desired=0), outlook=outlook)
+    assert (decision.desired, decision.rule, decision.before) == (1, "woken", 0)
+    assert memory.raised_at == NOW
+
+
+def test_a_request_that_still_reaches_a_replica_that_was_to_go_keeps_it():
+    """The operator's own limits may have kept its drain from starting."""
+    decision, _ = decided(a_load(1, running=1, active_at=NOW), Fleet(serving=1), replace(REMEMBERED, desired=0))
+    assert (decision.desired, decision.rule) == (1, "asked_lately")
+
+
+def test_what_a_gateway_holds_wakes_it_and_asks_for_as_much_as_the_backlog_takes():
+    """One at once; more when it is known how much arrives: 2.13 replicas for 100 a second, and half of it on top."""
+    memory, seen = replace(REMEMBERED, desired=0), []
+    for passed in range(0, 65, 5):
+        outlook = Outlook(60.0, demand=Demand(100.0 * passed, held_requests=10_000.0))
+        fleet = Fleet(loading=memory.desired or 0)
+        decision, memory = decide(
+            LIMITS, a_load(0), fleet, ScalingMode.AUTO, memory, NOW + passed, outlook, a_carrier()
+        )
+        (asked,) = (proposal for proposal in decision.proposals if proposal.rule == "backlog")
+        seen.append((asked.replicas, decision.desired))
+    assert (seen[0], seen[-1], decision.rule) == ((1, 1), (4, 4), "backlog")
+    assert seen == sorted(seen), "up only"
+
+
+def test_in_mode_recommend_zero_is_advice():
+    decision, _ = decided(IDLE.load, Fleet(serving=1), mode=ScalingMode.RECOMMEND)
+    assert (decision.desired, decision.applied) == (0, 1)
+
+
+def test_the_record_says_when_it_goes():
+    decision, _ = decided(IDLE.load, Fleet(serving=1), now=NOW - 60)
+    assert decision.inputs["idle"] == "since 2025-06-15T14:51:40Z, to zero at 2025-06-15T15:06:40Z"
+    decision, _ = decided(a_load(1, running=2, active_at=NOW), Fleet(serving=1))
+    assert decision.inputs["idle"] == "no: 2 requests in flight"
+
+
+LOADS = st.builds(
+    lambda replicas, silent, running, active_ago: a_load(
+        replicas,
+        silent=tuple(Silent(f"chat-{n}", Freshness.STALE, NOW, None) for n in range(min(silent, replicas))),
+        running=running,
+        active_at=None if active_ago is None else NOW - active_ago,
+    ),
+    st.integers(0, 4),
+    st.integers(0, 2),
+    st.sampled_from([0.0, 0.0, 0.0, 3.0]),
+    st.one_of(st.none(), st.floats(0, 5000)),
+)
+FLEETS = st.builds(
+    Fleet, loading=st.integers(0, 2), blocked=st.integers(0, 1), draining=st.integers(0, 1), replacing=st.booleans()
+)
+ANY_LOOK = st.tuples(LOADS, FLEETS, st.sampled_from([0.0, 1.0]), st.floats(1, 500))
+CALM_LOOK = st.tuples(st.just(IDLE.load), st.just(Fleet()), st.just(0.0), st.floats(10, 55))
+SILENT_LOOK = st.tuples(
+    st.just(a_load(1, silent=(Silent("chat-0", Freshness.STALE, NOW, None),))),
+    st.just(Fleet()),
+    st.just(0.0),
+    st.floats(10, 55),
+)
+LOOKS = st.lists(
+    st.integers(0, 5).flatmap(lambda kind: {0: ANY_LOOK, 1: SILENT_LOOK}.get(kind, CALM_LOOK)), min_size=2, max_size=12
+)
+"""To zero is a way of several looks, so most of them are calm and one disturbs them now and then."""
+
+
+@given(
+    looks=LOOKS,
+    after=st.sampled_from([30.0, 45.0, 60.0, 90.0, 120.0, None]),
+    least=st.sampled_from([0, 0, 0, 0, 1, 2]),
+    began=st.sampled_from([1, 1, 1, 0, 2, 5]),
+)
+@settings(max_examples=200, deadline=None)
+def test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence(looks, after, least, began):
+    limits = some_limits(min_replicas=least, max_replicas=4, scale_to_zero_after_seconds=after)
+    memory, now, idle_since = ScalingMemory(desired=began), NOW, None
+    for load, fleet, held, passed in looks:
+        now += passed
+        fleet = replace(fleet, serving=load.replicas)
+        before = memory.desired or 0
+        outlook = Outlook(demand=Demand(held_requests=held))
+        decision, memory = decide(limits, load, fleet, ScalingMode.AUTO, memory, now, outlook)
+        assert least <= decision.applied <= 4
+        assert decision.applied >= min(before, 4) - 1
+        quiet = load.complete and load.active_at is not None and not load.running_requests and not held
+        idle_since = None if not quiet else now if idle_since is None else idle_since
+        if decision.applied == 0 and before == 1:
+            assert after is not None
+            assert quiet
+            assert idle_since is not None
+            assert now - idle_since >= after
+            assert (fleet.loading, fleet.blocked, fleet.draining, fleet.replacing) == (0, 0, 0, False)

@@ -1,0 +1,183 @@
+"""What the capacity plan fills in for pods, and what it says of a service."""
+
+import json
+from typing import Any
+
+import pytest
+
+from forebay.api.performance_profile import PerformanceProfileSpec
+from forebay.capacity.model.given_profile import given_profile
+from forebay.scaling.load.arrivals import Lengths
+from forebay.workloads.spec.engine_versions import Defaults
+from forebay.workloads.spec.planned_sizes import Sizing, sizing_of
+from forebay.workloads.spec.resolve import resolve
+from forebay.world.world import Revision
+from tests.builders.loads import known
+from tests.capacity.specs import H100, LLAMA_8B, LLAMA_70B, a_spec, traffic
+from tests.workloads.specs import CHAT, engine_of
+
+CHAT_TRAFFIC = traffic(6_000_000, 4, 600, 260, 1.5)
+
+
+def sized(*arguments: Any, **blocks: Any) -> Sizing:
+    return sizing_of(a_spec(*arguments, **blocks))
+
+
+def a_revision(*arguments: Any, **blocks: Any) -> Revision:
+    spec = a_spec(*arguments, **blocks)
+    found = resolve(spec, CHAT, sizing=sizing_of(spec))
+    assert isinstance(found, Revision)
+    return found
+
+
+def arguments_of(*arguments: Any, **blocks: Any) -> list[str]:
+
+    args: list[str] = list(engine_of(json.loads(a_revision(*arguments, **blocks).data)["pod"])["args"])
+    return args
+
+
+class TestPods:
+    def test_the_smallest_spread_that_fits(self):
+        assert "--tensor-parallel-size=4" in arguments_of(LLAMA_70B)
+        assert a_revision(LLAMA_70B).shape.gpus_per_pod == 4
+        assert "--tensor-parallel-size=1" in arguments_of(LLAMA_8B)
+
+    def test_a_spread_that_is_given_stays(self):
+        assert "--tensor-parallel-size=8" in arguments_of(LLAMA_70B, engine={"tensorParallelSize": 8})
+
+    def test_a_step_holds_what_leaves_the_next_token_in_time(self):
+        assert "--max-num-batched-tokens=1310" in arguments_of(traffic=CHAT_TRAFFIC, scaling={"maxReplicas": 4})
+
+    @pytest.mark.parametrize(
+        ("extra", "own"),
+        [
+            (["--max-num-batched-tokens=4096"], ["--max-num-batched-tokens=4096"]),
+            (["--max_num_batched_tokens", "4096"], []),
+            (["--no-enable-chunked-prefill"], []),
+        ],
+    )
+    def test_a_user_who_says_otherwise_is_right(self, extra, own):
+        rendered = arguments_of(traffic=CHAT_TRAFFIC, engine={"extraArgs": extra})
+        assert [argument for argument in rendered if argument.startswith("--max-num-batched-tokens")] == own
+
+    def test_without_traffic_a_step_is_left_to_vllm(self):
+        assert not any("batched" in argument for argument in arguments_of(traffic=None))
+
+    @pytest.mark.parametrize(
+        "blocks",
+        [
+            pytest.param({"traffic": None, "gpu": {}}, id="no GPU"),
+            pytest.param({"model": {"source": "s3://bucket/weights"}}, id="a model nobody knows"),
+        ],
+    )
+    def test_what_is_not_known_changes_nothing(self, blocks):
+        spec = a_spec(**blocks)
+        with_plan, without = (resolve(spec, CHAT, sizing=sizing) for sizing in (sizing_of(spec), None))
+        assert with_plan == without
+
+
+class TestUpgrades:
+    def test_a_plan_is_no_change_by_the_user(self):
+        """An operator that learns to plan, or plans better, resolves differently and asks for no rollout."""
+        spec = a_spec(LLAMA_70B)
+        before, after = resolve(spec, CHAT), resolve(spec, CHAT, sizing=sizing_of(spec))
+        assert isinstance(before, Revision)
+        assert isinstance(after, Revision)
+        assert before.hash != after.hash
+        assert before.spec_hash == after.spec_hash
+
+    def test_other_traffic_asks_for_no_rollout(self):
+        before, after = (a_revision(traffic=traffic(10**6, 4, prompt, 260, 1.5)) for prompt in (600, 3000))
+        assert before.hash != after.hash
+        assert before.spec_hash == after.spec_hash
+
+
+class TestProblems:
+    def test_what_cannot_start_is_a_misfit(self):
+        [misfit] = sized(LLAMA_70B, engine={"tensorParallelSize": 1}).misfits
+        assert misfit.reason == "DoesNotFit"
+        assert misfit.message.startswith("spec.engine.tensorParallelSize: 1 does not fit: weights of 131.42 GiB")
+        assert "set engine.tensorParallelSize 4: 471,856 tokens of KV cache" in misfit.message
+        assert misfit.message.endswith(".")
+
+    def test_heads_that_do_not_divide_and_stages_beyond_the_layers_are_misfits(self):
+        assert sized("hf://Qwen/Qwen2.5-7B-Instruct", engine={"tensorParallelSize": 8}).misfits
+        shallow = {"architecture": {"layers": 3}}
+        [misfit] = sized(model=shallow, engine={"pipelineParallelSize": 4}).misfits
+        assert misfit.message.startswith("spec.engine.pipelineParallelSize: 4 is more than the 3 layers")
+
+    def test_a_misfit_fills_nothing_in(self):
+        found = sized(LLAMA_70B, "NVIDIA-L4", engine={"tensorParallelSize": 1})
+        assert (found.tensor_parallel_size, found.max_num_batched_tokens) == (None, None)
+
+    def test_a_promise_that_is_not_kept_is_a_warning(self):
+        found = sized(LLAMA_8B, "NVIDIA-L4", model={"maxModelLen": 8192})
+        assert found.misfits == ()
+        assert [warning.reason for warning in found.warnings] == ["PromiseAtRisk"]
+
+    def test_bounds_below_the_peak_are_a_warning(self):
+        found = sized(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
+        assert [warning.reason for warning in found.warnings] == ["BoundsTooLow"]
+
+    def test_what_is_missing_for_a_plan_is_said_where_one_was_asked_for(self):
+        asked, not_asked = sized(LLAMA_8B, None), sized(LLAMA_8B, None, traffic=None)
+        assert asked.warnings[0].reason == "NotSized"
+        assert asked.warnings[0].message.startswith("Not sized: spec.gpu.product: is not given, and memory and speed")
+        assert not_asked == Sizing()
+
+
+class TestStatus:
+    def test_the_plan_of_a_service(self):
+        found = sized(traffic=CHAT_TRAFFIC, warmPool={"replicas": 1}, scaling={"maxReplicas": 4})
+        assert found.plan is not None
+        assert found.replica is not None
+        wire = found.plan.wire()
+        assert {key: wire[key] for key in wire if key != "assumptions"} == {
+            "product": H100,
+            "tensorParallelSize": 1,
+            "pipelineParallelSize": 1,
+            "dataParallelSize": 1,
+            "kvTokensPerReplica": 441_520,
+            "maxConcurrentSequences": 256,
+            "replicas": {"active": 1, "warm": 1},
+            "gpus": 2,
+            "tokensPerMinute": 477_778,
+            "tokensPerMinuteWithHeadroom": 716_667,
+            "bound": "ITL",
+            "timeToFirstTokenMilliseconds": 43,
+            "interTokenMilliseconds": 9,
+        }
+        assert "profile 8b-h100, ±20 %" in wire["assumptions"]
+        assert (found.replica.per_replica, found.replica.basis) == (1_783_286, "profile")
+
+    def test_memory_is_planned_with_what_the_engine_is_told(self):
+        found = sizing_of(a_spec(traffic=None), Defaults(gpu_memory_utilization_percent=80))
+        assert found.plan is not None
+        assert found.plan.kv_tokens_per_replica < 441_520
+
+    def test_a_profile_of_the_cluster_is_used(self):
+        profile = PerformanceProfileSpec(
+            model=LLAMA_8B,
+            product=H100,
+            step_milliseconds=8,
+            prompt_token_microseconds=20,
+            sequence_microseconds=5,
+            kv_token_nanoseconds=50,
+        )
+        found = sizing_of(a_spec(traffic=CHAT_TRAFFIC), profiles=[given_profile("ours", profile)])
+        assert found.plan is not None
+        assert "profile ours, ±10 %" in found.plan.assumptions
+
+
+class TestCarrier:
+    def test_it_is_known_without_any_traffic(self):
+        found = known(sized(traffic=None).carrier)
+        assert found.declared is None
+        assert known(found.carries(Lengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
+
+    def test_declared_lengths_stand_in(self):
+        assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).carrier).declared == Lengths(600, 260)
+
+    def test_no_model_or_no_gpu_is_no_guess(self):
+        assert sized("hf://nobody/knows-this", traffic=None).carrier is None
+        assert sized(LLAMA_8B, None).carrier is None
