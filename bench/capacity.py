@@ -25,7 +25,7 @@ from forebay.capacity.model.expected_latency import expected  # noqa: E402
 from forebay.capacity.model.gpu_memory import Sizes  # noqa: E402
 from forebay.capacity.model.model_catalogue import gpus, models  # noqa: E402
 from forebay.capacity.model.quantization import UNQUANTIZED, quantization_of  # noqa: E402
-from forebay.capacity.model.replica_model import Engine, Mix, Promise, batched_tokens, capacity  # noqa: E402
+from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, batched_tokens, capacity  # noqa: E402
 from forebay.capacity.model.roofline import estimate  # noqa: E402
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine  # noqa: E402
 from tests.simulation.load import poisson, run  # noqa: E402
@@ -98,7 +98,9 @@ def rooflines() -> list[str]:
         for prompt, output in MIXES:
             mix = Mix.fixed(prompt, output)
             guessed, known = (
-                capacity(Engine(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise).requests_per_second
+                capacity(
+                    EngineModel(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise
+                ).requests_per_second
                 for profile in (guess, entry.profile)
             )
             errors.append(_percent(guessed / known - 1))
@@ -112,7 +114,7 @@ def simulated() -> list[str]:
     promise = Promise(0.5, 0.040)
     for name, prompt, output in SIMULATED:
         profile, mix = BUILT_IN[name].profile, Mix.fixed(prompt, output)
-        engine = Engine(profile, profile.kv_tokens)
+        engine = EngineModel(profile, profile.kv_tokens)
         rate = capacity(engine, mix, promise).requests_per_second / 1.5
         chunk = batched_tokens(engine, mix, promise, 8192)
         found = expected(engine, mix, rate, chunk)

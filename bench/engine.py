@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "operator"), str(ROOT)]
 
 from bench.naive_engine import NaiveEngine  # noqa: E402
-from forebay.simulation.engine.engine_stats import Request  # noqa: E402
+from forebay.simulation.engine.engine_stats import EngineRequest  # noqa: E402
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine  # noqa: E402
 from forebay.simulation.engine.simulated_profile import BUILT_IN  # noqa: E402
 
@@ -22,17 +22,17 @@ REQUESTS = 4_000
 LIMITS = EngineLimits(max_num_seqs=1024, max_num_batched_tokens=8192)
 
 
-def requests(rate: float, prompt: int, output: int) -> list[Request]:
+def requests(rate: float, prompt: int, output: int) -> list[EngineRequest]:
     """Poisson arrivals of one size."""
     draw = random.Random(1)
     time, made = 0.0, []
     for index in range(REQUESTS):
         time += draw.expovariate(rate)
-        made.append(Request(str(index), prompt, output, time))
+        made.append(EngineRequest(str(index), prompt, output, time))
     return made
 
 
-def jumping(offered: list[Request]) -> tuple[float, float]:
+def jumping(offered: list[EngineRequest]) -> tuple[float, float]:
     """Seconds of CPU the replica engine needs, and the mean time of the last finish."""
     engine = ReplicaEngine(BUILT_IN["8b-h100"], LIMITS)
     start = process_time()
@@ -43,7 +43,7 @@ def jumping(offered: list[Request]) -> tuple[float, float]:
     return process_time() - start, finished[-1].finished
 
 
-def step_by_step(offered: list[Request]) -> tuple[float, float]:
+def step_by_step(offered: list[EngineRequest]) -> tuple[float, float]:
     """The same for the plain loop."""
     engine = NaiveEngine(BUILT_IN["8b-h100"], LIMITS)
     start = process_time()

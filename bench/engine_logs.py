@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from forebay.capacity.model.architecture import gib
-from forebay.capacity.model.gpu_memory import Footprint, Memory, Sizes, measure
+from forebay.capacity.model.gpu_memory import Footprint, GpuMemory, Sizes, measure
 from forebay.capacity.model.model_catalogue import models
 
 
@@ -26,7 +26,7 @@ class EngineLog:
     exact: bool = True
     """Whether the log prints every term; else the overhead is what is left over."""
 
-    def computed(self, overhead_gib: str | None = None) -> Memory:
+    def computed(self, overhead_gib: str | None = None) -> GpuMemory:
         """The plan's arithmetic, with the log's own overhead or another."""
         return measure(
             Footprint(

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits
 from forebay.simulation.engine.simulated_profile import EngineProfile
 
@@ -20,7 +20,7 @@ from forebay.simulation.engine.simulated_profile import EngineProfile
 class NaiveSequence:
     """One request and everything that is known about it."""
 
-    request: Request
+    request: EngineRequest
     computed: int = 0
     generated: int = 0
     scheduled: float | None = None
@@ -50,7 +50,7 @@ class NaiveEngine:
         self.running: list[NaiveSequence] = []
         self.waiting: deque[NaiveSequence] = deque()
 
-    def run(self, requests: Iterable[Request]) -> list[NaiveSequence]:
+    def run(self, requests: Iterable[EngineRequest]) -> list[NaiveSequence]:
         """All requests, in order of finish."""
         overhead = self.profile.request_overhead_seconds
         arrivals = deque(NaiveSequence(request, computed=request.cached_tokens) for request in requests)

@@ -41,7 +41,7 @@ from bench.summary import differences, summary
 from forebay.simulation.cluster.cold_start import ColdStarts
 from forebay.simulation.cluster.gateway_model import GatewaySettings
 from forebay.simulation.cluster.served_model import view_of_manifest
-from forebay.simulation.compare.comparison import FOREBAY, TUNED, Case, Comparison, true_model
+from forebay.simulation.compare.comparison import FOREBAY, TUNED, ComparedCase, Comparison, true_model
 from forebay.simulation.compare.oracle import Needs
 from forebay.simulation.compare.simulation_report import document
 from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
@@ -80,7 +80,7 @@ def comparison(
     if windows is None:
         windows = (suite.window,) if suite.window else ()
     model = true_model(view_of_manifest(manifest(suite, window_replicas)), seed, OFF_BY)
-    case = Case(
+    case = ComparedCase(
         replace(model, prefill_on_top=suite.prefill_on_top),
         traffic,
         traffic.seconds,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from forebay.capacity.model.engine_profile import BUILT_IN
 from forebay.capacity.model.expected_latency import expected
-from forebay.capacity.model.replica_model import Engine, Mix, load
+from forebay.capacity.model.replica_model import EngineModel, Mix, load
 
 FITTED, PREDICTED = 0.05, 0.25
 DEFAULT_CHUNK = 8192
@@ -64,7 +64,7 @@ def closed_loop(profile: str, streams: int, prompt: int, output: int) -> Figures
     A stream finds the others there, so a first token waits as at the rate of one stream less.
     """
     entry = BUILT_IN[profile].profile
-    engine, mix = Engine(entry, entry.kv_tokens, max_num_seqs=1024), Mix.fixed(prompt, output)
+    engine, mix = EngineModel(entry, entry.kv_tokens, max_num_seqs=1024), Mix.fixed(prompt, output)
     low, high = 0.0, 0.999 / entry.work_seconds(prompt, output)
     for _ in range(60):
         rate = (low + high) / 2
@@ -78,7 +78,7 @@ def closed_loop(profile: str, streams: int, prompt: int, output: int) -> Figures
     )
 
 
-def _first_token(engine: Engine, mix: Mix, rate: float, streams: int) -> float:
+def _first_token(engine: EngineModel, mix: Mix, rate: float, streams: int) -> float:
     others = max(rate * (streams - 1) / streams, 1e-9)
     return expected(engine, mix, others, DEFAULT_CHUNK).first_token_p50
 

@@ -21,7 +21,7 @@ from bench.policies_page import page
 from bench.runs import of_entry, rows
 from bench.suites import QUICK, ROOT, SUITES, judged_trace
 from forebay.simulation.cluster.cold_start import ColdStarts
-from forebay.simulation.compare.comparison import Case, Comparison
+from forebay.simulation.compare.comparison import ComparedCase, Comparison
 from forebay.simulation.engine.simulated_profile import EngineProfile
 from forebay.simulation.peers.peer_grid import Entry, defaults, static
 from forebay.simulation.traffic.flow import flow_of
@@ -33,7 +33,7 @@ OFF: Final = 0.2
 ROBUSTNESS: Final = RESULTS / "robustness"
 
 
-def variants(case: Case) -> Iterator[tuple[str, Case]]:
+def variants(case: ComparedCase) -> Iterator[tuple[str, ComparedCase]]:
     """By what is different; everything else is as in the suite, with an engine that is as it is believed to be."""
     believed = case.carrier.engine.step_profile
     for seconds in COLD_STARTS:
@@ -45,11 +45,11 @@ def variants(case: Case) -> Iterator[tuple[str, Case]]:
             yield f"{letter} × {factor:.1f}", _with(case, profile)
 
 
-def _with(case: Case, profile: EngineProfile) -> Case:
+def _with(case: ComparedCase, profile: EngineProfile) -> ComparedCase:
     return replace(case, model=replace(case.model, profile=profile))
 
 
-def play(case: Case, entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+def play(case: ComparedCase, entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
     """One row per variant and policy."""
     for says, changed in variants(case):
         for row in rows(Comparison(changed), [Comparison.forebay, Comparison.oracle, *map(of_entry, entries)]):

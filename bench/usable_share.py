@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.suites import ROOT
-from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.shared_engines import played
 from forebay.simulation.engine.simulated_profile import EngineProfile
@@ -81,11 +81,11 @@ def _share_in_time(profile: EngineProfile, busy: float, spread: float) -> float:
     return sum((completion.token_seconds or 0.0) <= LIMIT for completion in counted) / len(counted)
 
 
-def _arriving(draw: random.Random, rate: float, lengths: Sequence[tuple[int, int]]) -> Iterator[Request]:
+def _arriving(draw: random.Random, rate: float, lengths: Sequence[tuple[int, int]]) -> Iterator[EngineRequest]:
     now = 0.0
     for index, (prompt, output) in enumerate(lengths):
         now += draw.expovariate(rate)
-        yield Request(str(index), prompt, output, now)
+        yield EngineRequest(str(index), prompt, output, now)
 
 
 def _length(draw: random.Random, mean: int, sigma: float) -> int:

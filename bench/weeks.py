@@ -23,7 +23,7 @@ from bench.suites import CONVERSATION, SUITES, clients_of
 from forebay.simulation.compare.comparison import Comparison
 from forebay.simulation.compare.simulation_report import document
 from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
-from forebay.simulation.traffic.flow import Flow, Lengths, flow_of, joined
+from forebay.simulation.traffic.flow import Flow, FlowLengths, flow_of, joined
 from forebay.simulation.traffic.servegen import servegen
 from forebay.simulation.traffic.traces import read_file, with_lengths_of
 
@@ -58,7 +58,7 @@ def day(traces: Path, number: int, seed: int) -> Flow:
         clients, "ServeGen m-small", begin, begin + DAY_SECONDS, share=SUITE.rate, seed=seed + number, digest=digest
     )
     conversation = read_file(traces / CONVERSATION)
-    return flow_of(with_lengths_of(drawn, conversation, seed + number), DAY_SECONDS, Lengths.of(conversation))
+    return flow_of(with_lengths_of(drawn, conversation, seed + number), DAY_SECONDS, FlowLengths.of(conversation))
 
 
 def days(traces: Path, first: int, count: int, seed: int) -> Flow:

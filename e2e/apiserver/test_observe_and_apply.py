@@ -19,7 +19,7 @@ from forebay.api.reasons import Reason
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
 from forebay.cluster.read.observer import Observer
-from forebay.cluster.write.apply import Applier, Outcome
+from forebay.cluster.write.apply import Applier, ApplyOutcome
 from forebay.cluster.write.event_recorder import EventRecorder
 from forebay.cluster.write.status_writer import StatusWriter
 from forebay.planner.memory import State
@@ -74,7 +74,7 @@ class Operator:
     async def world(self) -> World:
         return await self.observer.observe({}, time.time())
 
-    async def tick(self) -> tuple[Plan, Outcome, Outcome]:
+    async def tick(self) -> tuple[Plan, ApplyOutcome, ApplyOutcome]:
         now = time.time()
         world = await self.world()
         done, self.state = plan(world, self.state, now)
@@ -83,7 +83,7 @@ class Operator:
         await self.events.record(done, now)
         return done, applied, written
 
-    async def apply(self, world: World, name: str, *actions: Any) -> Outcome:
+    async def apply(self, world: World, name: str, *actions: Any) -> ApplyOutcome:
         service = next(service for service in world.services if service.key.name == name)
         share = ServicePlan(service.key, service.uid, actions, service.status)
         return await self.applier.apply(Plan((share,)), world, time.time())

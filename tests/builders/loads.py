@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.engine_profile import BUILT_IN
 from forebay.capacity.model.profile_choice import Basis
-from forebay.capacity.model.replica_model import Engine, Promise
-from forebay.scaling.learning.replica_capacity import Carrier
+from forebay.capacity.model.replica_model import EngineModel, Promise
+from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.arrivals import Flow, Lengths
+from forebay.scaling.load.arrivals import ArrivalFlow, RequestLengths
 from forebay.scaling.load.observed_latency import Latency
 from forebay.scaling.load.pod_history import PodHistory, remember
-from forebay.scaling.load.service_load import Load, Served, Silent
-from forebay.scaling.replica_weights import EVEN, Weights
+from forebay.scaling.load.service_load import Served, ServiceLoad, Silent
+from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from tests.builders.world import NOW, a_histogram, a_sample
 
 Value = TypeVar("Value")
@@ -37,7 +37,7 @@ def a_load(
     inter_token_latency: Latency | None = None,
     silent: tuple[Silent, ...] = (),
     draining_requests: float = 0.0,
-    flow: Flow | None = None,
+    flow: ArrivalFlow | None = None,
     served: Served | None = None,
     finished: float | None = None,
     preempted: float | None = None,
@@ -45,10 +45,10 @@ def a_load(
     deferred: float = 0.0,
     active_at: float | None = None,
     ready_since: float = -inf,
-    weights: Weights = EVEN,
-) -> Load:
+    weights: ReplicaWeights = EVEN,
+) -> ServiceLoad:
     known = replicas - len(silent) if known is None else known
-    return Load(
+    return ServiceLoad(
         replicas=replicas,
         known=known,
         waiting_requests=waiting,
@@ -94,17 +94,17 @@ def a_history(*samples: dict[str, Any], every_seconds: float = 5.0, until: float
     return history
 
 
-CHAT = Lengths(500, 200)
+CHAT = RequestLengths(500, 200)
 """Declared lengths of a chat."""
 
 
 def a_carrier(
-    *, declared: Lengths | None = CHAT, engines: int = 1, inter_token_latency: float = 0.04, slower: float = 1.0
-) -> Carrier:
+    *, declared: RequestLengths | None = CHAT, engines: int = 1, inter_token_latency: float = 0.04, slower: float = 1.0
+) -> ReplicaCapacity:
     """An 8B model on an H100: s is 15.89 ms and u 0.745 for 500 tokens in and 200 out, 46.9 requests a second."""
     profile = BUILT_IN["8b-h100"].profile.slowed(slower)
-    return Carrier(
-        engine=Engine(profile, kv_tokens=467_000),
+    return ReplicaCapacity(
+        engine=EngineModel(profile, kv_tokens=467_000),
         engines=engines,
         promise=Promise(time_to_first_token=0.5, inter_token_latency=inter_token_latency),
         basis=Basis.PROFILE,

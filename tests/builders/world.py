@@ -24,20 +24,20 @@ from forebay.api.inference_service import (
 )
 from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlanStatus
-from forebay.scaling.learning.replica_capacity import Carrier
-from forebay.scaling.load.signals import EngineSample, Histogram, PodSignals
+from forebay.scaling.learning.replica_capacity import ReplicaCapacity
+from forebay.scaling.load.signals import EngineSample, HistogramSample, PodSignals
 from forebay.world.settings import Settings
 from forebay.world.world import (
     ChildView,
     NodeView,
     Place,
     PodView,
-    Problem,
     Refusal,
     ReplicaShape,
     Revision,
     ServiceKey,
     ServiceView,
+    SpecProblem,
     VariantView,
     WarmPoolView,
     World,
@@ -143,7 +143,7 @@ def a_place(hash_: str = "same", gpus: int = 1, image: str = IMAGE) -> Place:
     return Place(hash_, gpus, json.dumps(data), image)
 
 
-def a_variant(name: str, *, product: str = "", carrier: Carrier | None = None, **fields: Any) -> VariantView:
+def a_variant(name: str, *, product: str = "", carrier: ReplicaCapacity | None = None, **fields: Any) -> VariantView:
     """A variant whose revision is called like it, unless told otherwise; `fields` are those of `a_revision`."""
     hash_ = fields.pop("hash", name)
     return VariantView(a_revision(hash_, product=product, variant=name, **fields), carrier)
@@ -156,17 +156,17 @@ def a_service(
     uid: str | None = None,
     spec: InferenceServiceSpec | None = None,
     wanted: Revision | None = None,
-    problems: tuple[Problem, ...] = (),
+    problems: tuple[SpecProblem, ...] = (),
     deleting: bool = False,
     generation: int = 1,
     created_at: float = NOW - 3600,
     status: InferenceServiceStatus | None = None,
     children: tuple[ChildView, ...] = (),
-    warnings: tuple[Problem, ...] = (),
-    misfits: tuple[Problem, ...] = (),
+    warnings: tuple[SpecProblem, ...] = (),
+    misfits: tuple[SpecProblem, ...] = (),
     plan: PlanStatus | None = None,
     replica_capacity: CapacityStatus | None = None,
-    carrier: Carrier | None = None,
+    carrier: ReplicaCapacity | None = None,
     wake_requested_at: str = "",
     variants: tuple[VariantView, ...] = (),
     **spec_fields: Any,
@@ -288,7 +288,7 @@ def nodes(count: int, *, gpus: int = 8) -> tuple[NodeView, ...]:
     return tuple(a_node(f"node-{index}", gpus=gpus) for index in range(count))
 
 
-def a_histogram(observations: Mapping[float, float] | None = None, *, total: float | None = None) -> Histogram:
+def a_histogram(observations: Mapping[float, float] | None = None, *, total: float | None = None) -> HistogramSample:
     """From counts per value, on bounds that are the values themselves (and infinity)."""
     counts = observations or {}
     bounds = (*sorted(counts), inf)
@@ -297,7 +297,7 @@ def a_histogram(observations: Mapping[float, float] | None = None, *, total: flo
         reached += counts.get(bound, 0.0)
         cumulative.append(reached)
     computed = sum(value * number for value, number in counts.items())
-    return Histogram(bounds, tuple(cumulative), computed if total is None else total)
+    return HistogramSample(bounds, tuple(cumulative), computed if total is None else total)
 
 
 def a_sample(
@@ -315,9 +315,9 @@ def a_sample(
     finished_output_tokens: float | None = None,
     rejected: float | None = None,
     preemptions: float | None = None,
-    time_to_first_token: Histogram | None = None,
-    inter_token_latency: Histogram | None = None,
-    queue_time: Histogram | None = None,
+    time_to_first_token: HistogramSample | None = None,
+    inter_token_latency: HistogramSample | None = None,
+    queue_time: HistogramSample | None = None,
     missing: tuple[str, ...] = (),
 ) -> EngineSample:
     return EngineSample(

@@ -6,7 +6,7 @@ from typing import Any
 
 from forebay.api.inference_service import ScalingMode
 from forebay.api.instants import rfc3339
-from forebay.cli.explain.service_reading import Reading
+from forebay.cli.explain.service_reading import ServiceReading
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier
@@ -15,9 +15,9 @@ from tests.builders.variants import BIG, a_mixed_cluster, serve
 from tests.builders.world import a_node, a_revision, a_service, a_spec
 
 
-def reading_of(cluster: Cluster, name: str = "chat") -> Reading:
+def reading_of(cluster: Cluster, name: str = "chat") -> ServiceReading:
     service = cluster.services[name]
-    return Reading(service.key.namespace, name, service.generation, service.spec, service.status)
+    return ServiceReading(service.key.namespace, name, service.generation, service.spec, service.status)
 
 
 def busy(replicas: int, requests: float, *, gpus: int = 8, **fields: Any) -> Cluster:

@@ -16,7 +16,7 @@ from forebay.capacity.model.model_catalogue import gpus, models
 from forebay.capacity.plan.cost import Prices
 from forebay.capacity.plan.regions import read_regions
 from forebay.capacity.plan.remedies import MODEL_ERROR
-from forebay.capacity.plan.service_plan import Questions, ServicePlan, plan_service
+from forebay.capacity.plan.service_plan import Questions, ServiceCapacityPlan, plan_service
 from forebay.cli.plan.plan_json import document
 from forebay.cli.plan.plan_markdown import comment
 from forebay.cli.plan.plan_schedules import planned_schedules
@@ -155,7 +155,7 @@ def a_manifest(spec: Any) -> dict[str, Any]:
     }
 
 
-def judge(manifest: dict[str, Any]) -> ServicePlan | None:
+def judge(manifest: dict[str, Any]) -> ServiceCapacityPlan | None:
     """The plan, written in every form; None for a manifest that is refused in words."""
     try:
         service = read_service(manifest)
@@ -168,7 +168,7 @@ def judge(manifest: dict[str, Any]) -> ServicePlan | None:
     return None
 
 
-def written(plan: ServicePlan) -> ServicePlan:
+def written(plan: ServiceCapacityPlan) -> ServiceCapacityPlan:
     """The same, once it has been written in every form."""
     assert plan.plan is not None or plan.problems
     schedules = planned_schedules([plan], 0.0)
@@ -179,7 +179,7 @@ def written(plan: ServicePlan) -> ServicePlan:
     return plan
 
 
-def consistent(plan: ServicePlan) -> None:
+def consistent(plan: ServiceCapacityPlan) -> None:
     """What must hold whatever was asked."""
     found = plan.plan
     if found is None or found.fleet is None or found.throughput is None or plan.demand is None:

@@ -9,7 +9,7 @@ from typing import Any
 from forebay.api import labels
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NODES, PODS, ApiError
 from forebay.cluster.read.observer import Observer
-from forebay.cluster.write.apply import Applier, Outcome
+from forebay.cluster.write.apply import Applier, ApplyOutcome
 from forebay.workloads.objects.ownership import Owner, owner_reference
 from forebay.world.plan import Action, CreatePod, Plan, ServicePlan
 from forebay.world.settings import Settings
@@ -90,7 +90,7 @@ class Scene:
     async def world(self) -> World:
         return await self.observer.observe({}, NOW + now())
 
-    async def apply(self, world: World, *actions: Action, uid: str = "uid-chat") -> Outcome:
+    async def apply(self, world: World, *actions: Action, uid: str = "uid-chat") -> ApplyOutcome:
         """Carry out these actions for the service `chat`."""
         self.api.calls.clear()
         return await self.applier.apply(Plan((a_plan(world, *actions, uid=uid),)), world, NOW + now())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from forebay.api.inference_service import DecisionStatus, InferenceServiceStatus, ReplicaStatus
 from forebay.api.status import VariantState, VariantStatus
-from forebay.controller.loop import Loop, Pace, Stations
+from forebay.controller.loop import Loop, LoopPace, Stations
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.wake import Wake
 from forebay.runtime.loop_health import Pulse
@@ -76,7 +76,7 @@ class Story:
             wake=self.wake,
             pulse=self.pulse,
             metrics=self.metrics,
-            pace=Pace(tick_seconds=5.0),
+            pace=LoopPace(tick_seconds=5.0),
             now=lambda: EPOCH + now(),
             monotonic=now,
         )

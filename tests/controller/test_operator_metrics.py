@@ -5,8 +5,8 @@ from forebay import __version__
 from forebay.cluster.client.kubernetes_api import Call
 from forebay.controller.operator_metrics import Metrics
 from forebay.runtime.loop_health import Pulse
-from forebay.telemetry.direct.fetch import Failure
-from forebay.telemetry.direct.scrape_statistics import Tally
+from forebay.telemetry.direct.fetch import FetchFailure
+from forebay.telemetry.direct.scrape_statistics import ScrapeTally
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceKey
 from tests.controller.stations import a_service_plan
@@ -106,14 +106,14 @@ def test_leader_and_version_are_shown():
 
 def test_sources_are_read_when_they_are_asked_for():
     metrics = some_metrics()
-    tally = Tally(interval_seconds=5.0)
+    tally = ScrapeTally(interval_seconds=5.0)
     metrics.show_sources(lambda: {"pods": 12.0}, tally.snapshot)
     tally.scraped(0.1, None)
-    tally.scraped(3.0, Failure.TIMEOUT)
+    tally.scraped(3.0, FetchFailure.TIMEOUT)
     page = a_page(metrics)
     assert 'forebay_cache_age_seconds{resource="pods"} 12.0' in page
     assert "forebay_scrapes_total 2.0" in page
-    assert f'forebay_scrape_failures_total{{reason="{Failure.TIMEOUT.value}"}} 1.0' in page
+    assert f'forebay_scrape_failures_total{{reason="{FetchFailure.TIMEOUT.value}"}} 1.0' in page
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from forebay.controller.options import OperatorOptions, PortOptions
 from forebay.controller.process import _run_parts, run
 from forebay.runtime.log_format import LogFormat
-from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, EXIT_LEASE_LOST, EXIT_OK, STOP_SECONDS, Cause, Ending
+from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, EXIT_LEASE_LOST, EXIT_OK, STOP_SECONDS, Cause, Shutdown
 from tests.controller.virtual_time import in_virtual_time, now
 
 SCRAPER_SECONDS = 1.0
@@ -89,8 +89,8 @@ def some_parts(tick_seconds: float = 3.0, observer_error: BaseException | None =
     return parts
 
 
-def an_ending() -> Ending:
-    return Ending(kill=lambda code: None, hard_stop_seconds=3600.0)
+def an_ending() -> Shutdown:
+    return Shutdown(kill=lambda code: None, hard_stop_seconds=3600.0)
 
 
 @in_virtual_time

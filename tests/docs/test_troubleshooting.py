@@ -10,13 +10,13 @@ from forebay.api.reasons import Reason
 from forebay.planner.memory import Note
 from forebay.planner.observe.replicas import FAULTS_OF_A_REVISION, REASONS_OF_SHORTAGE, Finding, Replica
 from forebay.planner.reconcile import steps
-from forebay.planner.report.conditions import Answer
+from forebay.planner.report.conditions import ConditionAnswer
 from forebay.scaling.desired import RULES
 from forebay.scaling.rules.guards import GUARDS
 from forebay.scaling.rules.last_replica import CHECKS as LAST_REPLICA_CHECKS
 from forebay.scaling.rules.stabilizer import CHECKS
 from forebay.world.plan import EventRecord
-from forebay.world.world import PodView, Problem
+from forebay.world.world import PodView, SpecProblem
 from tests.docs.documents import DOCS, ROOT, headings
 
 PAGE = "troubleshooting.md"
@@ -49,12 +49,12 @@ def test_every_reason_is_used():
 @pytest.mark.parametrize(
     ("takes", "name"),
     [
-        (Answer, "reason"),
+        (ConditionAnswer, "reason"),
         (EventRecord, "reason"),
         (Finding, "reason"),
         (Note, "reason"),
         (PodView, "blocked"),
-        (Problem, "reason"),
+        (SpecProblem, "reason"),
         (Replica, "reason"),
         (steps.normal, "reason"),
         (steps.warning, "reason"),

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode, WhenNoSpare
 from forebay.api.reasons import Reason
 from forebay.planner.memory import ServiceMemory, Shortage, State
-from forebay.planner.observe.placeholder_preemption import Handovers, HeldPlace
+from forebay.planner.observe.placeholder_preemption import HeldPlace, Preemptions
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.settings import Settings
-from forebay.world.world import PodView, Problem, Refusal, ServiceView, WarmPoolView, World
+from forebay.world.world import PodView, Refusal, ServiceView, SpecProblem, WarmPoolView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_carrier
@@ -68,7 +68,7 @@ def services(draw: st.DrawFn, name: str):
         max_surge=draw(st.integers(0, 2)),
         when_no_spare=draw(st.sampled_from([WhenNoSpare.AUTO, WhenNoSpare.REPLACE])),
         wanted=draw(st.sampled_from([replace(r, number=0, name="") for r in REVISIONS])),
-        problems=draw(mostly((), (Problem(Reason.SPEC_INVALID, "odd"),))),
+        problems=draw(mostly((), (SpecProblem(Reason.SPEC_INVALID, "odd"),))),
         deleting=draw(mostly(False, True)),
         status=draw(st.sampled_from([InferenceServiceStatus(), status])),
         variants=draw(st.sampled_from([(), (), VARIANTS[:1], VARIANTS])),
@@ -216,7 +216,7 @@ IMPATIENT = replace(PATIENT, services={a_service(name).uid: ServiceMemory(retrie
 """After stuck replicas were given up a few times: those that are stuck now are left where they are."""
 HANDED_OVER = replace(
     PATIENT,
-    handovers=Handovers(
+    handovers=Preemptions(
         {
             f"gone-{number}": HeldPlace(f"gone-{number}", uid_of("h100"), f"node-{number}", 1, IMAGE, NOW - 30)
             for number in range(3)

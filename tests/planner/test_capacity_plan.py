@@ -6,13 +6,13 @@ from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlannedReplicas, PlanStatus
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.world.world import Problem
+from forebay.world.world import SpecProblem
 from tests.builders.loads import a_carrier, known
 from tests.builders.plans import condition, creates, deletes, message
 from tests.builders.world import NOW, a_revision, a_service, a_world, pods_of, signals_of
 
 LONG_AGO = State.empty(NOW - 3600)
-TOO_LARGE = Problem(Reason.DOES_NOT_FIT, "spec.model.source: does not fit: 12 GiB are missing on each GPU.")
+TOO_LARGE = SpecProblem(Reason.DOES_NOT_FIT, "spec.model.source: does not fit: 12 GiB are missing on each GPU.")
 PLANNED = PlanStatus(
     product="NVIDIA-H100-80GB-HBM3",
     tensor_parallel_size=1,

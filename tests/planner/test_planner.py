@@ -8,7 +8,7 @@ from forebay.api.inference_service import ScalingMode
 from forebay.api.reasons import Reason
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.world.world import Problem
+from forebay.world.world import SpecProblem
 from tests.builders.plans import (
     actions,
     cancels,
@@ -63,7 +63,7 @@ def test_a_drained_replica_is_deleted_once_a_later_sample_shows_it_empty():
 
 
 def test_a_service_with_a_problem_creates_nothing_and_says_why():
-    problem = Problem(
+    problem = SpecProblem(
         Reason.FORMAT_UNAVAILABLE, 'spec.model.quantization: "int3" is not supported; use awq, fp8 or gptq.'
     )
     done, _ = plan(a_world(a_service(problems=(problem,))), LONG_AGO, NOW)

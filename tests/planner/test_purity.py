@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from forebay.planner.memory import Failure, ServiceMemory, State
+from forebay.planner.memory import ReplicaFailure, ServiceMemory, State
 from forebay.planner.planner import plan
 from forebay.world.world import World
 from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_world, pods_of, signals_of
@@ -23,7 +23,7 @@ def a_varied_world() -> tuple[World, State]:
     cordoned = ("node-1", "node-5", "node-9")
     nodes = [a_node(f"node-{index}", cordoned=f"node-{index}" in cordoned) for index in range(12)]
     stored = {service.uid: (a_revision("aaaa", number=1), a_revision("bbbb", number=2)) for service in services}
-    failures = tuple(Failure(f"pod-{index}", "bbbb", f"node-{index % 8}", NOW - 60) for index in range(16))
+    failures = tuple(ReplicaFailure(f"pod-{index}", "bbbb", f"node-{index % 8}", NOW - 60) for index in range(16))
     state = State(since=NOW - 3600, services={service.uid: ServiceMemory(failures=failures) for service in services})
     return a_world(*services, pods=pods, nodes=nodes, signals=signals_of(pods, running=3), revisions=stored), state
 

@@ -8,7 +8,7 @@ import pytest
 from forebay.api.instants import rfc3339, unix_seconds
 from forebay.api.status import DecisionStatus, InferenceServiceStatus, ScaledToZeroStatus
 from forebay.planner.decide.planned_inputs import first_start
-from forebay.planner.decide.wake_request import NO_CALL, wake_call
+from forebay.planner.decide.wake_request import NO_CALL, wake_request_of
 from forebay.planner.memory import State
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.planner import plan
@@ -271,7 +271,7 @@ def test_a_minimum_raised_at_zero_starts_replicas():
     ],
 )
 def test_which_calls_wake(asked: str, floor: bool):
-    call = wake_call(a_service(wake_requested_at=asked, **SLEEPY), ASLEEP, LIMITS, (), NOW)
+    call = wake_request_of(a_service(wake_requested_at=asked, **SLEEPY), ASLEEP, LIMITS, (), NOW)
     assert (call.floor is not None and call.floor.replicas == 1) == floor
 
 
@@ -298,14 +298,14 @@ def a_serving_replica(ready_since: float) -> Replica:
 )
 def test_how_long_a_call_holds(asked_ago: float, ready_ago: float, until: float | None):
     service = a_service(wake_requested_at=rfc3339(NOW - asked_ago), **SLEEPY)
-    call = wake_call(service, AWAKE, LIMITS, (a_serving_replica(NOW - ready_ago),), NOW)
+    call = wake_request_of(service, AWAKE, LIMITS, (a_serving_replica(NOW - ready_ago),), NOW)
     assert call.until == until
     assert (call.floor is None) == (until is None)
 
 
 def test_a_service_that_never_goes_to_zero_has_no_calls():
     service = a_service(wake_requested_at="nonsense", min_replicas=1)
-    assert wake_call(service, AWAKE, Limits.of(a_spec(min_replicas=1)), (), NOW) == NO_CALL
+    assert wake_request_of(service, AWAKE, Limits.of(a_spec(min_replicas=1)), (), NOW) == NO_CALL
 
 
 def test_only_a_service_of_which_nothing_is_known_is_started_unasked():

@@ -4,13 +4,13 @@ import signal
 
 import pytest
 
-from forebay.runtime.shutdown import EXIT_HUNG, EXIT_LEASE_LOST, EXIT_OK, Cause, Ending
+from forebay.runtime.shutdown import EXIT_HUNG, EXIT_LEASE_LOST, EXIT_OK, Cause, Shutdown
 
 NEVER = 3600.0
 
 
-def an_ending(killed: list[int] | None = None, hard_stop_seconds: float = NEVER) -> Ending:
-    return Ending(kill=(killed if killed is not None else []).append, hard_stop_seconds=hard_stop_seconds)
+def an_ending(killed: list[int] | None = None, hard_stop_seconds: float = NEVER) -> Shutdown:
+    return Shutdown(kill=(killed if killed is not None else []).append, hard_stop_seconds=hard_stop_seconds)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -45,6 +45,6 @@ async def test_a_stop_that_hangs_is_cut_short_and_never_looks_like_success(code:
     def kill(given: int) -> None:
         loop.call_soon_threadsafe(killed.set_result, given)
 
-    ending = Ending(kill=kill, hard_stop_seconds=0.01)
+    ending = Shutdown(kill=kill, hard_stop_seconds=0.01)
     ending.end(code, "a test")
     assert await asyncio.wait_for(killed, 5.0) == killed_with

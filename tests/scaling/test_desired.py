@@ -7,11 +7,11 @@ import pytest
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision
-from forebay.scaling.desired import Fleet, ScalingMemory, decide
+from forebay.scaling.desired import ReplicaCounts, ScalingMemory, decide
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.arrivals import Flow
-from forebay.scaling.load.load_window import Watch, look
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.arrivals import ArrivalFlow
+from forebay.scaling.load.load_window import LoadWindow, extended
+from forebay.scaling.load.service_load import ServiceLoad
 from tests.builders.loads import a_carrier, a_load, some_limits
 from tests.builders.world import NOW
 
@@ -20,8 +20,8 @@ IDLE = ScalingMemory(desired=2, raised_at=NOW - 9999, jumped_at=NOW - 9999)
 
 
 def decided(
-    load: Load,
-    fleet: Fleet,
+    load: ServiceLoad,
+    fleet: ReplicaCounts,
     memory: ScalingMemory = IDLE,
     limits: Limits = LIMITS,
     mode: ScalingMode = ScalingMode.AUTO,
@@ -30,10 +30,10 @@ def decided(
     return decide(limits, load, fleet, mode, memory, now)
 
 
-def watched_idle(replicas: int) -> Watch:
-    watch = Watch()
+def watched_idle(replicas: int) -> LoadWindow:
+    watch = LoadWindow()
     for second in range(-300, 1, 5):
-        watch = look(watch, a_load(replicas), LIMITS, NOW + second)
+        watch = extended(watch, a_load(replicas), LIMITS, NOW + second)
     return watch
 
 
@@ -48,12 +48,12 @@ def watched_idle(replicas: int) -> Watch:
     ],
 )
 def test_floors(limits, expected, rule):
-    decision, _ = decided(a_load(0), Fleet(), ScalingMemory(), limits)
+    decision, _ = decided(a_load(0), ReplicaCounts(), ScalingMemory(), limits)
     assert (decision.desired, decision.rule) == (expected, rule)
 
 
 def test_a_guard_raises_in_one_jump_and_is_remembered():
-    decision, memory = decided(a_load(2, waiting=100), Fleet(serving=2))
+    decision, memory = decided(a_load(2, waiting=100), ReplicaCounts(serving=2))
     assert (decision.desired, decision.rule, decision.before) == (3, "queue_depth", 2)
     assert decision.because == "100 requests wait on 2 replicas, target 20 each"
     assert (memory.desired, memory.raised_at, memory.jumped_at) == (3, NOW, NOW)
@@ -62,8 +62,8 @@ def test_a_guard_raises_in_one_jump_and_is_remembered():
 @pytest.mark.parametrize(
     ("fleet", "jumped_ago", "expected"),
     [
-        pytest.param(Fleet(serving=2), 89, 2, id="within scaleUpCooldown"),
-        pytest.param(Fleet(serving=2), 90, 3, id="after scaleUpCooldown"),
+        pytest.param(ReplicaCounts(serving=2), 89, 2, id="within scaleUpCooldown"),
+        pytest.param(ReplicaCounts(serving=2), 90, 3, id="after scaleUpCooldown"),
     ],
 )
 def test_one_jump_per_cooldown(fleet, jumped_ago, expected):
@@ -74,12 +74,16 @@ def test_one_jump_per_cooldown(fleet, jumped_ago, expected):
 @pytest.mark.parametrize(
     ("fleet", "desired", "expected"),
     [
-        pytest.param(Fleet(serving=4, loading=1), 5, 5, id="blind while the new one loads"),
-        pytest.param(Fleet(serving=2, loading=1), 2, 3, id="a rollout's surge loads: not blind"),
-        pytest.param(Fleet(serving=2, blocked=1, alike=1), 3, 4, id="the new one is stuck: not blind, not counted"),
-        pytest.param(Fleet(serving=2, blocked=2, alike=2), 4, 4, id="two are stuck alike: one more would be, too"),
-        pytest.param(Fleet(serving=2, blocked=2), 4, 5, id="two are stuck by themselves: both are not counted"),
-        pytest.param(Fleet(serving=4, loading=1, blocked=1), 6, 6, id="one stuck, one loading: blind"),
+        pytest.param(ReplicaCounts(serving=4, loading=1), 5, 5, id="blind while the new one loads"),
+        pytest.param(ReplicaCounts(serving=2, loading=1), 2, 3, id="a rollout's surge loads: not blind"),
+        pytest.param(
+            ReplicaCounts(serving=2, blocked=1, alike=1), 3, 4, id="the new one is stuck: not blind, not counted"
+        ),
+        pytest.param(
+            ReplicaCounts(serving=2, blocked=2, alike=2), 4, 4, id="two are stuck alike: one more would be, too"
+        ),
+        pytest.param(ReplicaCounts(serving=2, blocked=2), 4, 5, id="two are stuck by themselves: both are not counted"),
+        pytest.param(ReplicaCounts(serving=4, loading=1, blocked=1), 6, 6, id="one stuck, one loading: blind"),
     ],
 )
 def test_guards_while_replicas_are_on_their_way(fleet, desired, expected):
@@ -89,13 +93,13 @@ def test_guards_while_replicas_are_on_their_way(fleet, desired, expected):
 
 
 def test_what_a_guard_waits_for_is_in_the_record():
-    decision, _ = decided(a_load(2, waiting=100), Fleet(serving=2, loading=1), replace(IDLE, desired=3))
+    decision, _ = decided(a_load(2, waiting=100), ReplicaCounts(serving=2, loading=1), replace(IDLE, desired=3))
     assert decision.inputs["rule.queue_depth"] == "3 replicas, waits for 1 replica still loading"
     assert decision.rule == "not_watched_in_full"
 
 
 def test_maxreplicas_cuts_and_says_what_was_asked():
-    decision, _ = decided(a_load(6, waiting=900), Fleet(serving=6), replace(IDLE, desired=6))
+    decision, _ = decided(a_load(6, waiting=900), ReplicaCounts(serving=6), replace(IDLE, desired=6))
     assert (decision.desired, decision.rule, decision.unbounded) == (6, "max_replicas", 9)
     assert decision.because == (
         "maxReplicas is 6; queue_depth asks for 9 replicas (900 requests wait on 6 replicas, target 20 each)"
@@ -105,27 +109,27 @@ def test_maxreplicas_cuts_and_says_what_was_asked():
 def test_down_by_one_after_a_quiet_window_and_never_below_the_floor():
     memory = replace(IDLE, desired=5, watch=watched_idle(5))
     limits = replace(LIMITS, min_replicas=4)
-    decision, memory = decided(a_load(5), Fleet(serving=5), memory, limits)
+    decision, memory = decided(a_load(5), ReplicaCounts(serving=5), memory, limits)
     assert (decision.desired, decision.rule) == (4, "scale_down")
-    decision, memory = decided(a_load(4), Fleet(serving=4), memory, limits, now=NOW + 5)
+    decision, memory = decided(a_load(4), ReplicaCounts(serving=4), memory, limits, now=NOW + 5)
     assert (decision.desired, decision.rule) == (4, "min_replicas")
 
 
 def test_a_restart_takes_the_newest_pod_for_the_last_rise():
-    fleet = Fleet(serving=8, standing=8, newest_created_at=NOW - 100)
+    fleet = ReplicaCounts(serving=8, standing=8, newest_created_at=NOW - 100)
     decision, memory = decided(a_load(8), fleet, ScalingMemory(), replace(LIMITS, max_replicas=8))
     assert (decision.desired, decision.rule) == (8, "recently_raised")
     assert (memory.raised_at, memory.jumped_at) == (NOW - 100, NOW - 100)
 
 
 def test_missing_signals_hold_whatever_was_wanted():
-    decision, _ = decided(a_load(0), Fleet(serving=0), replace(IDLE, desired=5, watch=watched_idle(5)))
+    decision, _ = decided(a_load(0), ReplicaCounts(serving=0), replace(IDLE, desired=5, watch=watched_idle(5)))
     assert (decision.desired, decision.rule) == (5, "metrics_unknown")
 
 
 @pytest.mark.parametrize("mode", [ScalingMode.RECOMMEND, ScalingMode.PAUSED])
 def test_load_only_advises(mode):
-    decision, memory = decided(a_load(2, waiting=100), Fleet(serving=2), mode=mode)
+    decision, memory = decided(a_load(2, waiting=100), ReplicaCounts(serving=2), mode=mode)
     assert (decision.desired, decision.applied, decision.rule) == (3, 2, "queue_depth")
     assert memory.desired == 2
 
@@ -139,7 +143,7 @@ def test_load_only_advises(mode):
     ],
 )
 def test_recommend_obeys_bounds(desired, applied):
-    decision, _ = decided(a_load(0), Fleet(), replace(IDLE, desired=desired), mode=ScalingMode.RECOMMEND)
+    decision, _ = decided(a_load(0), ReplicaCounts(), replace(IDLE, desired=desired), mode=ScalingMode.RECOMMEND)
     assert decision.applied == applied
 
 
@@ -148,9 +152,9 @@ def counted(requests_per_second: float, *, replicas: int, seconds: int = 400, kv
     memory = replace(IDLE, desired=replicas)
     limits = replace(LIMITS, min_replicas=replicas, max_replicas=replicas)
     for second in range(-seconds, 0, 5):
-        load = a_load(replicas, kv=kv, flow=Flow(requests_per_second))
+        load = a_load(replicas, kv=kv, flow=ArrivalFlow(requests_per_second))
         _, memory = decide(
-            limits, load, Fleet(serving=replicas), ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier()
+            limits, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier()
         )
     return memory
 
@@ -163,9 +167,9 @@ def followed(
     kv: float = 0.1,
     mode: ScalingMode = ScalingMode.AUTO,
 ) -> Decision:
-    load = a_load(replicas, kv=kv, flow=Flow(requests_per_second))
+    load = a_load(replicas, kv=kv, flow=ArrivalFlow(requests_per_second))
     memory = counted(requests_per_second, replicas=replicas, kv=kv)
-    return decide(limits, load, Fleet(serving=replicas), mode, memory, NOW, carrier=a_carrier())[0]
+    return decide(limits, load, ReplicaCounts(serving=replicas), mode, memory, NOW, carrier=a_carrier())[0]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +202,7 @@ def test_feed_forward_3_n_4_and_a_kv_cache_at_65_percent_stays_at_4():
 
 def test_from_zero_with_no_arrivals_and_a_queue_of_10():
     load, limits = replace(a_load(0), waiting_requests=10), replace(LIMITS, min_replicas=0)
-    decision, _ = decide(limits, load, Fleet(), ScalingMode.AUTO, ScalingMemory(), NOW, carrier=a_carrier())
+    decision, _ = decide(limits, load, ReplicaCounts(), ScalingMode.AUTO, ScalingMemory(), NOW, carrier=a_carrier())
     assert (decision.desired, decision.rule) == (1, "backlog")
 
 
@@ -220,27 +224,27 @@ def test_the_record_says_what_arrives_what_a_replica_carries_and_with_what_headr
 def test_steady_load_with_5_percent_noise_changes_the_count_twice_a_day_at_most(level):
     """At levels on both sides of a whole replica."""
     draw, memory, count, changes = random.Random(level), ScalingMemory(), 4, 0
-    fleet = Fleet(serving=4, standing=4)
+    fleet = ReplicaCounts(serving=4, standing=4)
     for second in range(0, 86_400, 20):
-        load = a_load(count, flow=Flow(level * draw.gauss(1, 0.05), span_seconds=20))
+        load = a_load(count, flow=ArrivalFlow(level * draw.gauss(1, 0.05), span_seconds=20))
         decision, memory = decide(LIMITS, load, fleet, ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier())
         if second > 3600:
             changes += decision.applied != count
         count = decision.applied
-        fleet = Fleet(serving=count)
+        fleet = ReplicaCounts(serving=count)
     assert changes <= 2
 
 
 def test_a_step_from_10_to_30_replicas_with_a_slow_start_is_no_runaway():
     """Nothing that was ordered serves for ten minutes, and the queue grows all the time: 30 are needed in the end."""
     limits, memory, most = replace(LIMITS, max_replicas=1000), ScalingMemory(), 0
-    fleet = Fleet(serving=10, standing=10)
+    fleet = ReplicaCounts(serving=10, standing=10)
     for second in range(-300, 600, 5):
         arriving = 390.0 if second < 0 else 1170.0
         waiting = max(0.0, (arriving - 470) * second)
-        load = a_load(10, running=2560, waiting=waiting, flow=Flow(arriving))
+        load = a_load(10, running=2560, waiting=waiting, flow=ArrivalFlow(arriving))
         decision, memory = decide(limits, load, fleet, ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier())
-        fleet = Fleet(serving=10, loading=max(0, decision.applied - 10))
+        fleet = ReplicaCounts(serving=10, loading=max(0, decision.applied - 10))
         most = max(most, decision.applied)
     assert decision.inputs["rule.feed_forward"] == "30 replicas"
     assert 30 <= most <= 45
@@ -248,11 +252,11 @@ def test_a_step_from_10_to_30_replicas_with_a_slow_start_is_no_runaway():
 
 def test_at_zero_guards_see_no_load_and_stay_there():
     """minReplicas 0 is a matter of other rules; with guards alone nothing wakes a service that is at zero."""
-    decision, _ = decided(a_load(0), Fleet(), ScalingMemory(), replace(LIMITS, min_replicas=0))
+    decision, _ = decided(a_load(0), ReplicaCounts(), ScalingMemory(), replace(LIMITS, min_replicas=0))
     assert decision.desired == 0
     decision, _ = decided(
         a_load(1),
-        Fleet(serving=1),
+        ReplicaCounts(serving=1),
         ScalingMemory(1, NOW - 9999, NOW - 9999, watched_idle(1)),
         replace(LIMITS, min_replicas=0),
     )
@@ -260,7 +264,7 @@ def test_at_zero_guards_see_no_load_and_stay_there():
 
 
 def test_the_record_names_every_rule_and_the_numbers_it_saw():
-    decision, _ = decided(a_load(2, waiting=7, running=31, kv=0.455), Fleet(serving=2, loading=1))
+    decision, _ = decided(a_load(2, waiting=7, running=31, kv=0.455), ReplicaCounts(serving=2, loading=1))
     assert dict(decision.inputs) == {
         "bounds": "1 to 6 replicas",
         "serving": "2",

@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.scaling.decision import whole_replicas
-from forebay.scaling.load.load_window import Watch, look
-from forebay.scaling.load.offered_work import Offered
-from forebay.scaling.replica_weights import EVEN, Weights
+from forebay.scaling.load.load_window import LoadWindow, extended
+from forebay.scaling.load.offered_work import OfferedWork
+from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.rules.backlog import backlog
 from forebay.scaling.rules.feed_forward import feed_forward
 from forebay.scaling.rules.guards import queue_depth
 from forebay.scaling.rules.stabilizer import carried_by, fewest_for
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.scaling_inputs import ScalingInputs
 from tests.builders.loads import CHAT, a_carrier, a_load, known, some_limits
 from tests.builders.world import NOW
 
-MIXED = Weights((1.0, 0.5, 0.5), new=0.5)
+MIXED = ReplicaWeights((1.0, 0.5, 0.5), new=0.5)
 LIMITS = some_limits()
 
 
@@ -38,7 +38,7 @@ def test_the_fewest_that_carry_a_need(need, expected):
 
 @given(st.lists(st.floats(0.1, 10.0), max_size=8), st.floats(0.1, 10.0), st.floats(0.0, 200.0))
 def test_so_many_carry_the_need_and_one_less_does_not(live, new, need):
-    weights = Weights(tuple(live), new)
+    weights = ReplicaWeights(tuple(live), new)
     replicas = weights.replicas_for(need)
     assert weights.carried(replicas) >= need - 1e-6
     assert replicas == 0 or weights.carried(replicas - 1) < need
@@ -46,16 +46,16 @@ def test_so_many_carry_the_need_and_one_less_does_not(live, new, need):
 
 @given(st.integers(0, 9), st.floats(0.0, 1e4))
 def test_replicas_that_are_alike_are_simply_counted(replicas, need):
-    assert Weights((1.0,) * replicas).replicas_for(need) == whole_replicas(need) == EVEN.replicas_for(need)
+    assert ReplicaWeights((1.0,) * replicas).replicas_for(need) == whole_replicas(need) == EVEN.replicas_for(need)
 
 
-def offered(requests: float) -> Offered:
-    return Offered(requests, CHAT, known(a_carrier().carries(CHAT)), dispersion=0.0)
+def offered(requests: float) -> OfferedWork:
+    return OfferedWork(requests, CHAT, known(a_carrier().carries(CHAT)), dispersion=0.0)
 
 
 def test_feed_forward_counts_each_replica_by_its_own_capacity():
-    even = feed_forward(offered(75), LIMITS, Outlook())
-    mixed = feed_forward(offered(75), LIMITS, Outlook(), MIXED)
+    even = feed_forward(offered(75), LIMITS, ScalingInputs())
+    mixed = feed_forward(offered(75), LIMITS, ScalingInputs(), MIXED)
     assert (known(even).replicas, known(mixed).replicas) == (2, 3)
     assert known(mixed).because.endswith("so 3 replicas, which carry as much as 2 of base")
 
@@ -63,8 +63,8 @@ def test_feed_forward_counts_each_replica_by_its_own_capacity():
 def test_so_does_the_backlog():
     load = a_load(3, waiting=4000, weights=MIXED)
     assert (
-        known(backlog(offered(75), load, Outlook())).replicas
-        > known(backlog(offered(75), a_load(3, waiting=4000), Outlook())).replicas
+        known(backlog(offered(75), load, ScalingInputs())).replicas
+        > known(backlog(offered(75), a_load(3, waiting=4000), ScalingInputs())).replicas
     )
 
 
@@ -74,9 +74,9 @@ def test_a_guard_takes_the_queue_that_the_replicas_can_take():
 
 
 def test_the_way_down_asks_what_those_that_are_left_carry():
-    watch = Watch()
+    watch = LoadWindow()
     for ago_seconds in range(320, -1, -20):
-        watch = look(watch, a_load(3), LIMITS, NOW - ago_seconds, 1.5)
+        watch = extended(watch, a_load(3), LIMITS, NOW - ago_seconds, 1.5)
     assert carried_by(2, watch, LIMITS, NOW), "1.5 × 1.2 fits on two that are alike"
     assert not carried_by(2, watch, LIMITS, NOW, MIXED), "but not on one and a half"
     assert carried_by(3, watch, LIMITS, NOW, MIXED)
@@ -84,4 +84,4 @@ def test_the_way_down_asks_what_those_that_are_left_carry():
 
 def test_warm_replicas_are_told_by_what_the_others_carry():
     assert fewest_for(a_load(3, kv=0.4), LIMITS) == 2
-    assert fewest_for(a_load(3, kv=0.4, weights=Weights((1.0, 0.2, 0.2))), LIMITS) == 1
+    assert fewest_for(a_load(3, kv=0.4, weights=ReplicaWeights((1.0, 0.2, 0.2))), LIMITS) == 1

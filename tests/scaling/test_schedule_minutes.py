@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.scaling.limits import Limits
-from forebay.schedules.schedule_floors import MARGIN_SECONDS, Pace, booking
+from forebay.schedules.schedule_floors import MARGIN_SECONDS, StartPace, schedule_floor_of
 from forebay.schedules.timetable import timetable
 from tests.builders.schedules import (
     AROUND_MINUTES,
@@ -43,11 +43,11 @@ def test_the_floor_counts_in_exactly_those_minutes(
     dates = tuple(datetime.fromtimestamp(edge + day * 86400, UTC).date().isoformat() for day in excepted)
     schedule = a_schedule(line.text(), zone, duration=f"{duration}m", except_dates=dates)
     expected = held_minutes(days, line, duration, lead, dates)
-    pace = Pace(lambda _: lead * MINUTE - MARGIN_SECONDS)
+    pace = StartPace(lambda _: lead * MINUTE - MARGIN_SECONDS)
     known, wrong = None, []
     for index in range(days.first, days.first + 2 * AROUND_MINUTES):
         now = days.begin + index * MINUTE
         known = timetable(schedule, known, now, since=now)
-        if booking(known, None, pace, Limits(max_replicas=9), now).counts(now) != expected[index]:
+        if schedule_floor_of(known, None, pace, Limits(max_replicas=9), now).counts(now) != expected[index]:
             wrong.append(index - days.first)
     assert wrong == [], f"{line.text()} in {zone}"

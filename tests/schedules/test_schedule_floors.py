@@ -7,13 +7,13 @@ import pytest
 from forebay.scaling.limits import Limits
 from forebay.schedules.schedule_floors import (
     MARGIN_SECONDS,
-    Booking,
-    Pace,
     PlannedCapacity,
-    booking,
+    StartPace,
+    WindowFloor,
+    floor_proposal,
     local_time,
     replicas_for,
-    schedule_floor,
+    schedule_floor_of,
 )
 from forebay.schedules.timetable import timetable
 from tests.builders.schedules import a_schedule
@@ -25,10 +25,10 @@ ONE = PlannedCapacity(tokens_per_minute=1_000_000, tokens_per_request=1000)
 """So 16.67 requests per second."""
 
 
-def booked(now: float, *, max_replicas: int = 9, carrier: PlannedCapacity | None = None, **fields) -> Booking:
-    pace = Pace(lambda k: LEAD + 10 * k)
+def booked(now: float, *, max_replicas: int = 9, carrier: PlannedCapacity | None = None, **fields) -> WindowFloor:
+    pace = StartPace(lambda k: LEAD + 10 * k)
     found = timetable(a_schedule(**fields), None, now, since=0.0)
-    return booking(found, carrier, pace, Limits(max_replicas=max_replicas), now)
+    return schedule_floor_of(found, carrier, pace, Limits(max_replicas=max_replicas), now)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def booked(now: float, *, max_replicas: int = 9, carrier: PlannedCapacity | None
 )
 def test_when_the_floor_counts(seconds_from_start, expected):
     now = EIGHT + seconds_from_start
-    floor = schedule_floor(booked(now), now)
+    floor = floor_proposal(booked(now), now)
     assert (floor and floor.replicas) == expected
 
 
@@ -79,7 +79,7 @@ def test_a_rate_in_replicas(floor, expected):
 
 def test_an_unknown_capacity_is_not_guessed():
     found = booked(EIGHT, tokens_per_minute=9)
-    assert (found.replicas, schedule_floor(found, EIGHT)) == (0, None)
+    assert (found.replicas, floor_proposal(found, EIGHT)) == (0, None)
     assert "floor.tokensPerMinute cannot be turned into replicas" in found.fault
     assert "give spec.traffic" in found.fault
 
@@ -91,13 +91,15 @@ def test_the_lead_time_is_that_of_all_replicas_that_may_have_to_come():
 
 
 def test_more_pods_than_can_be_created_in_a_minute_begin_earlier():
-    pace = Pace(lambda _: LEAD, creates_per_minute=4, pods_per_replica=2)
+    pace = StartPace(lambda _: LEAD, creates_per_minute=4, pods_per_replica=2)
     assert [pace.warming_seconds(k) - LEAD - MARGIN_SECONDS for k in (1, 2, 3, 4, 5)] == [0, 0, 60, 60, 120]
 
 
 def test_warming_that_has_begun_is_not_undone_by_a_shorter_lead_time():
     found = timetable(a_schedule(), None, EIGHT - 500, since=0.0)
-    again = booking(found, None, Pace(lambda _: 10.0), Limits(max_replicas=9), EIGHT - 500, warmed_from=EIGHT - 600)
+    again = schedule_floor_of(
+        found, None, StartPace(lambda _: 10.0), Limits(max_replicas=9), EIGHT - 500, warmed_from=EIGHT - 600
+    )
     assert again.warm_from == EIGHT - 600
     assert again.counts(EIGHT - 500)
 
@@ -112,10 +114,10 @@ def test_single_times_end():
 
 def test_the_sentences_name_window_zone_and_local_time():
     before, during = EIGHT - 100, EIGHT + 100
-    ahead, kept = schedule_floor(booked(before), before), schedule_floor(booked(during), during)
+    ahead, kept = floor_proposal(booked(before), before), floor_proposal(booked(during), during)
     assert ahead is not None
     assert kept is not None
-    assert (ahead.rule, kept.rule) == ("schedule_floor", "schedule_floor")
+    assert (ahead.rule, kept.rule) == ("floor_proposal", "floor_proposal")
     assert ahead.because == (
         'schedule "morning" asks for 3 replicas by Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00), and new ones take '
         "up to 320 s to serve"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from statistics import fmean
 
-from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.simulated_profile import EngineProfile
 
@@ -23,8 +23,8 @@ def a_profile(**changes) -> EngineProfile:
     return EngineProfile(**(values | changes))
 
 
-def a_request(name: str, prompt: int, output: int, at: float = 0.0, cached: int = 0) -> Request:
-    return Request(id=name, prompt_tokens=prompt, output_tokens=output, arrival=at, cached_tokens=cached)
+def a_request(name: str, prompt: int, output: int, at: float = 0.0, cached: int = 0) -> EngineRequest:
+    return EngineRequest(id=name, prompt_tokens=prompt, output_tokens=output, arrival=at, cached_tokens=cached)
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def closed_loop(engine: ReplicaEngine, streams: int, prompt: int, output: int, r
     )
 
 
-def poisson(rate: float, seconds: float, prompt: int, output: int, seed: int = 7) -> list[Request]:
+def poisson(rate: float, seconds: float, prompt: int, output: int, seed: int = 7) -> list[EngineRequest]:
     """Requests of one size that arrive at random."""
     draw = random.Random(seed)
-    requests: list[Request] = []
+    requests: list[EngineRequest] = []
     time = draw.expovariate(rate)
     while time < seconds:
         requests.append(a_request(f"p{len(requests)}", prompt, output, time))
@@ -79,7 +79,7 @@ def poisson(rate: float, seconds: float, prompt: int, output: int, seed: int = 7
     return requests
 
 
-def run(engine: ReplicaEngine, requests: list[Request]) -> list[Completion]:
+def run(engine: ReplicaEngine, requests: list[EngineRequest]) -> list[Completion]:
     """All requests, to the end."""
     for request in requests:
         engine.submit(request)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from forebay.cli.explain.explain import explanation
-from forebay.cli.explain.service_reading import Reading
+from forebay.cli.explain.service_reading import ServiceReading
 from forebay.simulation.cluster.closed_loop import ClosedLoop
 from forebay.simulation.cluster.cold_start import NodePool
 from forebay.simulation.cluster.planner_control import PlannerControl
-from forebay.simulation.compare.outcome import Outcome
+from forebay.simulation.compare.outcome import RunOutcome
 from forebay.simulation.traffic.traces import Rate
 from tests.simulation.loops import CHAT, PROMISE, a_loop
 
@@ -25,7 +25,7 @@ LENGTHS = (6000, 1000)
 class Story:
     loop: ClosedLoop
     control: PlannerControl
-    done: Outcome
+    done: RunOutcome
     explained: dict[float, str] = field(default_factory=dict)
     """What `forebay explain` would have said at the asked seconds, as one line."""
 
@@ -81,5 +81,5 @@ def play(
 
 def _explained(loop: ClosedLoop) -> str:
     service = loop.cluster.services[CHAT]
-    reading = Reading(CHAT.namespace, CHAT.name, service.generation, service.spec, service.status)
+    reading = ServiceReading(CHAT.namespace, CHAT.name, service.generation, service.spec, service.status)
     return " ".join(" ".join(explanation(reading, loop.cluster.wall_time)).split())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.simulation.engine.histogram import Histogram, token_bounds
+from forebay.simulation.engine.histogram import BucketHistogram, token_bounds
 from forebay.simulation.engine.kv_blocks import KVBlocks
 from forebay.simulation.engine.simulated_profile import BUILT_IN, EngineProfile, parse_profile
 
@@ -52,7 +52,7 @@ class TestProfile:
 
 class TestHistogram:
     def test_a_value_on_a_bound_belongs_to_it(self):
-        histogram = Histogram((1.0, 2.0))
+        histogram = BucketHistogram((1.0, 2.0))
         for value in (1.0, 1.5, 2.5):
             histogram.observe(value)
         assert histogram.counts == [1, 1, 1]
@@ -70,7 +70,7 @@ class TestHistogram:
     )
     def test_a_ramp_is_its_values_one_by_one(self, first, slope, steps, times):
         bounds = (0.01, 0.1, 0.5, 1.0, 5.0, 20.0, 80.0)
-        ramp, single = Histogram(bounds), Histogram(bounds)
+        ramp, single = BucketHistogram(bounds), BucketHistogram(bounds)
         ramp.observe_ramp(first, slope, steps, times)
         for step in range(steps):
             single.observe(first + slope * step, times)

@@ -16,8 +16,8 @@ import pytest
 from forebay.simulation.cluster.closed_loop import Played
 from forebay.simulation.cluster.planner_control import PlannerControl
 from forebay.simulation.cluster.policy import Control, PolicyControl, View
-from forebay.simulation.cluster.scrape_model import ScrapeSettings
-from forebay.simulation.compare.comparison import Case, Comparison, true_model
+from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.compare.comparison import ComparedCase, Comparison, true_model
 from forebay.simulation.engine.replica_engine import EngineLimits
 from forebay.simulation.engine.simulated_profile import BUILT_IN
 from forebay.simulation.fluid.fluid_fleet import FluidFleet, Queued
@@ -25,7 +25,7 @@ from forebay.simulation.fluid.fluid_gateway import water_level
 from forebay.simulation.fluid.fluid_need import busiest
 from forebay.simulation.peers.peer_grid import Entry
 from forebay.simulation.peers.static import Static
-from forebay.simulation.traffic.flow import BIN_SECONDS, Lengths, flow_of
+from forebay.simulation.traffic.flow import BIN_SECONDS, FlowLengths, flow_of
 from forebay.simulation.traffic.traces import Rate, Trace, ramp, steady, steps, synthetic
 from tests.simulation.loops import CHAT, PROMISE, a_loop, a_model, a_view
 
@@ -37,7 +37,7 @@ class Always:
     """Wants as many as it wants."""
 
     name, version, period_seconds = "always", "1", 15.0
-    scrape = ScrapeSettings(15.0, 1.0, staggered=True)
+    scrape = SimulatedScrapes(15.0, 1.0, staggered=True)
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -98,7 +98,7 @@ def test_who_is_late_when_long_prompts_come_among_short_ones():
     trace = synthetic("spread", steady(12.0), 900, 3, lengths=(1155, 211), spread=0.8)
     three = Entry("static", "", "3", False, lambda ground: Static(3))
     discrete, fluid = (
-        Comparison(Case(true_model(view, 0, 0.0), traffic, 900.0, 3)).peer(three).summary
+        Comparison(ComparedCase(true_model(view, 0, 0.0), traffic, 900.0, 3)).peer(three).summary
         for traffic in (trace, flow_of(trace, 900))
     )
     assert 1 - fluid.attainment == pytest.approx(1 - discrete.attainment, rel=0.4)
@@ -235,7 +235,7 @@ def test_the_lowest_are_filled_first():
 
 
 def test_how_busy_a_replica_may_be_follows_the_promise():
-    model, lengths = a_model(a_view()), Lengths.of(a_trace(steady(20.0), 60, (500, 200)))
+    model, lengths = a_model(a_view()), FlowLengths.of(a_trace(steady(20.0), 60, (500, 200)))
     at_40_ms, at_25_ms = (
         busiest(model, lengths, replace(PROMISE, inter_token_latency=limit)) for limit in (0.04, 0.025)
     )

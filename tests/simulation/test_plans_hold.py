@@ -7,9 +7,9 @@ from statistics import fmean
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from forebay.capacity.plan.plan_input import Known, read
-from forebay.capacity.plan.sizing import Plan, size
-from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.sizing import CapacityPlan, size
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from tests.capacity.specs import LLAMA_8B, a_spec, traffic
 
@@ -22,7 +22,7 @@ MEAN_SAMPLE = 1.1
 """The same for the mean between tokens."""
 
 
-def completions(plan: Plan, prompt: int, output: int) -> list[Completion]:
+def completions(plan: CapacityPlan, prompt: int, output: int) -> list[Completion]:
     """What one replica does at its share of the peak, so many random arrivals in the time that this share takes."""
     assert plan.throughput is not None
     assert plan.fleet is not None
@@ -35,7 +35,7 @@ def completions(plan: Plan, prompt: int, output: int) -> list[Completion]:
     done = list[Completion]()
     for index, arrival in enumerate(sorted(draw.uniform(0, REQUESTS / rate) for _ in range(REQUESTS))):
         done += player.advance(arrival)
-        player.submit(Request(str(index), prompt, output, arrival))
+        player.submit(EngineRequest(str(index), prompt, output, arrival))
     done += player.advance(REQUESTS / rate + 1e6)
     return [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
 
@@ -57,7 +57,7 @@ def test_the_planned_load_meets_its_own_slo(prompt, output, rate, token_millisec
         "interTokenLatency": {"mean": f"{token_milliseconds}ms"},
     }
     month = ceil(rate * 30 * 24 * 3600)
-    known = Known()
+    known = KnownParts()
     plan = size(
         read(
             a_spec(

@@ -13,7 +13,7 @@ import typer
 from forebay.api.instants import rfc3339
 from forebay.api.labels import WAKE_REQUESTED_AT
 from forebay.cli.cluster_connection import cluster_reader
-from forebay.cli.explain.service_reading import Reading, read_service
+from forebay.cli.explain.service_reading import ServiceReading, read_service
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, KubeApi
 
 
@@ -43,7 +43,7 @@ async def wake_service(api: KubeApi, namespace: str, name: str, now: float) -> s
     return _answer(reading, asked_at)
 
 
-def _answer(reading: Reading, asked_at: str) -> str:
+def _answer(reading: ServiceReading, asked_at: str) -> str:
     called = f"{reading.namespace}/{reading.name}"
     after = reading.spec.scaling.scale_to_zero_after if reading.spec is not None else None
     stays = f" for {after}" if after is not None else ""

@@ -14,7 +14,7 @@ from forebay.cluster.write.apply import Applier
 from forebay.cluster.write.event_recorder import EventRecorder
 from forebay.cluster.write.status_writer import StatusWriter
 from forebay.controller.handlers import build_registry
-from forebay.controller.loop import Loop, Pace, Stations
+from forebay.controller.loop import Loop, LoopPace, Stations
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.options import EngineOptions, MetricsSource, OperatorOptions, ScrapeOptions
 from forebay.controller.service_watch import ServiceWatch
@@ -23,7 +23,7 @@ from forebay.controller.wake import Wake
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.runtime.loop_health import Pulse
-from forebay.runtime.shutdown import EXIT_LEASE_LOST, Ending
+from forebay.runtime.shutdown import EXIT_LEASE_LOST, Shutdown
 from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings, ScrapeTarget
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_source import Connection, PrometheusSource
@@ -109,7 +109,7 @@ class Hands:
 
 
 async def assemble(
-    options: OperatorOptions, access: Access, api: KubernetesApi, pulse: Pulse, metrics: Metrics, ending: Ending
+    options: OperatorOptions, access: Access, api: KubernetesApi, pulse: Pulse, metrics: Metrics, ending: Shutdown
 ) -> Operator:
     """Everything made, nothing started. Raises AccessError."""
     wake = Wake(options.pace.debounce_seconds)
@@ -151,7 +151,7 @@ async def assemble(
         wake=wake,
         pulse=pulse,
         metrics=metrics,
-        pace=Pace(options.pace.tick_seconds),
+        pace=LoopPace(options.pace.tick_seconds),
     )
     return Operator(observer, scraper, loop, wake, leader, service_watch)
 
@@ -181,7 +181,7 @@ def patient(settings: Settings, scrape_interval_seconds: float) -> Settings:
     return replace(settings, stale_after_seconds=stale, lost_after_seconds=max(settings.lost_after_seconds, 2 * stale))
 
 
-async def _leader(options: OperatorOptions, access: Access, identity: str, wake: Wake, ending: Ending) -> Leader:
+async def _leader(options: OperatorOptions, access: Access, identity: str, wake: Wake, ending: Shutdown) -> Leader:
     if not options.lease.enabled:
         return Alone()
     return Leadership(

@@ -37,7 +37,7 @@ class Stations(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LoopPace:
     tick_seconds: float = 5.0
     shortest_backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 30.0
@@ -59,7 +59,7 @@ class Loop(Generic[S]):
         wake: Wake,
         pulse: Pulse,
         metrics: Metrics,
-        pace: Pace,
+        pace: LoopPace,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -16,7 +16,7 @@ from forebay.controller.options import OperatorOptions, PortOptions
 from forebay.runtime.health import health_app, listen, metrics_app
 from forebay.runtime.log_format import configure
 from forebay.runtime.loop_health import Pulse
-from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, STOP_SECONDS, Cause, Ending
+from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, STOP_SECONDS, Cause, Shutdown
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def run(options: OperatorOptions) -> int:
 
 
 async def _serve(options: OperatorOptions) -> int:
-    ending = Ending()
+    ending = Shutdown()
     ending.listen_to_signals()
     access = Access(str(options.kubeconfig) if options.kubeconfig else None, options.context)
     pulse = Pulse(options.pace.health_limit_seconds, started_at=time.monotonic())
@@ -66,7 +66,7 @@ async def _open_ports(stack: AsyncExitStack, ports: PortOptions, pulse: Pulse, m
         stack.push_async_callback(server.close)
 
 
-async def _run_parts(operator: Operator, ending: Ending) -> Cause:
+async def _run_parts(operator: Operator, ending: Shutdown) -> Cause:
     """Start every part, wait for a cause to end, and end them: the loop first, the lease after its last write."""
 
     def start(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -95,7 +95,7 @@ async def _run_parts(operator: Operator, ending: Ending) -> Cause:
     return cause
 
 
-def _report(task: asyncio.Task[None], ending: Ending) -> None:
+def _report(task: asyncio.Task[None], ending: Shutdown) -> None:
     """No part may end by itself: what is left would look alive and do half the work.
 
     A part that is cancelled before the end was decided has ended by itself, too; afterwards `ending` takes no cause.

@@ -13,7 +13,7 @@ from forebay.api.inference_service import InferenceServiceStatus, ScheduleSpec
 from forebay.api.reasons import Reason
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
 from forebay.planner.observe.learned import Learned
-from forebay.planner.observe.placeholder_preemption import Handovers
+from forebay.planner.observe.placeholder_preemption import Preemptions
 from forebay.scaling.desired import ScalingMemory
 from forebay.scaling.learning.lead_time import LeadTimes
 from forebay.scaling.load.pod_history import PodHistory
@@ -54,7 +54,7 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ReplicaFailure:
     """A replica that ended or never served, and where."""
 
     pod_uid: str
@@ -78,7 +78,7 @@ class ServiceMemory:
     """As planned last; what changes against it is an event."""
     retries: int = 0
     """How often stuck replicas were given up and tried anew since all of them served."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[ReplicaFailure, ...] = ()
     """Of the last hour, oldest first."""
     refusals: int = 0
     """How often in a row the API server would not create a pod."""
@@ -129,7 +129,7 @@ class State:
     """By service uid."""
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
     """By uid of the WarmPool."""
-    handovers: Handovers = field(default_factory=Handovers)
+    handovers: Preemptions = field(default_factory=Preemptions)
     """Who holds places, and who has taken one."""
     nodes_down: Mapping[str, float] = field(default_factory=dict)
     """Since when a node is not ready, or missing while pods name it."""

@@ -12,27 +12,27 @@ from typing import Final
 from forebay.api.inference_service import InferenceServiceStatus, ScalingMode
 from forebay.api.reasons import Reason
 from forebay.planner.memory import ServiceMemory, State
-from forebay.planner.observe.fleet_context import Site, site_of, stage
+from forebay.planner.observe.fleet_context import FleetContext, fleet_context_of, stage
 from forebay.planner.observe.nodes import lost_nodes, nodes_down
-from forebay.planner.observe.placeholder_preemption import handovers_of
+from forebay.planner.observe.placeholder_preemption import preemptions_of
 from forebay.planner.observe.pod_histories import histories_of
-from forebay.planner.observe.replicas import ReplicaState, Sight, replicas_of
+from forebay.planner.observe.replicas import ReplicaChecks, ReplicaState, replicas_of
 from forebay.planner.observe.revision_choice import forgotten
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.reconcile import blast_radius, children, drain, rank_groups
 from forebay.planner.reconcile.balance import Balance, balance
 from forebay.planner.reconcile.blast_radius import Budget
 from forebay.planner.reconcile.creation_backoff import wait_before_creating
-from forebay.planner.reconcile.placeholders import Means, hold_of, share_of
-from forebay.planner.reconcile.steps import Kind, Step
-from forebay.planner.reconcile.terminations import endings, noted_block
+from forebay.planner.reconcile.placeholders import PlaceholderBudget, share_of, wanted_placeholders_of
+from forebay.planner.reconcile.steps import Step, StepKind
+from forebay.planner.reconcile.terminations import noted_block, terminations_of
 from forebay.planner.reconcile.warm_pools import pool_shares
-from forebay.planner.report.conditions import Outcome
+from forebay.planner.report.conditions import ServiceOutcome
 from forebay.planner.report.events import forgotten_learning, rule_changed, scaled, told, transitions
 from forebay.planner.report.next_wake import wake_in_seconds
 from forebay.planner.report.service_status import status_of, unplanned_status
 from forebay.world.plan import Action, CreatePod, Plan, ServicePlan, StoreRevision
-from forebay.world.world import Problem, ServiceView, World
+from forebay.world.world import ServiceView, SpecProblem, World
 
 DRAIN_TIMEOUT_UNKNOWN_SECONDS: Final = 300.0
 """For drains that go on while the spec cannot be read."""
@@ -57,8 +57,8 @@ class Draft:
 
     service: ServiceView
     memory: ServiceMemory
-    scene: Scene | None = None
-    problems: tuple[Problem, ...] = ()
+    scene: ServiceContext | None = None
+    problems: tuple[SpecProblem, ...] = ()
 
 
 def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
@@ -67,8 +67,8 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     if held is not None:
         return Plan(services=(), held=held), replace(state, census=census)
     down = nodes_down(world.nodes, world.pods, state.nodes_down, now)
-    handovers = handovers_of(world, state.handovers, now)
-    site = site_of(world, lost_nodes(world.nodes, down, world.settings, now), handovers, state.since, now)
+    handovers = preemptions_of(world, state.handovers, now)
+    site = fleet_context_of(world, lost_nodes(world.nodes, down, world.settings, now), handovers, state.since, now)
     services = sorted(world.services, key=lambda service: (service.key, service.uid))
     drafts = {service.uid: _draft(site, service, state.services.get(service.uid)) for service in services}
     drains = blast_radius.recent(state.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
@@ -78,7 +78,7 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     for uid in blast_radius.by_urgency({uid: _serving(draft) for uid, draft in drafts.items()}):
         draft = drafts[uid]
         done[uid] = draft if isinstance(draft, tuple) else _finished(site, draft, budget)
-    means = Means.of(budget)
+    means = PlaceholderBudget.of(budget)
     for service in services:
         done[service.uid] = _with_placeholders(site, drafts[service.uid], done[service.uid], means)
     pools = pool_shares(world.warm_pools, site, means, state.pools)
@@ -106,7 +106,9 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     )
 
 
-def _draft(site: Site, service: ServiceView, before: ServiceMemory | None) -> Draft | tuple[ServicePlan, ServiceMemory]:
+def _draft(
+    site: FleetContext, service: ServiceView, before: ServiceMemory | None
+) -> Draft | tuple[ServicePlan, ServiceMemory]:
     """The scene is set; or a finished share of the plan when that fails."""
     memory = before or ServiceMemory(status=service.status)
     try:
@@ -139,7 +141,7 @@ def _serving(draft: Draft | tuple[ServicePlan, ServiceMemory]) -> int:
     return len(draft.scene.having(ReplicaState.SERVING))
 
 
-def _finished(site: Site, draft: Draft, budget: Budget) -> tuple[ServicePlan, ServiceMemory]:
+def _finished(site: FleetContext, draft: Draft, budget: Budget) -> tuple[ServicePlan, ServiceMemory]:
     try:
         if draft.service.deleting:
             return ServicePlan(draft.service.key, draft.service.uid, (), _last_status(draft)), draft.memory
@@ -150,12 +152,14 @@ def _finished(site: Site, draft: Draft, budget: Budget) -> tuple[ServicePlan, Se
         return _failed(draft.service, draft.memory, error, site.now)
 
 
-def _planned(site: Site, scene: Scene, memory: ServiceMemory, budget: Budget) -> tuple[ServicePlan, ServiceMemory]:
+def _planned(
+    site: FleetContext, scene: ServiceContext, memory: ServiceMemory, budget: Budget
+) -> tuple[ServicePlan, ServiceMemory]:
     service, before = scene.service, memory.status or scene.service.status
     waits = wait_before_creating(scene)
     steps, balanced = _steps(scene, budget, may_create=not waits)
     held = budget.held.get(service.uid, "") or waits
-    status = status_of(Outcome(scene, balanced, held), before, site.now)
+    status = status_of(ServiceOutcome(scene, balanced, held), before, site.now)
     blocks = tuple(step for replica in scene.replicas if (step := noted_block(replica)))
     changes = (*scaled(scene.decision), *forgotten_learning(memory.learned), *transitions(before, status))
     events, notes = told(
@@ -173,13 +177,16 @@ def _planned(site: Site, scene: Scene, memory: ServiceMemory, budget: Budget) ->
 
 
 def _with_placeholders(
-    site: Site, draft: Draft | tuple[ServicePlan, ServiceMemory], done: tuple[ServicePlan, ServiceMemory], means: Means
+    site: FleetContext,
+    draft: Draft | tuple[ServicePlan, ServiceMemory],
+    done: tuple[ServicePlan, ServiceMemory],
+    means: PlaceholderBudget,
 ) -> tuple[ServicePlan, ServiceMemory]:
     """After the replicas of all services, since those come first."""
     if isinstance(draft, tuple) or draft.scene is None or done[0].error is not None:
         return done
     scene, (planned, memory) = draft.scene, done
-    hold = hold_of(scene)
+    hold = wanted_placeholders_of(scene)
     if hold is None or scene.service.deleting or scene.spec.scaling.mode is ScalingMode.PAUSED:
         return done
     try:
@@ -192,7 +199,7 @@ def _with_placeholders(
     return replace(planned, actions=actions), replace(memory, placeholders_held=share.held)
 
 
-def _steps(scene: Scene, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
+def _steps(scene: ServiceContext, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
     """Everything that is to be done to replicas, within the operator's limits. Paused does nothing at all."""
     if scene.spec.scaling.mode is ScalingMode.PAUSED:
         return (), Balance()
@@ -200,13 +207,13 @@ def _steps(scene: Scene, budget: Budget, may_create: bool) -> tuple[tuple[Step, 
     def grant(step: Step) -> bool:
         return budget.grant(scene.service.uid, step)
 
-    ending = {name: step for name, step in endings(scene).items() if grant(step)}
+    ending = {name: step for name, step in terminations_of(scene).items() if grant(step)}
     balanced = balance(scene, ending, grant, may_create)
-    touched = {*ending, *(step.subject for step in balanced.steps if step.kind is not Kind.CREATE)}
+    touched = {*ending, *(step.subject for step in balanced.steps if step.kind is not StepKind.CREATE)}
     return (*ending.values(), *balanced.steps, *rank_groups.lifts(scene, touched)), balanced
 
 
-def _actions(site: Site, scene: Scene, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+def _actions(site: FleetContext, scene: ServiceContext, steps: tuple[Step, ...]) -> tuple[Action, ...]:
     if scene.spec.scaling.mode is ScalingMode.PAUSED:
         return ()
     used = {pod.revision for pod in site.pods.get(scene.service.uid, ())}
@@ -222,7 +229,7 @@ def _actions(site: Site, scene: Scene, steps: tuple[Step, ...]) -> tuple[Action,
     return _in_order(actions)
 
 
-def _stores(scene: Scene, used: Collection[str]) -> tuple[StoreRevision, ...]:
+def _stores(scene: ServiceContext, used: Collection[str]) -> tuple[StoreRevision, ...]:
     """Of the service's own shape in any case, of a variant once a replica of it is to be."""
     own, *others = scene.lineup.choices
     choices = (own, *(choice for choice in others if choice.target.hash in used))
@@ -233,19 +240,19 @@ def _in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
     return tuple(sorted(actions, key=lambda action: ORDER_OF_ACTIONS.index(type(action).__name__)))
 
 
-def _retried(scene: Scene, steps: tuple[Step, ...]) -> int:
+def _retried(scene: ServiceContext, steps: tuple[Step, ...]) -> int:
     """1 when stuck replicas are given up in this tick; those that make way for another shape are no second try."""
     stuck = {r.name for r in scene.having(ReplicaState.BLOCKED) if not scene.lineup.makes_way(r)}
-    return int(any(step.subject in stuck and step.kind is not Kind.CREATE for step in steps))
+    return int(any(step.subject in stuck and step.kind is not StepKind.CREATE for step in steps))
 
 
-def _unplanned(site: Site, draft: Draft) -> tuple[ServicePlan, ServiceMemory]:
+def _unplanned(site: FleetContext, draft: Draft) -> tuple[ServicePlan, ServiceMemory]:
     """Nothing is created for a service whose spec cannot be used; what serves goes on, and drains end."""
     service, memory = draft.service, draft.memory
     before = memory.status or service.status
     owned = [pod for pod in site.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
     histories = histories_of(owned, site.world.signals, memory.histories)
-    sight = Sight(site.world.settings, site.now, float("inf"), {}, site.lost_nodes, histories)
+    sight = ReplicaChecks(site.world.settings, site.now, float("inf"), {}, site.lost_nodes, histories)
     replicas = replicas_of(owned, sight)
     status = unplanned_status(service, draft.problems, before, site.now, replicas)
     timeout = DRAIN_TIMEOUT_UNKNOWN_SECONDS if service.spec is None else service.spec.rollout.drain_timeout.seconds
@@ -266,7 +273,7 @@ def _failed(
 ) -> tuple[ServicePlan, ServiceMemory]:
     before = memory.status or service.status
     told_of = f"Planning failed, so nothing is done for this service: {type(error).__name__}: {error}"
-    status = unplanned_status(service, (Problem(Reason.PLANNING_FAILED, told_of),), before, now)
+    status = unplanned_status(service, (SpecProblem(Reason.PLANNING_FAILED, told_of),), before, now)
     trace = "".join(traceback.format_exception(error))
     done = ServicePlan(service.key, service.uid, (), status, transitions(before, status), error=trace)
     return done, replace(memory, status=status)
@@ -276,6 +283,6 @@ def _last_status(draft: Draft) -> InferenceServiceStatus:
     return draft.memory.status or draft.service.status
 
 
-_UNREADABLE: Final = Problem(
+_UNREADABLE: Final = SpecProblem(
     Reason.SPEC_UNREADABLE, "spec: what is stored does not fit this operator's schema; apply the manifest again."
 )

@@ -38,7 +38,7 @@ class Cause:
         return self.code == EXIT_OK
 
 
-class Ending:
+class Shutdown:
     """The first cause counts; later ones change nothing."""
 
     def __init__(self, kill: Callable[[int], None] = os._exit, hard_stop_seconds: float = HARD_STOP_SECONDS) -> None:

@@ -11,10 +11,10 @@ from forebay.capacity.model.replica_model import Bound
 from forebay.scaling.decision import Proposal, amount, count, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.observed_latency import Latency
-from forebay.scaling.load.offered_work import NO_ARRIVALS, Offered
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.offered_work import NO_ARRIVALS, OfferedWork
+from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules.feed_forward import headroom
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.scaling_inputs import ScalingInputs
 
 BOUND_BY: Final = {
     Bound.ITL: "the time between tokens",
@@ -24,20 +24,20 @@ BOUND_BY: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class DecisionInput:
     """What the rules had before them."""
 
     limits: Limits
-    load: Load
-    outlook: Outlook
+    load: ServiceLoad
+    outlook: ScalingInputs
     serving: int
     loading: int
     stuck: int
-    offered: Offered | None
+    offered: OfferedWork | None
     silent_because: str
 
 
-def inputs_of(account: Account, proposals: Iterable[Proposal]) -> dict[str, str]:
+def inputs_of(account: DecisionInput, proposals: Iterable[Proposal]) -> dict[str, str]:
     inputs = {**_fleet(account), **_load(account.load, account.limits), **_work(account)}
     for proposal in proposals:
         waits = f", waits for {proposal.waits_for}" if proposal.waits_for else ""
@@ -45,7 +45,7 @@ def inputs_of(account: Account, proposals: Iterable[Proposal]) -> dict[str, str]
     return inputs
 
 
-def _fleet(account: Account) -> dict[str, str]:
+def _fleet(account: DecisionInput) -> dict[str, str]:
     limits = account.limits
     inputs = {
         "bounds": f"{limits.min_replicas} to {limits.max_replicas} replicas",
@@ -57,7 +57,7 @@ def _fleet(account: Account) -> dict[str, str]:
     return inputs
 
 
-def _load(load: Load, limits: Limits) -> dict[str, str]:
+def _load(load: ServiceLoad, limits: Limits) -> dict[str, str]:
     inputs = {"metrics": str(load.freshness) if load.replicas else "none: no replica serves"}
     if load.known:
         inputs["waiting"] = f"{_requests(load.waiting_requests)}, target {number(limits.queue_depth)} per replica"
@@ -79,7 +79,7 @@ def _load(load: Load, limits: Limits) -> dict[str, str]:
     return inputs
 
 
-def _work(account: Account) -> dict[str, str]:
+def _work(account: DecisionInput) -> dict[str, str]:
     """The work that arrives, what a replica carries of it and with what headroom; or why feed-forward is silent."""
     offered = account.offered
     if offered is None:

@@ -11,26 +11,26 @@ from typing import Final
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision, Proposal, count, seconds
-from forebay.scaling.decision_inputs import Account, inputs_of
-from forebay.scaling.learning.replica_capacity import Carrier, Refinement, refine
+from forebay.scaling.decision_inputs import DecisionInput, inputs_of
+from forebay.scaling.learning.replica_capacity import Refinement, ReplicaCapacity, refine
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import Arrivals, observe
 from forebay.scaling.load.idleness import Idleness, idle_text, look_idle
-from forebay.scaling.load.load_window import Watch, look
-from forebay.scaling.load.offered_work import Offered, lengths_of, offer
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.load_window import LoadWindow, extended
+from forebay.scaling.load.offered_work import OfferedWork, lengths_of, offer
+from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules import floors, guards
 from forebay.scaling.rules.backlog import backlog, replicas_with_backlog
 from forebay.scaling.rules.feed_forward import feed_forward, replicas_for_arrivals
 from forebay.scaling.rules.last_replica import LastReplica, keep_or_release, scaled_to_zero
-from forebay.scaling.rules.queue_recovery import Relief, follow, waits_for
-from forebay.scaling.rules.stabilizer import Standing, stabilize
-from forebay.scaling.rules.turning_points import Crossroads, ahead, would_lower, would_raise
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.rules.queue_recovery import QueueRecovery, follow, waits_for
+from forebay.scaling.rules.stabilizer import ScaleDownInput, stabilize
+from forebay.scaling.rules.turning_points import ThresholdInput, ahead, would_lower, would_raise
+from forebay.scaling.scaling_inputs import ScalingInputs
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class ReplicaCounts:
     """The replicas of one service, counted."""
 
     serving: int = 0
@@ -59,12 +59,12 @@ class ScalingMemory:
     """When the count last rose."""
     jumped_at: float | None = None
     """When a guard last made it rise."""
-    watch: Watch = field(default_factory=Watch)
-    relief: Relief = field(default_factory=Relief)
+    watch: LoadWindow = field(default_factory=LoadWindow)
+    relief: QueueRecovery = field(default_factory=QueueRecovery)
     arrivals: Arrivals = field(default_factory=Arrivals)
     refinement: Refinement | None = None
     """What live replicas have shown of their profile."""
-    offered: Offered | None = None
+    offered: OfferedWork | None = None
     """At the last look; None while it cannot be told."""
     idleness: Idleness = field(default_factory=Idleness)
 
@@ -74,18 +74,18 @@ class Situation:
     """Everything that a rule may read."""
 
     limits: Limits
-    load: Load
-    fleet: Fleet
+    load: ServiceLoad
+    fleet: ReplicaCounts
     mode: ScalingMode
     desired: int
     raised_at: float
     jumped_at: float
-    watch: Watch
+    watch: LoadWindow
     idleness: Idleness
-    relief: Relief
-    outlook: Outlook
+    relief: QueueRecovery
+    outlook: ScalingInputs
     now: float
-    offered: Offered | None = None
+    offered: OfferedWork | None = None
     """The work that arrives and what a replica carries of it; None while that cannot be told."""
     silent_because: str = ""
     """Why it cannot."""
@@ -161,30 +161,30 @@ def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
     return (stabilize(_standing(situation)),)
 
 
-NOTHING_AHEAD: Final = Outlook()
+NOTHING_AHEAD: Final = ScalingInputs()
 Rule = Callable[[Situation], tuple[Proposal, ...]]
 RULES: Final[tuple[Rule, ...]] = (guard_rules, arrival_rules, stabilizer_rules, floor_rules)
 
 
 def decide(
     limits: Limits,
-    load: Load,
-    fleet: Fleet,
+    load: ServiceLoad,
+    fleet: ReplicaCounts,
     mode: ScalingMode,
     memory: ScalingMemory,
     now: float,
-    outlook: Outlook = NOTHING_AHEAD,
-    carrier: Carrier | None = None,
+    outlook: ScalingInputs = NOTHING_AHEAD,
+    carrier: ReplicaCapacity | None = None,
 ) -> tuple[Decision, ScalingMemory]:
     """The decision for one service, and what to remember of it. The first rule wins a tie."""
     began = now if fleet.newest_created_at is None else min(now, fleet.newest_created_at)
     arrivals = observe(memory.arrivals, load.flow, now, outlook.demand.asked_requests)
     refinement = _refined(memory, arrivals, carrier, load, limits, outlook, now)
     found = offer(carrier, arrivals, refinement, outlook.lengths, now, held=_held(load, outlook))
-    offered = found if isinstance(found, Offered) else None
+    offered = found if isinstance(found, OfferedWork) else None
     if offered is not None:
         limits = replace(limits, idle_token_seconds=offered.carried.idle_token_seconds)
-    watch = look(memory.watch, load, limits, now, _replicas_for_work(offered, load, limits, outlook))
+    watch = extended(memory.watch, load, limits, now, _replicas_for_work(offered, load, limits, outlook))
     situation = Situation(
         limits=limits,
         load=load,
@@ -199,7 +199,7 @@ def decide(
         outlook=outlook,
         now=now,
         offered=offered,
-        silent_because="" if isinstance(found, Offered) else found,
+        silent_because="" if isinstance(found, OfferedWork) else found,
     )
     proposals = tuple(proposal for rule in RULES for proposal in rule(situation))
     counted = [proposal for proposal in proposals if not proposal.waits_for]
@@ -225,13 +225,13 @@ def decide(
     return decision, replace(remembered, arrivals=arrivals, refinement=refinement, offered=offered)
 
 
-def _held(load: Load, outlook: Outlook) -> bool:
+def _held(load: ServiceLoad, outlook: ScalingInputs) -> bool:
     """Whether nobody tells of arrivals now, so that those that were seen last stand for them."""
     return load.replicas > 0 and not load.known and outlook.demand.asked_requests is None
 
 
-def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: int, unbounded: int) -> Crossroads:
-    return Crossroads(
+def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: int, unbounded: int) -> ThresholdInput:
+    return ThresholdInput(
         standing=_standing(situation),
         proposals=proposals,
         desired=desired,
@@ -246,10 +246,10 @@ def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: 
 def _refined(
     memory: ScalingMemory,
     arrivals: Arrivals,
-    carrier: Carrier | None,
-    load: Load,
+    carrier: ReplicaCapacity | None,
+    load: ServiceLoad,
     limits: Limits,
-    outlook: Outlook,
+    outlook: ScalingInputs,
     now: float,
 ) -> Refinement | None:
     if carrier is None:
@@ -262,7 +262,9 @@ def _refined(
     return refine(memory.refinement, carrier, lengths, load, bool(guards.propose(load, limits)), now)
 
 
-def _replicas_for_work(offered: Offered | None, load: Load, limits: Limits, outlook: Outlook) -> float | None:
+def _replicas_for_work(
+    offered: OfferedWork | None, load: ServiceLoad, limits: Limits, outlook: ScalingInputs
+) -> float | None:
     """The load as a count that is not rounded, with its headroom; None while arrivals are not known."""
     ahead = None if offered is None else replicas_for_arrivals(offered, limits, outlook)
     if offered is None or ahead is None:
@@ -304,8 +306,8 @@ def _guards_wait_for(situation: Situation) -> str:
     return waits_for(situation.relief, limits, situation.now)
 
 
-def _standing(situation: Situation) -> Standing:
-    return Standing(
+def _standing(situation: Situation) -> ScaleDownInput:
+    return ScaleDownInput(
         desired=situation.desired,
         serving=situation.fleet.serving,
         draining=situation.fleet.draining,
@@ -326,9 +328,9 @@ def _idle(situation: Situation) -> dict[str, str]:
     return {"idle": idle_text(situation.idleness, after_seconds)}
 
 
-def _account(situation: Situation) -> Account:
+def _account(situation: Situation) -> DecisionInput:
     fleet = situation.fleet
-    return Account(
+    return DecisionInput(
         limits=situation.limits,
         load=situation.load,
         outlook=situation.outlook,

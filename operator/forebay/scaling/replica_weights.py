@@ -13,7 +13,7 @@ from forebay.scaling.decision import count, number, whole_replicas
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ReplicaWeights:
     live: tuple[float, ...] = ()
     """Of the replicas there are; those that would go first come last."""
     new: float = 1.0
@@ -44,4 +44,4 @@ class Weights:
         return shown if self.even else f"{shown}, which carry as much as {number(self.carried(replicas))} of base"
 
 
-EVEN: Final = Weights()
+EVEN: Final = ReplicaWeights()

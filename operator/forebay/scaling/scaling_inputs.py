@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.scaling.decision import Proposal
-from forebay.scaling.load.arrivals import Lengths
-from forebay.scaling.load.gateway_demand import NOT_TOLD, Demand
+from forebay.scaling.load.arrivals import RequestLengths
+from forebay.scaling.load.gateway_demand import NOT_TOLD, GatewayDemand
 
 UNKNOWN_LEAD_SECONDS: Final = 300.0
 """From ordering a replica to its first request, as long as nothing has been learned."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ScalingInputs:
     """Neutral as it stands: a lead time nobody has measured, no growth, and nothing in the calendar."""
 
     lead_seconds: float = UNKNOWN_LEAD_SECONDS
@@ -22,7 +22,7 @@ class Outlook:
     floors: tuple[Proposal, ...] = ()
     """Counts that hold whatever the load is, beside minReplicas: open or coming schedule windows, a wake-up call.
     Without warm replicas, which are added on top."""
-    demand: Demand = NOT_TOLD
+    demand: GatewayDemand = NOT_TOLD
     """What the gateway was asked for."""
-    lengths: Lengths | None = None
+    lengths: RequestLengths | None = None
     """What requests looked like before this operator began to watch; what it sees itself goes before that."""

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from forebay.api.spec.schedule_spec import ScheduleFloor, ScheduleSpec, WindowSpec
 from forebay.scaling.decision import Proposal, count, number, seconds
 from forebay.scaling.limits import Limits
-from forebay.scaling.replica_weights import EVEN, Weights
+from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.schedules.timetable import S, Timetable
 
 MARGIN_SECONDS: Final = 30.0
@@ -34,7 +34,7 @@ class PlannedCapacity:
     tokens_per_minute: float
     tokens_per_request: float
     """I + O of the mix that it was planned for."""
-    weights: Weights = EVEN
+    weights: ReplicaWeights = EVEN
     """Of the replicas there are and that would be created, against the one that was planned."""
 
 
@@ -45,7 +45,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class StartPace:
     """How fast replicas come to serve."""
 
     lead_times: LeadTimes
@@ -60,7 +60,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Booking:
+class WindowFloor:
     """What one schedule asks for, as seen from one moment."""
 
     schedule: WindowSpec
@@ -90,34 +90,34 @@ class Booking:
         return not self.fault and (self.opened is not None or now >= self.warm_from)
 
 
-def booking(
+def schedule_floor_of(
     timetable: Timetable[ScheduleSpec],
     one: PlannedCapacity | None,
-    pace: Pace,
+    pace: StartPace,
     limits: Limits,
     now: float,
     warmed_from: float = inf,
-) -> Booking:
+) -> WindowFloor:
     """Of a service. `warmed_from` is when warming for the next start began, if it has: a lead time that is learned to
     be shorter meanwhile does not undo it."""
     schedule = timetable.schedule
     replicas = replicas_for(schedule.floor, one)
     if timetable.fault or replicas is None:
-        return Booking(schedule, timetable.since, fault=timetable.fault or capacity_unknown(schedule.floor))
+        return WindowFloor(schedule, timetable.since, fault=timetable.fault or capacity_unknown(schedule.floor))
     created = min(replicas, limits.max_replicas) - limits.min_replicas
-    return booked(timetable, replicas, asked_for(schedule.floor, replicas), created, pace, now, warmed_from)
+    return floor_of_window(timetable, replicas, asked_for(schedule.floor, replicas), created, pace, now, warmed_from)
 
 
-def booked(
-    timetable: Timetable[S], floor: int, asked: str, created: int, pace: Pace, now: float, warmed_from: float = inf
-) -> Booking:
+def floor_of_window(
+    timetable: Timetable[S], floor: int, asked: str, created: int, pace: StartPace, now: float, warmed_from: float = inf
+) -> WindowFloor:
     """A floor that is known, and `created` of it that may have to be created first. There must be no fault."""
     schedule = timetable.schedule
     last, coming = (_window(start, schedule) for start in (timetable.last_start, timetable.next_start))
     new = max(1, created)
     warm_from = coming.start - pace.warming_seconds(new) if coming else inf
     is_open = last is not None and now < last.end
-    return Booking(
+    return WindowFloor(
         schedule=schedule,
         since=timetable.since,
         asked=asked,
@@ -147,7 +147,7 @@ def capacity_unknown(floor: ScheduleFloor) -> str:
     return _CAPACITY_UNKNOWN.format(_unit(floor))
 
 
-def schedule_floor(found: Booking, now: float) -> Proposal | None:
+def floor_proposal(found: WindowFloor, now: float) -> Proposal | None:
     """The floor of a window that is open, or that opens before its replicas could be ready if they were not ordered."""
     window = found.window
     if window is None or not found.counts(now):
@@ -161,7 +161,7 @@ def schedule_floor(found: Booking, now: float) -> Proposal | None:
             f'schedule "{name}" asks for {asked} by {local_time(window.start, zone)}, and new ones take up to '
             f"{seconds(found.lead_seconds)} to serve"
         )
-    return Proposal(found.replicas, schedule_floor.__name__, because)
+    return Proposal(found.replicas, floor_proposal.__name__, because)
 
 
 def asked_for(floor: ScheduleFloor, replicas: int) -> str:

@@ -12,7 +12,7 @@ from forebay.api.instants import rfc3339
 from forebay.api.spec.schedule_spec import ScheduleState
 from forebay.api.status import WindowStatus
 from forebay.scaling.decision import seconds
-from forebay.schedules.schedule_floors import MARGIN_SECONDS, Booking, Window, local_time
+from forebay.schedules.schedule_floors import MARGIN_SECONDS, Window, WindowFloor, local_time
 
 NODE_SHARE: Final = 0.5
 """Of the lead time; what has found no node by then will not be ready within the rest of it."""
@@ -31,7 +31,7 @@ class Coming:
 class WindowCase:
     """A window that is open or ahead, and what there is for it."""
 
-    booked: Booking
+    booked: WindowFloor
     window: Window
     now: float
     before: WindowStatus | None
@@ -96,7 +96,7 @@ def not_in_time(case: WindowCase) -> str | None:
     return f"all will be ready at about {local_time(expected, case.booked.schedule.time_zone)}{tail}"
 
 
-def standing(case: WindowCase, why: str) -> WindowStatus:
+def window_status_of(case: WindowCase, why: str) -> WindowStatus:
     """How it stands with the window, in words. `why` is what is in the way, if anything is."""
     state, message = judged(case, why)
     booking = case.booked

@@ -11,7 +11,7 @@ import math
 import re
 from itertools import pairwise
 
-from forebay.scaling.load.signals import EngineSample, Histogram
+from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.telemetry.metric_catalogue import (
     CACHE_CONFIG,
     ENGINE_PREFIX,
@@ -21,7 +21,7 @@ from forebay.telemetry.metric_catalogue import (
     Series,
     wire_names,
 )
-from forebay.telemetry.text_format import Reading, Readings, TextReader
+from forebay.telemetry.text_format import Readings, SeriesReading, TextReader
 
 _READER = TextReader(wire_names())
 _PREFIX = ENGINE_PREFIX.encode()
@@ -47,10 +47,10 @@ def sample_of(body: bytes, catalogue: Catalogue, taken_at: float) -> EngineSampl
 
 def sample_from(readings: Readings, catalogue: Catalogue, taken_at: float) -> EngineSample:
     """The sample in the readings of one scrape, whoever scraped. Raises SignalMissing, with the words to show."""
-    return _Answer(readings, catalogue).sample(taken_at)
+    return _PodReadings(readings, catalogue).sample(taken_at)
 
 
-class _Answer:
+class _PodReadings:
     """The readings of one answer, asked for by field of `EngineSample`; remembers what was missing."""
 
     def __init__(self, readings: Readings, catalogue: Catalogue) -> None:
@@ -81,7 +81,7 @@ class _Answer:
             missing=tuple(self._missing),
         )
 
-    def _found(self, signal: str) -> tuple[str, list[Reading]] | None:
+    def _found(self, signal: str) -> tuple[str, list[SeriesReading]] | None:
         """The first name of the signal that the answer has; an answer by a lesser name still misses the better one."""
         for series in self._catalogue.preferences[signal]:
             readings = self._readings.get(f"{series.name}_bucket" if signal in HISTOGRAMS else series.name, [])
@@ -137,7 +137,7 @@ class _Answer:
             return None
         return total
 
-    def _histogram(self, signal: str) -> Histogram | None:
+    def _histogram(self, signal: str) -> HistogramSample | None:
         found = self._found(signal)
         if found is None:
             self._miss(self._catalogue.expected[signal])
@@ -173,11 +173,11 @@ class _Answer:
         self._missing[name] = None
 
 
-def _is_of(series: Series, reading: Reading) -> bool:
+def _is_of(series: Series, reading: SeriesReading) -> bool:
     return series.label is None or reading.labels.get(series.label[0]) == series.label[1]
 
 
-def _summed(buckets: list[Reading], sums: list[Reading]) -> Histogram | None:
+def _summed(buckets: list[SeriesReading], sums: list[SeriesReading]) -> HistogramSample | None:
     """One histogram of all engines; None when an engine's buckets are incomplete, unordered or cut differently."""
     by_engine: dict[str, dict[float, float]] = {}
     for labels, count in buckets:
@@ -193,7 +193,7 @@ def _summed(buckets: list[Reading], sums: list[Reading]) -> Histogram | None:
     total = math.fsum(reading.value for reading in sums)
     if len(sums) != len(engines) or not _is_cumulative(counts) or not math.isfinite(total):
         return None
-    return Histogram(bounds=bounds, counts=counts, sum=total)
+    return HistogramSample(bounds=bounds, counts=counts, sum=total)
 
 
 def _is_cumulative(counts: tuple[float, ...]) -> bool:

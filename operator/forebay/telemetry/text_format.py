@@ -21,14 +21,14 @@ class MalformedMetrics(ValueError):  # noqa: N818 - reads as a sentence where it
     """The answer is not what the text format allows, or was cut on its way."""
 
 
-class Reading(NamedTuple):
+class SeriesReading(NamedTuple):
     """One series and its value. The labels are shared between readings: look, do not change."""
 
     labels: Mapping[str, str]
     value: float
 
 
-Readings = Mapping[str, list[Reading]]
+Readings = Mapping[str, list[SeriesReading]]
 
 _BLANK = rb"[ \t]*+"
 _SAMPLE = re.compile(
@@ -58,7 +58,7 @@ class TextReader:
         if not body.endswith(b"\n"):
             cut = body[body.rfind(b"\n") + 1 :][:80]
             raise MalformedMetrics(f"the answer is cut: its last line {_quoted(cut)} does not end")
-        readings: dict[bytes, list[Reading]] = {}
+        readings: dict[bytes, list[SeriesReading]] = {}
         seen: set[tuple[bytes, bytes | None]] = set()
         for name, rest in self._lines.findall(b"\n" + body):
             labels, reading = _sample(name, rest)
@@ -69,7 +69,7 @@ class TextReader:
         return {name.decode(): values for name, values in readings.items()}
 
 
-def _sample(name: bytes, rest: bytes) -> tuple[bytes | None, Reading]:
+def _sample(name: bytes, rest: bytes) -> tuple[bytes | None, SeriesReading]:
     match = _SAMPLE.fullmatch(rest)
     if match is None:
         raise MalformedMetrics(f"{_quoted(name + rest)} is no series with a value")
@@ -81,9 +81,9 @@ def _sample(name: bytes, rest: bytes) -> tuple[bytes | None, Reading]:
     if b"_" in value:  # Python reads 1_0 as ten; the format does not
         raise MalformedMetrics(f"{_quoted(value)} of {_quoted(name)} is no number")
     if not block:
-        return block, Reading({}, number)
+        return block, SeriesReading({}, number)
     parse = _memoized_labels if len(block) <= MAX_MEMOIZED_LABELS else _labels
-    return block, Reading(parse(block), number)
+    return block, SeriesReading(parse(block), number)
 
 
 def _labels(block: bytes) -> Mapping[str, str]:

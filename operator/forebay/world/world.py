@@ -8,7 +8,7 @@ from forebay.api.labels import GROUP_GATE
 from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
-from forebay.scaling.learning.replica_capacity import Carrier
+from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.settings import Settings
 
@@ -69,7 +69,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SpecProblem:
     """Something in a spec that the schema could not refuse. Nothing is created for the service while one stands."""
 
     reason: Reason
@@ -84,9 +84,9 @@ class VariantView:
 
     wanted: Revision
     """With the variant's name."""
-    carrier: Carrier | None = None
+    carrier: ReplicaCapacity | None = None
     """What scaling counts one replica of it with; None while that is not known."""
-    misfits: tuple[Problem, ...] = ()
+    misfits: tuple[SpecProblem, ...] = ()
     """Why its engines could not start, by the capacity plan: it is not used unless it has run before."""
 
 
@@ -102,20 +102,20 @@ class ServiceView:
     status: InferenceServiceStatus
     wanted: Revision | None
     """What the spec resolves to with today's operator; None while `problems` stand."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SpecProblem, ...] = ()
     children: tuple["ChildView", ...] = ()
     """What the service's own objects should look like; compared with `World.children`."""
     resource_version: str = ""
     """Of the object that was read; a status decided on it is written onto this version only."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[SpecProblem, ...] = ()
     """What people should know of a spec that runs all the same."""
-    misfits: tuple[Problem, ...] = ()
+    misfits: tuple[SpecProblem, ...] = ()
     """Why its engines could not start, by the capacity plan: nothing is created for a spec that has never run."""
     plan: PlanStatus | None = None
     """The capacity plan, where the spec says enough for one."""
     replica_capacity: CapacityStatus | None = None
     """What one replica carries by it."""
-    carrier: Carrier | None = None
+    carrier: ReplicaCapacity | None = None
     """What scaling counts one replica with; None while its model or its GPU is not known."""
     variants: tuple[VariantView, ...] = ()
     """In the order of preference, after `wanted`."""

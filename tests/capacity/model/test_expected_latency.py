@@ -6,7 +6,7 @@ import pytest
 
 from forebay.capacity.model.engine_profile import BUILT_IN
 from forebay.capacity.model.expected_latency import Spread, expected
-from forebay.capacity.model.replica_model import Engine, Mix, Promise, batched_tokens, capacity
+from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, batched_tokens, capacity
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from tests.simulation.load import poisson, run
 
@@ -27,7 +27,7 @@ PROMISE = Promise(0.5, 0.040)
 def test_expected_is_what_the_engine_does(name, prompt, output, share):
     """TTFT within a fifth at the median, at 95 % late rather than early, ITL within a tenth, end-to-end within 15 %."""
     profile, mix = BUILT_IN[name].profile, Mix.fixed(prompt, output)
-    engine = Engine(profile, profile.kv_tokens)
+    engine = EngineModel(profile, profile.kv_tokens)
     rate = share * capacity(engine, mix, PROMISE).requests_per_second
     chunk = batched_tokens(engine, mix, PROMISE, 8192)
     seconds = 2500 / rate
@@ -47,7 +47,7 @@ def test_expected_is_what_the_engine_does(name, prompt, output, share):
 def test_an_idle_engine_answers_after_a_prefill():
     """6 ms of overhead, nobody else's step under way, then 6.9 ms + 128 × 17.3 µs; a token later its own c + d·192."""
     profile = BUILT_IN["8b-h100"].profile
-    found = expected(Engine(profile, profile.kv_tokens), Mix.fixed(128, 128), 0.001, 8192)
+    found = expected(EngineModel(profile, profile.kv_tokens), Mix.fixed(128, 128), 0.001, 8192)
     assert found.first_token_p50 == pytest.approx(0.006 + 0.0069 + 128 * 17.3e-6, rel=0.01)
     assert found.inter_token_mean == pytest.approx(0.0069 + 5e-6 + 192 * 52e-9, rel=0.001)
     assert found.end_to_end_mean == pytest.approx(found.first_token_p50 + 127 * 0.0069, rel=0.01)
@@ -55,7 +55,7 @@ def test_an_idle_engine_answers_after_a_prefill():
 
 def test_more_load_is_never_faster():
     profile, mix = BUILT_IN["8b-h100"].profile, Mix.fixed(500, 200)
-    engine = Engine(profile, profile.kv_tokens)
+    engine = EngineModel(profile, profile.kv_tokens)
     seen = [expected(engine, mix, rate, 1383) for rate in range(1, 60)]
     for slower, faster in zip(seen[1:], seen, strict=False):
         assert slower.first_token_p95 >= faster.first_token_p95

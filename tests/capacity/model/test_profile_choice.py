@@ -10,7 +10,7 @@ from forebay.capacity.model.gpu_memory import Sizes
 from forebay.capacity.model.model_catalogue import gpus, models
 from forebay.capacity.model.profile_choice import Basis, GivenProfile, Pairing, choose
 from forebay.capacity.model.quantization import UNQUANTIZED, Quantization, methods, quantization_of, quantized
-from forebay.capacity.model.replica_model import Engine, Mix, Promise, capacity
+from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, capacity
 from forebay.capacity.model.roofline import ERROR_PERCENT, estimate
 
 FP8 = quantization_of("fp8", None, None)
@@ -178,7 +178,7 @@ class TestRoofline:
         )
         mix, promise = Mix.fixed(prompt, output), Promise(0.5, 2.5 * entry.profile.step_seconds)
         carried = [
-            capacity(Engine(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise).requests_per_second
+            capacity(EngineModel(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise).requests_per_second
             for profile in (guess, entry.profile)
         ]
         assert carried[0] == pytest.approx(carried[1], rel=ERROR_PERCENT / 100)

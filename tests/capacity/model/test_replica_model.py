@@ -8,7 +8,7 @@ from forebay.capacity.model.engine_profile import BUILT_IN, EngineProfile
 from forebay.capacity.model.expected_latency import expected
 from forebay.capacity.model.replica_model import (
     Bound,
-    Engine,
+    EngineModel,
     Mix,
     Promise,
     batched_tokens,
@@ -21,9 +21,9 @@ from forebay.capacity.model.speculation import Speculation, draft_cost
 ITL_40, ITL_25 = Promise(0.5, 0.040), Promise(0.5, 0.025)
 
 
-def an_engine(name: str = "8b-h100", **changes) -> Engine:
+def an_engine(name: str = "8b-h100", **changes) -> EngineModel:
     profile = BUILT_IN[name].profile
-    return Engine(profile, **({"kv_tokens": profile.kv_tokens} | changes))
+    return EngineModel(profile, **({"kv_tokens": profile.kv_tokens} | changes))
 
 
 class TestReferenceTable:
@@ -204,5 +204,5 @@ def test_what_is_promised_holds_at_capacity(prompt, output, limit, share):
 def test_a_slower_card_carries_less(step, factor):
     fast = EngineProfile(step, 2e-5, 5e-6, 5e-8, 100_000)
     mix, promise = Mix.fixed(500, 200), Promise(0.5, 1.0)
-    rates = [capacity(Engine(p, 100_000), mix, promise).requests_per_second for p in (fast, fast.slowed(factor))]
+    rates = [capacity(EngineModel(p, 100_000), mix, promise).requests_per_second for p in (fast, fast.slowed(factor))]
     assert rates[1] <= rates[0]

@@ -7,16 +7,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forebay.capacity.model.engine_profile import BUILT_IN
-from forebay.capacity.model.replica_model import Engine, Mix, Promise, capacity
+from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, capacity
 from forebay.capacity.model.usable_share import LARGEST, SMALLEST, usable_share
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PROMISE = Promise(time_to_first_token=0.5, inter_token_latency=0.04)
 
 
-def an_engine(name: str) -> Engine:
+def an_engine(name: str) -> EngineModel:
     profile = BUILT_IN[name].profile
-    return Engine(profile, profile.kv_tokens)
+    return EngineModel(profile, profile.kv_tokens)
 
 
 def spread(prompt: float, output: float, variance: float = 1.0) -> Mix:

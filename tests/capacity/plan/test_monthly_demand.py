@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.capacity.plan.monthly_demand import Demand, asked_for
+from forebay.capacity.plan.monthly_demand import MonthlyDemand, asked_for
 
-CHAT = Demand.of(1_000_000, 5, 1.5, 4000)
-SEARCH = Demand.of(6_000_000, 4, 1.5, 860)
+CHAT = MonthlyDemand.of(1_000_000, 5, 1.5, 4000)
+SEARCH = MonthlyDemand.of(6_000_000, 4, 1.5, 860)
 
 
 def test_reference_tokens_per_minute():
@@ -24,8 +24,8 @@ def test_reference_sum_and_what_to_ask_for():
 
 
 def test_a_month_has_30_days():
-    assert Demand.of(2_592_000, 3, 1, 700).average == 1
-    assert Demand.of(2_592_000, 3, 1, 700).peak == 3
+    assert MonthlyDemand.of(2_592_000, 3, 1, 700).average == 1
+    assert MonthlyDemand.of(2_592_000, 3, 1, 700).peak == 3
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_what_is_asked_for(tokens, asked):
 
 def test_decimals_mean_what_was_written():
     """1.1 × 1.1 in binary is more than 1.21, and would ask for another hundred thousand."""
-    demand = Demand.of(2_592_000_000, 1.1, 1.1, 1000)
+    demand = MonthlyDemand.of(2_592_000_000, 1.1, 1.1, 1000)
     assert demand.with_headroom == 72_600_000
-    assert Demand.of(2_592_000, 1.1, 1, 10).tokens_per_minute == 660
+    assert MonthlyDemand.of(2_592_000, 1.1, 1, 10).tokens_per_minute == 660
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9), st.floats(1, 100), st.floats(1, 10), st.integers(1, 10**5))
 def test_what_is_asked_for_is_enough_and_less_than_a_tenth_too_much(requests, more, peak, headroom, tokens):
-    demand = Demand.of(requests, peak, headroom, tokens)
+    demand = MonthlyDemand.of(requests, peak, headroom, tokens)
     asked = asked_for(demand.with_headroom)
     assert demand.with_headroom <= asked
     assert asked < demand.with_headroom * Fraction(11, 10) + 1
-    assert asked_for(Demand.of(requests + more, peak, headroom, tokens).with_headroom) >= asked
+    assert asked_for(MonthlyDemand.of(requests + more, peak, headroom, tokens).with_headroom) >= asked

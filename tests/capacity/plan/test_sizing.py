@@ -10,24 +10,24 @@ from hypothesis import strategies as st
 from forebay.capacity.model.gpu_memory import Sizes
 from forebay.capacity.model.profile_choice import Basis, GivenProfile
 from forebay.capacity.model.replica_model import Bound
-from forebay.capacity.plan.plan_input import Known, read
-from forebay.capacity.plan.plan_problem import Kind, Problem, UnplannableError
-from forebay.capacity.plan.sizing import Plan, default_batched_tokens, size
+from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
+from forebay.capacity.plan.sizing import CapacityPlan, default_batched_tokens, size
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from tests.capacity.specs import H100, LLAMA_2_7B, LLAMA_8B, LLAMA_70B, RPS_100, a_spec, traffic
 from tests.simulation.load import a_profile, poisson, run
 
 
-def planned(*arguments, known: Known | None = None, **blocks) -> Plan:
+def planned(*arguments, known: KnownParts | None = None, **blocks) -> CapacityPlan:
     return size(read(a_spec(*arguments, **blocks), known), known)
 
 
-def problem(*arguments, **blocks) -> Problem:
+def problem(*arguments, **blocks) -> PlanProblem:
     [found] = planned(*arguments, **blocks).problems
     return found
 
 
-def unknown(*arguments, **blocks) -> list[Problem]:
+def unknown(*arguments, **blocks) -> list[PlanProblem]:
     with pytest.raises(UnplannableError) as refused:
         read(a_spec(*arguments, **blocks))
     return list(refused.value.problems)
@@ -242,7 +242,7 @@ class TestMisfits:
 class TestUnknown:
     def test_a_model_nobody_knows(self):
         [found] = unknown("hf://someone/new")
-        assert (found.field, found.value, found.kind) == ("spec.model.source", "hf://someone/new", Kind.UNKNOWN)
+        assert (found.field, found.value, found.kind) == ("spec.model.source", "hf://someone/new", ProblemKind.UNKNOWN)
         assert found.options[0] == (
             "set spec.model.architecture with parameters, layers, attentionHeads, kvHeads, headDim"
         )
@@ -278,7 +278,7 @@ class TestUnknown:
 
     def test_more_stages_than_layers(self):
         [found] = unknown(model={"architecture": {"layers": 3}}, engine={"pipelineParallelSize": 4})
-        assert (found.field, found.kind) == ("spec.engine.pipelineParallelSize", Kind.MISFIT)
+        assert (found.field, found.kind) == ("spec.engine.pipelineParallelSize", ProblemKind.MISFIT)
 
 
 class TestKnowledge:
@@ -311,7 +311,7 @@ class TestKnowledge:
         assert planned(LLAMA_8B, None, gpu={"nodeSelector": {"nvidia.com/gpu.product": H100}}).fits
 
     def test_a_gpu_from_outside_is_said_to_be_one(self):
-        plan = planned(LLAMA_8B, None, known=Known(product=H100))
+        plan = planned(LLAMA_8B, None, known=KnownParts(product=H100))
         assert f"the manifest names no GPU; planned for {H100}" in plan.assumptions
 
     def test_a_given_profile_decides_speed_overhead_and_margin(self):
@@ -323,13 +323,13 @@ class TestKnowledge:
             overhead_bytes=6 * 2**30,
             usable_share=0.7,
         )
-        plan = planned(known=Known(profiles=(given,)), traffic=traffic(requests=RPS_100 // 1000))
+        plan = planned(known=KnownParts(profiles=(given,)), traffic=traffic(requests=RPS_100 // 1000))
         assert plan.replica.memory.overhead_bytes == 6 * 2**30
         assert plan.throughput is not None
         assert (plan.throughput.engine.usable_share, plan.throughput.chosen.name) == (0.7, "ours")
 
     def test_recorded_lengths_replace_the_means(self):
-        plan = planned(known=Known(lengths=((100, 100), (900, 300))), traffic=traffic(requests=RPS_100 // 10))
+        plan = planned(known=KnownParts(lengths=((100, 100), (900, 300))), traffic=traffic(requests=RPS_100 // 10))
         assert plan.subject.mix is not None
         assert plan.subject.mix.reads > 200 * 600
         assert plan.subject.demand is not None

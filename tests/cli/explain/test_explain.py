@@ -2,7 +2,7 @@ from typing import Any
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.cli.explain.explain import explanation
-from forebay.cli.explain.service_reading import Reading
+from forebay.cli.explain.service_reading import ServiceReading
 from forebay.cluster.read.projections import unix_seconds
 
 NOW = unix_seconds("2026-03-01T12:00:00Z") or 0.0
@@ -34,8 +34,8 @@ STATUS: dict[str, Any] = {
 }
 
 
-def a_reading(generation: int = 4, spec: dict[str, Any] | None = SPEC, **status: Any) -> Reading:
-    return Reading(
+def a_reading(generation: int = 4, spec: dict[str, Any] | None = SPEC, **status: Any) -> ServiceReading:
+    return ServiceReading(
         "team-a",
         "chat",
         generation,
@@ -104,7 +104,7 @@ def test_a_spec_that_was_not_looked_at_yet_is_said_first():
 
 
 def test_a_service_without_an_operator_says_so():
-    reading = Reading("team-a", "chat", 1, None, None)
+    reading = ServiceReading("team-a", "chat", 1, None, None)
     assert list(explanation(reading, NOW)) == [
         "team-a/chat",
         "No operator has written a status yet. Is one running, and does it serve this namespace?",

@@ -16,11 +16,11 @@ from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.status import MOST_PAST_DECISIONS
 from forebay.cli.explain.explain import explanation, explanation_at
 from forebay.cli.explain.explain_decision import NotAMomentError, moment
-from forebay.cli.explain.service_reading import Reading
+from forebay.cli.explain.service_reading import ServiceReading
 from forebay.cli.main import app
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.scaling.load.signals import Histogram
+from forebay.scaling.load.signals import HistogramSample
 from tests.builders.cluster import Cluster
 from tests.builders.engines import Demand
 from tests.builders.plans import only
@@ -28,7 +28,7 @@ from tests.builders.world import NOW, a_histogram, a_service, a_world, pods_of, 
 from tests.cli.scenarios import busy, reading_of
 
 
-def waits(short: float = 0.0, middling: float = 0.0, long: float = 0.0) -> Histogram:
+def waits(short: float = 0.0, middling: float = 0.0, long: float = 0.0) -> HistogramSample:
     """So many requests that waited for 100, 400 and 900 ms."""
     return a_histogram({0.1: short, 0.4: middling, 0.9: long})
 
@@ -57,7 +57,7 @@ def told(silent: int = 0, **signals: Any) -> str:
     answering = pods[: len(pods) - silent]
     world = a_world(service, pods=pods, signals=signals_of(answering, at=NOW, **{**QUIET, **signals}))
     done, _ = plan(world, state, NOW)
-    return "\n".join(explanation(Reading("default", "chat", 1, service.spec, only(done).status), NOW))
+    return "\n".join(explanation(ServiceReading("default", "chat", 1, service.spec, only(done).status), NOW))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_past_decisions_outlive_the_operator():
     assert cluster.status("chat").decisions[: len(before)] == before
 
 
-def a_past() -> Reading:
+def a_past() -> ServiceReading:
     cluster = busy(2, 120)
     cluster.demand["chat"] = Demand(requests=290)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
@@ -156,7 +156,7 @@ def test_a_time_before_everything_that_is_kept_is_said_to_be_unknown():
     lines = list(explanation_at(a_past(), NOW - 5, NOW + 600))
     asked = "What was decided at 2025-06-15T15:06:35Z is not known any more"
     assert lines[1:] == [f"{asked}: the oldest that is kept is of 2025-06-15T15:06:40Z."]
-    assert list(explanation_at(Reading("a", "b", 1, None, None), NOW, NOW))[1:] == [
+    assert list(explanation_at(ServiceReading("a", "b", 1, None, None), NOW, NOW))[1:] == [
         "What was decided at 2025-06-15T15:06:40Z is not known any more: none is kept."
     ]
 
@@ -188,7 +188,7 @@ def test_a_record_of_an_older_operator_is_shown_as_far_as_it_goes():
     status = InferenceServiceStatus.model_validate(
         {"decision": {"rule": "queue_depth", "because": "95 requests wait", "desired": 4}}
     )
-    text = "\n".join(explanation(Reading("team-a", "chat", 0, None, status), NOW))
+    text = "\n".join(explanation(ServiceReading("team-a", "chat", 0, None, status), NOW))
     assert "Why 4: queue_depth\n  95 requests wait." in text
     assert "Signals" not in text
     assert "What each rule" not in text

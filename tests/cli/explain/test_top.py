@@ -1,11 +1,11 @@
 from rich.console import Console
 
-from forebay.cli.explain.service_reading import Reading
+from forebay.cli.explain.service_reading import ServiceReading
 from forebay.cli.explain.top import table
 from tests.cli.explain.test_explain import a_reading
 
 
-def shown(*services: Reading, note: str = "") -> list[list[str]]:
+def shown(*services: ServiceReading, note: str = "") -> list[list[str]]:
     console = Console(width=200, no_color=True)
     with console.capture() as capture:
         console.print(table(services, note))
@@ -66,7 +66,7 @@ def test_a_service_that_is_not_ready_shows_the_reason_in_its_place():
 
 
 def test_a_service_nobody_has_looked_at_is_listed_too():
-    _, line = shown(Reading("team-a", "chat", 1, None, None))
+    _, line = shown(ServiceReading("team-a", "chat", 1, None, None))
     assert line[:3] == ["team-a", "chat", "?"]
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from forebay.cli.explain.service_reading import Reading
+from forebay.cli.explain.service_reading import ServiceReading
 from tests.capacity.specs import H100, LLAMA_2_7B, LLAMA_8B, LLAMA_70B, a_spec, traffic
 from tests.cli.plans import AGENTS, CHAT, NEW, SLOW, a_manifest, only, plan, planned
 
@@ -357,9 +357,9 @@ class TestAgainst:
     def test_against_what_runs(self, monkeypatch):
         """Services of the cluster that are not in the manifests are none of this plan's business."""
         running = [
-            Reading("team-a", "chat", 1, a_spec(traffic=traffic(3_000_000, 4, 600, 260, 1.5)), None),
-            Reading("team-z", "other", 1, a_spec(), None),
-            Reading("team-a", "agents", 1, None, None),
+            ServiceReading("team-a", "chat", 1, a_spec(traffic=traffic(3_000_000, 4, 600, 260, 1.5)), None),
+            ServiceReading("team-z", "other", 1, a_spec(), None),
+            ServiceReading("team-a", "agents", 1, None, None),
         ]
 
         @asynccontextmanager

@@ -15,7 +15,7 @@ from forebay.planner.observe.placement import free_places, prospect_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.learning.growth import LARGEST_STEP, MOST_DAYS, Growth
 from forebay.scaling.learning.lead_time import LONGEST_SECONDS, MOST_STARTS, LeadTimes, WarmState
-from forebay.scaling.load.arrivals import Lengths
+from forebay.scaling.load.arrivals import RequestLengths
 from tests.builders.world import NOW, a_node, a_pod, a_service, a_shape, nodes, pods_of
 
 PLACEHOLDER, READY, NEW = WarmState
@@ -148,7 +148,7 @@ everything = st.builds(
     ).map(Growth),
     lengths=st.none()
     | st.builds(
-        Lengths,
+        RequestLengths,
         st.integers(1, 10_000_000).map(float),
         st.integers(1, 10_000_000).map(float),
         st.integers(5, 100).map(lambda percent: percent / 100),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.planner.memory import Failure
+from forebay.planner.memory import ReplicaFailure
 from forebay.planner.observe.nodes import avoided_nodes, lost_nodes, nodes_down
 from forebay.world.settings import Settings
 from tests.builders.world import NOW, a_node, a_pod, a_service, nodes
@@ -34,8 +34,8 @@ def test_lost_nodes(there, down, expected):
     assert lost_nodes(there, down, SETTINGS, NOW) == expected
 
 
-def failures(*places: str | None, revision: str = "7f3c", ended: bool = False) -> list[Failure]:
-    return [Failure(f"uid-{index}", revision, node, NOW, ended) for index, node in enumerate(places)]
+def failures(*places: str | None, revision: str = "7f3c", ended: bool = False) -> list[ReplicaFailure]:
+    return [ReplicaFailure(f"uid-{index}", revision, node, NOW, ended) for index, node in enumerate(places)]
 
 
 NOWHERE: dict[str, frozenset[str]] = {"7f3c": frozenset()}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forebay.api.inference_service import ScheduleState
-from forebay.planner.observe.placeholder_preemption import IN_TRANSIT_SECONDS, Handovers, Warmth, handovers_of
+from forebay.planner.observe.placeholder_preemption import IN_TRANSIT_SECONDS, HeldPlaces, Preemptions, preemptions_of
 from forebay.planner.observe.placement import prospect_above, prospect_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.learning.lead_time import PRIOR_SECONDS, LeadTimes, WarmState
@@ -39,7 +39,7 @@ def seen(*pods: PodView, pools=(), services=(SERVICE,)) -> World:
 
 
 def handed_over(before: World, after: World, later: float = 5.0) -> frozenset[str]:
-    return handovers_of(after, handovers_of(before, Handovers(), NOW), NOW + later).taken
+    return preemptions_of(after, preemptions_of(before, Preemptions(), NOW), NOW + later).taken
 
 
 def test_a_pod_that_got_its_node_when_a_placeholder_there_had_gone_took_its_place():
@@ -74,14 +74,14 @@ def test_a_placeholder_gives_way_to_one_pod_and_two_to_one_of_their_size_togethe
 
 
 def test_it_is_waited_for_a_while_and_remembered_as_long_as_the_pod_lives():
-    given_up = handovers_of(seen(), handovers_of(seen(HOLDING), Handovers(), NOW), NOW + 5)
+    given_up = preemptions_of(seen(), preemptions_of(seen(HOLDING), Preemptions(), NOW), NOW + 5)
     late = replace(TOOK, scheduled_at=NOW + 30)
-    taken = handovers_of(seen(late), given_up, NOW + 31)
+    taken = preemptions_of(seen(late), given_up, NOW + 31)
     assert taken.taken == {TOOK.uid}
     assert taken.in_transit == ()
-    assert handovers_of(seen(late), taken, NOW + 7200).taken == {TOOK.uid}
-    assert handovers_of(seen(), taken, NOW + 7200).taken == frozenset()
-    assert handovers_of(seen(late), given_up, NOW + IN_TRANSIT_SECONDS).taken == frozenset()
+    assert preemptions_of(seen(late), taken, NOW + 7200).taken == {TOOK.uid}
+    assert preemptions_of(seen(), taken, NOW + 7200).taken == frozenset()
+    assert preemptions_of(seen(late), given_up, NOW + IN_TRANSIT_SECONDS).taken == frozenset()
 
 
 def test_of_a_pool_it_counts_where_the_image_is_the_same():
@@ -93,7 +93,7 @@ def test_of_a_pool_it_counts_where_the_image_is_the_same():
 
 
 def held_for(world: World, service=SERVICE) -> int:
-    return Warmth.of(world, handovers_of(world, Handovers(), NOW)).replicas_for(service.uid, service.wanted)
+    return HeldPlaces.of(world, preemptions_of(world, Preemptions(), NOW)).replicas_for(service.uid, service.wanted)
 
 
 def test_places_for_a_service_are_its_own_and_its_share_of_a_pools():

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from forebay.api.labels import GROUP_GATE
-from forebay.planner.observe.replicas import ReplicaState, Sight, replicas_of
+from forebay.planner.observe.replicas import ReplicaChecks, ReplicaState, replicas_of
 from forebay.world.settings import Settings
 from forebay.world.world import PodView
 from tests.builders.loads import a_history
 from tests.builders.world import NOW, a_pod, a_service
 
 SERVICE = a_service("chat")
-SIGHT = Sight(
+SIGHT = ReplicaChecks(
     settings=Settings(pending_timeout_seconds=300, stale_after_seconds=30, stall_after_seconds=120),
     now=NOW,
     startup_timeout_seconds=1200,

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.api.labels import GROUP_GATE
 from forebay.planner.memory import ServiceMemory, State
-from forebay.planner.observe.replicas import Replica, ReplicaState, Sight, replicas_of
+from forebay.planner.observe.replicas import Replica, ReplicaChecks, ReplicaState, replicas_of
 from forebay.planner.planner import plan
 from forebay.world.plan import LiftGate, Plan
 from forebay.world.settings import Settings
@@ -22,7 +22,7 @@ from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_wo
 PAIR = a_revision("7f3c", pods=2, gpus=8)
 SERVICE = a_service("chat", wanted=PAIR)
 WATCHED = State.empty(NOW - 3600)
-SIGHT = Sight(
+SIGHT = ReplicaChecks(
     settings=Settings(pending_timeout_seconds=300),
     now=NOW,
     startup_timeout_seconds=1200,

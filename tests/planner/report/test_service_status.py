@@ -19,7 +19,7 @@ from forebay.planner.reconcile.children import min_available
 from forebay.planner.report.service_status import should_write
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.plan import ApplyChildren
-from forebay.world.world import ChildView, Problem, ServiceView
+from forebay.world.world import ChildView, ServiceView, SpecProblem
 from tests.builders.plans import actions, condition, creates, events, message, only
 from tests.builders.world import (
     NOW,
@@ -215,7 +215,7 @@ def test_why_a_service_is_not_ready(pod, expected, words):
 
 
 def test_problems_say_all_and_what_serves_goes_on():
-    problems = (Problem(Reason.SPEC_INVALID, "spec.a: is odd."), Problem(Reason.NAME_TAKEN, "spec.b: is even."))
+    problems = (SpecProblem(Reason.SPEC_INVALID, "spec.a: is odd."), SpecProblem(Reason.NAME_TAKEN, "spec.b: is even."))
     service = a_service(problems=problems)
     pods = pods_of(service, 2)
     done, state = plan(a_world(service, pods=pods, signals=signals_of(pods)), WATCHED, NOW)
@@ -281,7 +281,7 @@ def test_a_name_that_somebody_else_has_is_not_taken_from_them():
 
 
 def test_a_warning_stops_nothing_and_is_told_of_once():
-    warning = Problem(Reason.ENGINE_VERSION_UNKNOWN, "spec.engine.version: 0.99.0 is newer than what is known.")
+    warning = SpecProblem(Reason.ENGINE_VERSION_UNKNOWN, "spec.engine.version: 0.99.0 is newer than what is known.")
     service = a_service(warnings=(warning,))
     pods = pods_of(service, 2)
     world = a_world(service, pods=pods, signals=signals_of(pods))

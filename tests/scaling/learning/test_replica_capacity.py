@@ -6,8 +6,8 @@ import pytest
 
 from forebay.capacity.model.profile_choice import Basis
 from forebay.capacity.model.replica_model import load as loaded
-from forebay.scaling.learning.replica_capacity import FASTEST, SLOWEST, Carrier, Refinement, refine
-from forebay.scaling.load.arrivals import Lengths
+from forebay.scaling.learning.replica_capacity import FASTEST, SLOWEST, Refinement, ReplicaCapacity, refine
+from forebay.scaling.load.arrivals import RequestLengths
 from forebay.scaling.load.service_load import Served
 from tests.builders.loads import CHAT, a_carrier, a_load, known
 from tests.builders.world import NOW
@@ -22,7 +22,7 @@ def after(
     true: float,
     requests: float,
     saturated: bool,
-    carrier: Carrier = CARRIER,
+    carrier: ReplicaCapacity = CARRIER,
     running: float = 40,
     counts_steps: bool = True,
 ) -> Refinement:
@@ -101,4 +101,4 @@ def test_a_replica_of_several_engines_carries_as_often():
 
 
 def test_the_mix_decides_what_tokens_are_worth():
-    assert known(CARRIER.carries(Lengths(6000, 300))).tokens_per_minute < PLANNED.tokens_per_minute
+    assert known(CARRIER.carries(RequestLengths(6000, 300))).tokens_per_minute < PLANNED.tokens_per_minute

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from forebay.scaling.load.arrivals import Arrivals, Flow, Lengths, flow_of, observe
+from forebay.scaling.load.arrivals import ArrivalFlow, Arrivals, RequestLengths, flow_of, observe
 from forebay.scaling.load.pod_history import PodHistory
 from tests.builders.loads import a_history, known
 from tests.builders.world import NOW
@@ -22,7 +22,7 @@ def watched(rates: Mapping[int, float | None], *, every: int = 5, until: int = 3
     arrivals, now = Arrivals(), None
     for second in range(0, until + 1, every):
         now = next(rates[since] for since in sorted(rates, reverse=True) if since <= second)
-        arrivals = observe(arrivals, None if now is None else Flow(now), NOW + second)
+        arrivals = observe(arrivals, None if now is None else ArrivalFlow(now), NOW + second)
     return arrivals
 
 
@@ -100,7 +100,11 @@ def test_where_requests_come_in_bursts_a_burst_is_no_surge():
     bursts = {second: 20.0 if second % 60 < 15 else 4.0 for second in range(0, 1200, 5)}
     used_to = watched(bursts, until=1195)
     assert used_to.dispersion > 10
-    again = observe(observe(observe(used_to, Flow(20.0), NOW + 1200), Flow(20.0), NOW + 1205), Flow(20.0), NOW + 1210)
+    again = observe(
+        observe(observe(used_to, ArrivalFlow(20.0), NOW + 1200), ArrivalFlow(20.0), NOW + 1205),
+        ArrivalFlow(20.0),
+        NOW + 1210,
+    )
     assert again.requests_per_second(NOW + 1210) == again.in_the_last_minute(NOW + 1210)
 
 
@@ -110,7 +114,7 @@ def test_without_a_flow_the_rate_is_held_for_a_minute_and_then_unknown():
 
 
 def test_a_gap_in_looking_begins_anew():
-    arrivals = observe(watched({0: 10}), Flow(50), NOW + 300 + 61)
+    arrivals = observe(watched({0: 10}), ArrivalFlow(50), NOW + 300 + 61)
     assert arrivals.requests_per_second(NOW + 361) is None
 
 
@@ -122,15 +126,15 @@ def test_it_is_bounded(every):
 def test_what_the_gateway_was_asked_goes_before_what_engines_saw():
     arrivals = Arrivals()
     for second in range(0, 121, 5):
-        arrivals = observe(arrivals, Flow(10), NOW + second, asked_requests=second * 25.0)
+        arrivals = observe(arrivals, ArrivalFlow(10), NOW + second, asked_requests=second * 25.0)
     assert arrivals.requests_per_second(NOW + 120) == pytest.approx(25)
-    again = observe(arrivals, Flow(10), NOW + 125, asked_requests=3.0)
+    again = observe(arrivals, ArrivalFlow(10), NOW + 125, asked_requests=3.0)
     assert known(again.requests_per_second(NOW + 125)) < 25, "a gateway that began anew is not a burst"
 
 
-def flow(requests: float, prompt: float, output: float, computed: float | None = None) -> Flow:
+def flow(requests: float, prompt: float, output: float, computed: float | None = None) -> ArrivalFlow:
     computed = prompt if computed is None else computed
-    return Flow(requests, requests, requests * prompt, requests * output, requests * computed)
+    return ArrivalFlow(requests, requests, requests * prompt, requests * output, requests * computed)
 
 
 def test_lengths_are_believed_once_enough_requests_have_finished():
@@ -141,7 +145,7 @@ def test_lengths_are_believed_once_enough_requests_have_finished():
     for second in (15, 20, 25):
         arrivals = observe(arrivals, flow(1, 500, 200), NOW + second)
     lengths = known(arrivals.lengths)
-    assert lengths == Lengths(500, 200, 1.0, lengths.requests)
+    assert lengths == RequestLengths(500, 200, 1.0, lengths.requests)
     assert lengths.requests == pytest.approx(25, rel=0.05)
 
 
@@ -187,5 +191,5 @@ def test_lengths_of_a_pod_without_the_histograms_come_from_its_token_counters():
 def test_dispersion_is_estimated_and_bounded(amplitude, low, high):
     arrivals = Arrivals()
     for second in range(0, 7200, 5):
-        arrivals = observe(arrivals, Flow(30 + amplitude * (-1) ** (second // 5)), NOW + second)
+        arrivals = observe(arrivals, ArrivalFlow(30 + amplitude * (-1) ** (second // 5)), NOW + second)
     assert low <= arrivals.dispersion <= high

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from forebay.scaling.load.freshness import Ages, Freshness
-from forebay.scaling.load.gateway_demand import Demand
+from forebay.scaling.load.gateway_demand import GatewayDemand
 from forebay.scaling.load.idleness import Idleness, look_idle
 from forebay.scaling.load.pod_history import remember
-from forebay.scaling.load.service_load import Load, Reading, Silent, load_of
+from forebay.scaling.load.service_load import ReplicaReading, ServiceLoad, Silent, load_of
 from tests.builders.loads import a_history, a_load
 from tests.builders.world import NOW, a_sample
 
@@ -17,12 +17,14 @@ IDLE_FOR_LONG = Idleness(since=NOW - 900, looked_at=NOW - 5)
 SILENT = Silent("chat-0", Freshness.STALE, NOW - 40, "no answer within 4 s")
 
 
-def idle_load(**fields: Any) -> Load:
+def idle_load(**fields: Any) -> ServiceLoad:
     return a_load(1, **{"active_at": NOW - 1000, **fields})
 
 
-def looked(load: Load, before: Idleness = IDLE_FOR_LONG, demand: Demand | None = None, draining: int = 0) -> Idleness:
-    return look_idle(before, load, demand or Demand(), draining, NOW)
+def looked(
+    load: ServiceLoad, before: Idleness = IDLE_FOR_LONG, demand: GatewayDemand | None = None, draining: int = 0
+) -> Idleness:
+    return look_idle(before, load, demand or GatewayDemand(), draining, NOW)
 
 
 @pytest.mark.parametrize(
@@ -36,18 +38,18 @@ def looked(load: Load, before: Idleness = IDLE_FOR_LONG, demand: Demand | None =
         pytest.param(idle_load(deferred=1), "1 request in flight", id="one waits for an adapter"),
     ],
 )
-def test_what_stops_the_clock(load: Load, because: str):
+def test_what_stops_the_clock(load: ServiceLoad, because: str):
     found = looked(load)
     assert found.since is None
     assert because in found.because
 
 
 def test_what_waits_at_the_gateway_stops_the_clock():
-    assert looked(idle_load(), demand=Demand(held_requests=3)).since is None
-    assert looked(idle_load(), demand=Demand(held_work_seconds=0.1)).since is None
-    asked = looked(idle_load(), demand=Demand(asked_requests=7))
+    assert looked(idle_load(), demand=GatewayDemand(held_requests=3)).since is None
+    assert looked(idle_load(), demand=GatewayDemand(held_work_seconds=0.1)).since is None
+    asked = looked(idle_load(), demand=GatewayDemand(asked_requests=7))
     assert asked.since is None
-    assert look_idle(asked, idle_load(), Demand(asked_requests=7), 0, NOW + 5).since == NOW + 5
+    assert look_idle(asked, idle_load(), GatewayDemand(asked_requests=7), 0, NOW + 5).since == NOW + 5
 
 
 def test_a_replica_that_drains_stops_the_clock():
@@ -65,7 +67,7 @@ def test_a_replica_that_drains_stops_the_clock():
         pytest.param(IDLE_FOR_LONG, idle_load(ready_since=NOW - 60), NOW - 60, id="it counts from Ready"),
     ],
 )
-def test_where_the_clock_counts_from(before: Idleness, load: Load, since: float):
+def test_where_the_clock_counts_from(before: Idleness, load: ServiceLoad, since: float):
     assert looked(load, before).since == since
 
 
@@ -90,8 +92,8 @@ def test_the_load_is_as_old_as_its_youngest_request_and_unknown_when_one_engine_
     uncounted = remember(None, a_sample())
     ages = Ages()
 
-    def load(*histories: Any) -> Load:
-        return load_of([Reading(f"chat-{n}", h, NOW - 60) for n, h in enumerate(histories)], [], NOW, ages)
+    def load(*histories: Any) -> ServiceLoad:
+        return load_of([ReplicaReading(f"chat-{n}", h, NOW - 60) for n, h in enumerate(histories)], [], NOW, ages)
 
     assert load(quiet).active_at == NOW - 5
     assert load(quiet, asked).active_at == NOW

@@ -3,8 +3,8 @@
 import pytest
 
 from forebay.scaling.load.freshness import Freshness
-from forebay.scaling.load.load_window import MOST_STRAINS, Watch, look
-from forebay.scaling.load.service_load import Load, Silent
+from forebay.scaling.load.load_window import MOST_STRAINS, LoadWindow, extended
+from forebay.scaling.load.service_load import ServiceLoad, Silent
 from tests.builders.loads import a_latency, a_load, some_limits
 from tests.builders.world import NOW
 
@@ -12,11 +12,13 @@ LIMITS = some_limits(scale_down_cooldown_seconds=300, scale_up_cooldown_seconds=
 LATE = a_latency({0.1: 0, 1.0: 0, 9.0: 100})
 
 
-def watched(load, seconds: float, watch: Watch | None = None, *, begin: float = NOW, step: float = 5.0) -> Watch:
-    watch = watch or Watch()
+def watched(
+    load, seconds: float, watch: LoadWindow | None = None, *, begin: float = NOW, step: float = 5.0
+) -> LoadWindow:
+    watch = watch or LoadWindow()
     at = begin
     while at <= begin + seconds:
-        watch = look(watch, load(at) if callable(load) else load, LIMITS, at)
+        watch = extended(watch, load(at) if callable(load) else load, LIMITS, at)
         at += step
     return watch
 
@@ -52,41 +54,41 @@ def test_it_is_bounded(step):
             id="one is new and waited for",
         ),
         pytest.param(
-            Load(1, 0, 0, 0, 0, silent=(Silent("a", Freshness.STALE, NOW, None, new=True),)),
+            ServiceLoad(1, 0, 0, 0, 0, silent=(Silent("a", Freshness.STALE, NOW, None, new=True),)),
             False,
             id="the only one is new",
         ),
     ],
 )
 def test_a_gap_ends_the_watch(gap, ends):
-    watch = look(watched(a_load(2), 300), gap, LIMITS, NOW + 305)
+    watch = extended(watched(a_load(2), 300), gap, LIMITS, NOW + 305)
     assert watch.covers(300, NOW + 305) is not ends
 
 
 def test_a_time_in_which_nobody_looked_is_a_gap():
-    watch = look(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61)
+    watch = extended(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61)
     assert not watch.covers(300, NOW + 361)
 
 
 def test_a_latency_within_the_headroom_of_its_limit_is_noted():
     near = a_latency({0.1: 0, 0.8: 0, 0.95: 100})
     limits = some_limits(queue_wait_seconds=1.0, headroom=0.2)
-    watch = look(Watch(), a_load(2, running=9, queue_time=near), limits, NOW)
+    watch = extended(LoadWindow(), a_load(2, running=9, queue_time=near), limits, NOW)
     assert watch.parts[0].late.startswith("queue wait (p99) was 948 ms")
     assert watch.strains == ()
 
 
 def test_a_load_that_made_requests_late_is_remembered_for_six_cooldowns():
-    watch = look(Watch(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
+    watch = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
     assert [strain.running_per_replica for strain in watch.strains] == [45]
-    assert look(watch, a_load(2), LIMITS, NOW + 1799).strains == watch.strains
-    assert look(watch, a_load(2), LIMITS, NOW + 1800).strains == ()
+    assert extended(watch, a_load(2), LIMITS, NOW + 1799).strains == watch.strains
+    assert extended(watch, a_load(2), LIMITS, NOW + 1800).strains == ()
 
 
 def test_lateness_without_load_is_no_strain():
-    assert look(Watch(), a_load(2, running=1, queue_time=LATE), LIMITS, NOW).strains == ()
+    assert extended(LoadWindow(), a_load(2, running=1, queue_time=LATE), LIMITS, NOW).strains == ()
 
 
 def test_strains_survive_a_gap():
-    watch = look(Watch(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
-    assert look(watch, a_load(0), LIMITS, NOW + 5).strains == watch.strains
+    watch = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
+    assert extended(watch, a_load(0), LIMITS, NOW + 5).strains == watch.strains

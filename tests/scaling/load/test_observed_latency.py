@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from forebay.scaling.load.observed_latency import Latency, observed
-from forebay.scaling.load.signals import Histogram
+from forebay.scaling.load.signals import HistogramSample
 from tests.builders.loads import a_latency
 from tests.builders.world import a_histogram
 
@@ -57,12 +57,12 @@ def test_counts_that_went_down_mean_a_restart():
 
 def test_pods_are_summed_and_other_buckets_do_not_mix():
     nothing = a_histogram({0.1: 0})
-    other = Histogram((0.2, inf), (3.0, 3.0), 0.6)
+    other = HistogramSample((0.2, inf), (3.0, 3.0), 0.6)
     seen = observed(
         [
             (nothing, a_histogram({0.1: 10})),
             (nothing, a_histogram({0.1: 5})),
-            (Histogram((0.2, inf), (0.0, 0.0), 0.0), other),
+            (HistogramSample((0.2, inf), (0.0, 0.0), 0.0), other),
             (None, other),
         ]
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from forebay.scaling.load.freshness import Ages, Freshness, freshness
-from forebay.scaling.load.service_load import Reading, load_of
+from forebay.scaling.load.service_load import ReplicaReading, load_of
 from tests.builders.loads import a_history
 from tests.builders.world import NOW, a_histogram
 
@@ -26,7 +26,7 @@ def test_freshness(taken, ready, expected):
 
 
 def a_reading(pod: str, history=None, *, ready_since=NOW - 9999, error=None):
-    return Reading(pod, history, ready_since, error)
+    return ReplicaReading(pod, history, ready_since, error)
 
 
 def test_queue_is_summed_and_kv_is_the_mean_of_each_ones_peak():

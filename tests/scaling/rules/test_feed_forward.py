@@ -5,21 +5,21 @@ from dataclasses import replace
 import pytest
 
 from forebay.capacity.model.profile_choice import Basis
-from forebay.scaling.load.arrivals import Arrivals, Lengths
-from forebay.scaling.load.gateway_demand import Demand
-from forebay.scaling.load.offered_work import NO_CARRIER, NO_LENGTHS, NO_PROMISE, Offered, lengths_of, offer
+from forebay.scaling.load.arrivals import Arrivals, RequestLengths
+from forebay.scaling.load.gateway_demand import GatewayDemand
+from forebay.scaling.load.offered_work import NO_CARRIER, NO_LENGTHS, NO_PROMISE, OfferedWork, lengths_of, offer
 from forebay.scaling.rules.backlog import backlog
 from forebay.scaling.rules.feed_forward import feed_forward, headroom
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.scaling_inputs import ScalingInputs
 from tests.builders.loads import CHAT, a_carrier, a_load, known, some_limits
 from tests.builders.world import NOW
 
 LIMITS = some_limits(headroom=0.2)
-NOTHING_AHEAD = Outlook()
+NOTHING_AHEAD = ScalingInputs()
 
 
-def offered(requests: float | None, *, dispersion: float = 1.0, lengths: Lengths = CHAT) -> Offered:
-    return Offered(requests, lengths, known(a_carrier().carries(lengths)), dispersion)
+def offered(requests: float | None, *, dispersion: float = 1.0, lengths: RequestLengths = CHAT) -> OfferedWork:
+    return OfferedWork(requests, lengths, known(a_carrier().carries(lengths)), dispersion)
 
 
 def test_the_reference_row():
@@ -37,8 +37,8 @@ def test_the_reference_row():
     [
         pytest.param(0, NOTHING_AHEAD, 0, id="nothing arrives"),
         pytest.param(100, NOTHING_AHEAD, 3, id="2.13 and 20 percent"),
-        pytest.param(100, Outlook(growth=0.5), 4, id="half as much again may come within the lead time"),
-        pytest.param(100, Outlook(growth=9.0), 5, id="headroom ends at 100 percent"),
+        pytest.param(100, ScalingInputs(growth=0.5), 4, id="half as much again may come within the lead time"),
+        pytest.param(100, ScalingInputs(growth=9.0), 5, id="headroom ends at 100 percent"),
         pytest.param(1000, NOTHING_AHEAD, 26, id="21.3 and 20 percent"),
         pytest.param(None, NOTHING_AHEAD, None, id="unknown arrivals are not zero"),
     ],
@@ -69,7 +69,7 @@ def test_burst_is_a_matter_of_small_fleets(requests, expected):
 def test_burst_and_growth_add_up_as_independent_ones_do():
     case = offered(45, dispersion=12.8)
     case = replace(case, carried=replace(case.carried, residence_seconds=5.0))
-    assert headroom(case, LIMITS, Outlook(growth=0.3)).fraction == pytest.approx(0.632, abs=0.005)
+    assert headroom(case, LIMITS, ScalingInputs(growth=0.3)).fraction == pytest.approx(0.632, abs=0.005)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_backlog(arrives, waiting, replicas, expected):
 
 def test_waiting_work_is_to_be_done_within_the_lead_time():
     load = a_load(2, waiting=2000)
-    quick, slow = Outlook(lead_seconds=10), Outlook(lead_seconds=600)
+    quick, slow = ScalingInputs(lead_seconds=10), ScalingInputs(lead_seconds=600)
     assert known(backlog(offered(80), load, quick)).replicas == 3, "31.8 GPU-seconds within 60 s"
     assert known(backlog(offered(80), load, slow)).replicas == 2
 
 
 def test_what_a_gateway_holds_back_waits_too():
-    held = Outlook(demand=Demand(held_requests=10))
+    held = ScalingInputs(demand=GatewayDemand(held_requests=10))
     assert known(backlog(offered(0), a_load(0), held)).replicas == 1
     assert known(backlog(None, a_load(0), held)).because == "10 requests wait and no replica serves"
 
@@ -119,7 +119,7 @@ def test_why_nothing_is_offered(carrier, earlier, expected):
 
 
 def test_lengths_seen_go_before_earlier_and_those_before_declared():
-    seen, earlier = Lengths(1000, 100, 1.0, 50), Lengths(2000, 100, 1.0, 50)
+    seen, earlier = RequestLengths(1000, 100, 1.0, 50), RequestLengths(2000, 100, 1.0, 50)
     carrier = a_carrier()
     assert lengths_of(carrier, Arrivals(lengths=seen), earlier) == seen
     assert lengths_of(carrier, Arrivals(), earlier) == earlier

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision, Proposal
-from forebay.scaling.desired import Fleet, ScalingMemory, decide
+from forebay.scaling.desired import ReplicaCounts, ScalingMemory, decide
 from forebay.scaling.load.freshness import Freshness
-from forebay.scaling.load.gateway_demand import Demand
+from forebay.scaling.load.gateway_demand import GatewayDemand
 from forebay.scaling.load.idleness import Idleness
-from forebay.scaling.load.service_load import Load, Silent
+from forebay.scaling.load.service_load import ServiceLoad, Silent
 from forebay.scaling.rules.last_replica import LastReplica, keep_or_release
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.scaling_inputs import ScalingInputs
 from tests.builders.loads import a_carrier, a_load, some_limits
 from tests.builders.world import NOW
 
@@ -33,15 +33,15 @@ REMEMBERED = ScalingMemory(1, NOW - 9999, NOW - 9999, idleness=IDLE.idleness)
 
 
 def decided(
-    load: Load,
-    fleet: Fleet,
+    load: ServiceLoad,
+    fleet: ReplicaCounts,
     memory: ScalingMemory = REMEMBERED,
     limits=LIMITS,
-    outlook: Outlook | None = None,
+    outlook: ScalingInputs | None = None,
     mode: ScalingMode = ScalingMode.AUTO,
     now: float = NOW,
 ) -> tuple[Decision, ScalingMemory]:
-    return decide(limits, load, fleet, mode, memory, now, outlook or Outlook())
+    return decide(limits, load, fleet, mode, memory, now, outlook or ScalingInputs())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_sentences_name_the_time():
 
 
 def test_at_zero_it_stays_and_says_what_wakes_it():
-    decision, memory = decided(a_load(0), Fleet(), replace(REMEMBERED, desired=0))
+    decision, memory = decided(a_load(0), ReplicaCounts(), replace(REMEMBERED, desired=0))
     assert (decision.desired, decision.rule) == (0, "scaled_to_zero")
     assert "forebay wake" in decision.because
     assert memory.desired == 0
@@ -81,27 +81,27 @@ def test_at_zero_it_stays_and_says_what_wakes_it():
 
 def test_without_the_field_one_is_kept_for_whoever_calls_next():
     limits = replace(LIMITS, scale_to_zero_after_seconds=None)
-    decision, _ = decided(IDLE.load, Fleet(serving=1), limits=limits)
+    decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), limits=limits)
     assert (decision.desired, decision.rule) == (1, "last_replica")
 
 
 def test_a_minimum_holds_whatever_the_clock_says():
-    decision, _ = decided(IDLE.load, Fleet(serving=1), limits=replace(LIMITS, min_replicas=1))
+    decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), limits=replace(LIMITS, min_replicas=1))
     assert (decision.desired, decision.rule) == (1, "min_replicas")
 
 
 def test_a_floor_holds_whatever_the_clock_says_and_raises_from_zero():
-    outlook = Outlook(floors=(Proposal(1, "woken", "somebody asked"),))
-    decision, _ = decided(IDLE.load, Fleet(serving=1), outlook=outlook)
+    outlook = ScalingInputs(floors=(Proposal(1, "woken", "somebody asked"),))
+    decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), outlook=outlook)
     assert (decision.desired, decision.rule) == (1, "woken")
-    decision, memory = decided(a_load(0), Fleet(), replace(REMEMBERED, desired=0), outlook=outlook)
+    decision, memory = decided(a_load(0), ReplicaCounts(), replace(REMEMBERED, desired=0), outlook=outlook)
     assert (decision.desired, decision.rule, decision.before) == (1, "woken", 0)
     assert memory.raised_at == NOW
 
 
 def test_a_request_that_still_reaches_a_replica_that_was_to_go_keeps_it():
     """The operator's own limits may have kept its drain from starting."""
-    decision, _ = decided(a_load(1, running=1, active_at=NOW), Fleet(serving=1), replace(REMEMBERED, desired=0))
+    decision, _ = decided(a_load(1, running=1, active_at=NOW), ReplicaCounts(serving=1), replace(REMEMBERED, desired=0))
     assert (decision.desired, decision.rule) == (1, "asked_lately")
 
 
@@ -109,8 +109,8 @@ def test_what_a_gateway_holds_wakes_it_and_asks_for_as_much_as_the_backlog_takes
     """One at once; more when it is known how much arrives: 2.13 replicas for 100 a second, and half of it on top."""
     memory, seen = replace(REMEMBERED, desired=0), []
     for passed in range(0, 65, 5):
-        outlook = Outlook(60.0, demand=Demand(100.0 * passed, held_requests=10_000.0))
-        fleet = Fleet(loading=memory.desired or 0)
+        outlook = ScalingInputs(60.0, demand=GatewayDemand(100.0 * passed, held_requests=10_000.0))
+        fleet = ReplicaCounts(loading=memory.desired or 0)
         decision, memory = decide(
             LIMITS, a_load(0), fleet, ScalingMode.AUTO, memory, NOW + passed, outlook, a_carrier()
         )
@@ -121,14 +121,14 @@ def test_what_a_gateway_holds_wakes_it_and_asks_for_as_much_as_the_backlog_takes
 
 
 def test_in_mode_recommend_zero_is_advice():
-    decision, _ = decided(IDLE.load, Fleet(serving=1), mode=ScalingMode.RECOMMEND)
+    decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), mode=ScalingMode.RECOMMEND)
     assert (decision.desired, decision.applied) == (0, 1)
 
 
 def test_the_record_says_when_it_goes():
-    decision, _ = decided(IDLE.load, Fleet(serving=1), now=NOW - 60)
+    decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), now=NOW - 60)
     assert decision.inputs["idle"] == "since 2025-06-15T14:51:40Z, to zero at 2025-06-15T15:06:40Z"
-    decision, _ = decided(a_load(1, running=2, active_at=NOW), Fleet(serving=1))
+    decision, _ = decided(a_load(1, running=2, active_at=NOW), ReplicaCounts(serving=1))
     assert decision.inputs["idle"] == "no: 2 requests in flight"
 
 
@@ -145,13 +145,17 @@ LOADS = st.builds(
     st.one_of(st.none(), st.floats(0, 5000)),
 )
 FLEETS = st.builds(
-    Fleet, loading=st.integers(0, 2), blocked=st.integers(0, 1), draining=st.integers(0, 1), replacing=st.booleans()
+    ReplicaCounts,
+    loading=st.integers(0, 2),
+    blocked=st.integers(0, 1),
+    draining=st.integers(0, 1),
+    replacing=st.booleans(),
 )
 ANY_LOOK = st.tuples(LOADS, FLEETS, st.sampled_from([0.0, 1.0]), st.floats(1, 500))
-CALM_LOOK = st.tuples(st.just(IDLE.load), st.just(Fleet()), st.just(0.0), st.floats(10, 55))
+CALM_LOOK = st.tuples(st.just(IDLE.load), st.just(ReplicaCounts()), st.just(0.0), st.floats(10, 55))
 SILENT_LOOK = st.tuples(
     st.just(a_load(1, silent=(Silent("chat-0", Freshness.STALE, NOW, None),))),
-    st.just(Fleet()),
+    st.just(ReplicaCounts()),
     st.just(0.0),
     st.floats(10, 55),
 )
@@ -175,7 +179,7 @@ def test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence(looks, afte
         now += passed
         fleet = replace(fleet, serving=load.replicas)
         before = memory.desired or 0
-        outlook = Outlook(demand=Demand(held_requests=held))
+        outlook = ScalingInputs(demand=GatewayDemand(held_requests=held))
         decision, memory = decide(limits, load, fleet, ScalingMode.AUTO, memory, now, outlook)
         assert least <= decision.applied <= 4
         assert decision.applied >= min(before, 4) - 1

@@ -6,9 +6,9 @@ import pytest
 
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.freshness import Freshness
-from forebay.scaling.load.load_window import Part, Strain, Watch
-from forebay.scaling.load.service_load import Load, Silent
-from forebay.scaling.rules.stabilizer import Standing, carried_by, fewest_for, stabilize
+from forebay.scaling.load.load_window import LoadWindow, Strain, WindowPart
+from forebay.scaling.load.service_load import ServiceLoad, Silent
+from forebay.scaling.rules.stabilizer import ScaleDownInput, carried_by, fewest_for, stabilize
 from tests.builders.loads import a_latency, a_load, some_limits
 from tests.builders.world import NOW
 
@@ -26,14 +26,14 @@ def a_watch(
     work: float | None = None,
     work_long: float | None = None,
     work_known: float | None = None,
-) -> Watch:
+) -> LoadWindow:
     """`work` in replicas, of the last scaleDownCooldown, and of the last half hour when that was watched."""
     watched = 1800.0 if work_long is not None else watched
     known = watched if work_known is None else work_known
-    return Watch(
+    return LoadWindow(
         NOW - watched,
         NOW,
-        (Part(NOW - watched, waiting, running, kv, late, work),),
+        (WindowPart(NOW - watched, waiting, running, kv, late, work),),
         strains,
         work_since=None if work is None else NOW - known,
         long=() if work_long is None else ((NOW - watched, work_long),),
@@ -46,14 +46,14 @@ def standing(
     serving: int | None = None,
     draining: int = 0,
     raised_ago: float = 9999.0,
-    load: Load | None = None,
-    watch: Watch | None = None,
+    load: ServiceLoad | None = None,
+    watch: LoadWindow | None = None,
     limits: Limits | None = None,
     floor: int = 0,
     counts_work: bool = False,
-) -> Standing:
+) -> ScaleDownInput:
     serving = desired if serving is None else serving
-    return Standing(
+    return ScaleDownInput(
         desired=desired,
         serving=serving,
         draining=draining,
@@ -77,7 +77,7 @@ SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
         pytest.param(standing(3, serving=0), "metrics_unknown", id="nobody serves, nobody knows"),
         pytest.param(standing(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
         pytest.param(standing(3, watch=a_watch(watched=299)), "not_watched_in_full", id="the window has a beginning"),
-        pytest.param(standing(3, watch=Watch()), "not_watched_in_full", id="nothing was watched"),
+        pytest.param(standing(3, watch=LoadWindow()), "not_watched_in_full", id="nothing was watched"),
         pytest.param(standing(3, watch=a_watch(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"),
         pytest.param(
             standing(3, watch=a_watch(running=480)), "queue_would_grow", id="480 + 20 % run on 2 of 256: 64 would wait"

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision
-from forebay.scaling.desired import Fleet, ScalingMemory, decide
+from forebay.scaling.desired import ReplicaCounts, ScalingMemory, decide
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.arrivals import Flow
+from forebay.scaling.load.arrivals import ArrivalFlow
 from tests.builders.loads import a_carrier, a_load
 from tests.builders.world import NOW
 
@@ -23,13 +23,13 @@ def watched(replicas: int, limits: Limits, *, waiting: float = 0.0, kv: float = 
     memory = ScalingMemory(replicas, NOW - 9999, NOW - 9999)
     load, fixed = a_load(replicas, waiting=waiting, kv=kv), replace(limits, min_replicas=replicas)
     for second in range(-600, 0, 5):
-        _, memory = decide(fixed, load, Fleet(serving=replicas), ScalingMode.AUTO, memory, NOW + second)
+        _, memory = decide(fixed, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW + second)
     return memory
 
 
 def decided(replicas: int, limits: Limits = LIMITS, *, waiting: float = 0.0, kv: float = 0.0) -> Decision:
     load, memory = a_load(replicas, waiting=waiting, kv=kv), watched(replicas, limits, waiting=waiting, kv=kv)
-    return decide(limits, load, Fleet(serving=replicas), ScalingMode.AUTO, memory, NOW)[0]
+    return decide(limits, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW)[0]
 
 
 def value(lines: tuple[str, ...], pattern: str) -> float:
@@ -42,7 +42,7 @@ def value(lines: tuple[str, ...], pattern: str) -> float:
 def test_past_the_turning_point_the_rule_asks_for_more(replicas: int, queue_depth: int, now: int):
     limits = replace(LIMITS, queue_depth=float(queue_depth))
     memory = ScalingMemory(replicas, NOW - 10, NOW - 9999)
-    fleet = Fleet(serving=replicas)
+    fleet = ReplicaCounts(serving=replicas)
 
     def at(waiting: float) -> Decision:
         return decide(limits, a_load(replicas, waiting=waiting), fleet, ScalingMode.AUTO, memory, NOW)[0]
@@ -59,7 +59,7 @@ def test_a_kv_cache_past_its_turning_point_asks_for_more():
     memory = ScalingMemory(3, NOW - 10, NOW - 9999)
 
     def at(kv: float) -> int:
-        return decide(LIMITS, a_load(3, kv=kv), Fleet(serving=3), ScalingMode.AUTO, memory, NOW)[0].desired
+        return decide(LIMITS, a_load(3, kv=kv), ReplicaCounts(serving=3), ScalingMode.AUTO, memory, NOW)[0].desired
 
     assert (at(point), at(point + 0.01)) == (3, 4)
 
@@ -80,10 +80,10 @@ def test_a_kv_cache_as_empty_as_is_said_lets_a_replica_go(replicas: int):
 
 def test_work_past_its_turning_point_asks_for_more():
     def at(requests_per_second: float) -> Decision:
-        memory, load = ScalingMemory(3, NOW - 9999, NOW - 9999), a_load(3, flow=Flow(requests_per_second))
+        memory, load = ScalingMemory(3, NOW - 9999, NOW - 9999), a_load(3, flow=ArrivalFlow(requests_per_second))
         for second in range(-200, 1, 5):
             decision, memory = decide(
-                LIMITS, load, Fleet(serving=3), ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier()
+                LIMITS, load, ReplicaCounts(serving=3), ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier()
             )
         return decision
 

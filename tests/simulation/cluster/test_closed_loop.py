@@ -11,7 +11,7 @@ from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.gateway_model import Fate, GatewaySettings
 from forebay.simulation.cluster.planner_control import PlannerControl
 from forebay.simulation.cluster.policy import PolicyControl, View
-from forebay.simulation.cluster.scrape_model import ScrapeSettings
+from forebay.simulation.cluster.scrape_model import SimulatedScrapes
 from forebay.simulation.cluster.served_model import drawn_profile, limits_of
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.engine.scraped_sample import sample_of_engine
@@ -27,9 +27,9 @@ class Fixed:
 
     name, version, period_seconds = "fixed", "1", 15.0
 
-    def __init__(self, *wants: tuple[float, int], scrape: ScrapeSettings | None = None) -> None:
+    def __init__(self, *wants: tuple[float, int], scrape: SimulatedScrapes | None = None) -> None:
         self.wants = wants
-        self.scrape = scrape or ScrapeSettings(15.0, 1.0, staggered=True)
+        self.scrape = scrape or SimulatedScrapes(15.0, 1.0, staggered=True)
         self.views: list[View] = []
 
     def decide(self, view: View) -> int:
@@ -161,7 +161,7 @@ class TestGateway:
 
 def test_what_a_scrape_told_is_seen_only_after_its_delay():
     """Asked at 4, 8, 12, … s and seen 3.5 s later: at 15 s what was said at 12 s is still on its way."""
-    policy = Fixed((0, 1), scrape=ScrapeSettings(4.0, 3.5))
+    policy = Fixed((0, 1), scrape=SimulatedScrapes(4.0, 3.5))
     a_loop(4.0, 60, control=PolicyControl({CHAT: policy}), standing=1).run(60)
     ages = [view.now - r.sample.taken_at for view in policy.views for r in view.replicas if r.sample]
     assert [round(age, 3) for age in ages] == [7.0, 6.0, 5.0, 4.0]

@@ -10,7 +10,7 @@ from forebay.api.spec.schedule_spec import ScheduleFloor
 from forebay.schedules.schedule_floors import PlannedCapacity
 from forebay.simulation.cluster.cold_start import ColdStarts
 from forebay.simulation.cluster.scheduled_windows import ScheduledWindow
-from forebay.simulation.compare.comparison import AFTER_SECONDS, Case, Comparison, Result, true_model
+from forebay.simulation.compare.comparison import AFTER_SECONDS, ComparedCase, Comparison, Result, true_model
 from forebay.simulation.compare.simulation_report import document
 from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
 from forebay.simulation.peers.static import Static
@@ -20,10 +20,10 @@ from tests.simulation.loops import a_view
 SECONDS = 180.0
 
 
-def a_case(rate: float = 20.0, seed: int = 2, **fields) -> Case:
+def a_case(rate: float = 20.0, seed: int = 2, **fields) -> ComparedCase:
     view = a_view(max_replicas=6)
     trace = synthetic("test", steady(rate), SECONDS, seed, lengths=(500, 200))
-    return Case(true_model(view, seed, 0.2), trace, SECONDS, seed, **fields)
+    return ComparedCase(true_model(view, seed, 0.2), trace, SECONDS, seed, **fields)
 
 
 def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():

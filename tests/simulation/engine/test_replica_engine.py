@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.naive_engine import NaiveEngine
-from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from tests.simulation.load import a_profile, a_request, run
 
@@ -241,7 +241,7 @@ def cases(draw):
     return profile, limits, requests, chance
 
 
-def piecewise(engine: ReplicaEngine, requests: list[Request], chance: random.Random) -> list[Completion]:
+def piecewise(engine: ReplicaEngine, requests: list[EngineRequest], chance: random.Random) -> list[Completion]:
     """Requests come one by one while time is cut at steps, at events and in between."""
     done: list[Completion] = []
     for request in requests:

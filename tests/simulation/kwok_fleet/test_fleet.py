@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from forebay.simulation.kwok_fleet.fleet import Fleet, PodState
+from forebay.simulation.kwok_fleet.fleet import PodState, SimulatedFleet
 from forebay.simulation.kwok_fleet.simulated_pod import EngineCommand
-from forebay.simulation.kwok_fleet.stated_traffic import Arrivals, Steps, Traffic, Wave, parse_traffic
+from forebay.simulation.kwok_fleet.stated_traffic import StatedArrivals, Steps, Traffic, Wave, parse_traffic
 from forebay.simulation.vllm_server.process_metrics import own_usage
 from forebay.telemetry.engine_sample import sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
@@ -29,19 +29,19 @@ def a_pod(name: str, **changes) -> PodState:
     return PodState(**(values | changes))
 
 
-def a_fleet(*pods: PodState, requests_per_second: float = 10.0, **traffic) -> Fleet:
-    fleet = Fleet(Traffic(requests_per_second, **({"prompt_tokens": 100, "output_tokens": 50} | traffic)))
+def a_fleet(*pods: PodState, requests_per_second: float = 10.0, **traffic) -> SimulatedFleet:
+    fleet = SimulatedFleet(Traffic(requests_per_second, **({"prompt_tokens": 100, "output_tokens": 50} | traffic)))
     fleet.observe(pods, wall_time=1000.0)
     return fleet
 
 
-def pass_time(fleet: Fleet, seconds: float, tick: float = 0.25) -> None:
+def pass_time(fleet: SimulatedFleet, seconds: float, tick: float = 0.25) -> None:
     end = fleet.now + seconds
     while fleet.now < end - 1e-9:
         fleet.advance(min(end, fleet.now + tick))
 
 
-def page(fleet: Fleet, name: str) -> Any:
+def page(fleet: SimulatedFleet, name: str) -> Any:
     """What the operator's telemetry reads."""
     pod = fleet.pod("team", name)
     assert pod is not None
@@ -162,7 +162,7 @@ class TestTraffic:
 
     def test_arrivals_follow_the_shape(self):
         steps = Traffic(10, shape=Steps(((0, 0), (100, 1), (200, 3)), repeat_seconds=300))
-        arrivals = Arrivals(steps, began=50.0, draw=Random(1))
+        arrivals = StatedArrivals(steps, began=50.0, draw=Random(1))
         numbers = [
             sum(1 for tick in range(200) for _ in arrivals.between(start + tick / 2, start + tick / 2 + 0.5))
             for start in (50.0, 150.0, 250.0, 350.0)

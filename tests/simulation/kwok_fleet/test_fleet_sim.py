@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from forebay.api import labels
 from forebay.cluster.client.kube_api import PODS
 from forebay.cluster.read.watch_cache import WatchCache, Watched
-from forebay.simulation.kwok_fleet.fleet import Fleet
+from forebay.simulation.kwok_fleet.fleet import SimulatedFleet
 from forebay.simulation.kwok_fleet.fleet_pods import EnginePod, pod_state
 from forebay.simulation.kwok_fleet.fleet_sim import FleetServer, fleet_sim, read_traffic_file
 from forebay.simulation.kwok_fleet.stated_traffic import Traffic
@@ -42,7 +42,7 @@ async def a_fleet_server(*pods: dict[str, Any]):
     api = FakeApi()
     for pod in pods:
         api.put(PODS, pod)
-    fleet, changed = Fleet(Traffic(20.0, 100, 20)), asyncio.Event()
+    fleet, changed = SimulatedFleet(Traffic(20.0, 100, 20)), asyncio.Event()
     cache = WatchCache(
         api,
         Watched(PODS, EnginePod, pod_state("8b-h100"), labels.SERVICE),
@@ -112,7 +112,7 @@ async def test_traffic_changes_while_it_runs():
 
 class TestTrafficFile:
     def test_services_start_from_the_default(self):
-        fleet = Fleet(Traffic())
+        fleet = SimulatedFleet(Traffic())
         text = """
         default: {requestsPerSecond: 3}
         services:
@@ -134,7 +134,7 @@ class TestTrafficFile:
     )
     def test_refusals(self, text, message):
         with pytest.raises(ValueError, match=message):
-            read_traffic_file(text, Fleet(Traffic()), Traffic())
+            read_traffic_file(text, SimulatedFleet(Traffic()), Traffic())
 
     def test_a_bad_file_ends_the_process(self, tmp_path, capsys):
         file = tmp_path / "traffic.yaml"

@@ -1,6 +1,6 @@
 """Builders of what peers see."""
 
-from forebay.simulation.peers.peer_view import ReplicaSight, Sight
+from forebay.simulation.peers.peer_view import PeerView, ReplicaSight
 
 
 def replicas(count: int, *, waiting: float = 0, running: float = 0, kv: float = 0.0, itl: float | None = None):
@@ -11,9 +11,9 @@ def replicas(count: int, *, waiting: float = 0, running: float = 0, kv: float = 
     )
 
 
-def sight(now: float = 0.0, ready=(), *, wanted: int | None = None, starting: int = 0, rate: float = 0.0) -> Sight:
+def sight(now: float = 0.0, ready=(), *, wanted: int | None = None, starting: int = 0, rate: float = 0.0) -> PeerView:
     """With 500 prompt and 200 answer tokens a request."""
-    return Sight(
+    return PeerView(
         now=now,
         wanted=len(ready) + starting if wanted is None else wanted,
         ready=ready,

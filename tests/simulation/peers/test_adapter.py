@@ -5,7 +5,7 @@ import pytest
 from forebay.simulation.cluster.policy import PolicyControl
 from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
 from forebay.simulation.peers.hpa import HorizontalPodAutoscaler, PerPod, in_flight
-from forebay.simulation.peers.peer_view import Sight
+from forebay.simulation.peers.peer_view import PeerView
 from forebay.simulation.traffic.traces import steps
 from tests.simulation.loops import CHAT, PROMISE, a_loop
 
@@ -16,9 +16,9 @@ class Watching:
     name, period_seconds = "watching", 15.0
 
     def __init__(self) -> None:
-        self.seen: list[Sight] = []
+        self.seen: list[PeerView] = []
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         self.seen.append(sight)
         return 2
 

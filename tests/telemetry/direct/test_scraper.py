@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from forebay.telemetry.direct.fetch import Failure
+from forebay.telemetry.direct.fetch import FetchFailure
 from forebay.telemetry.direct.scraper import Scraper, ScrapeTarget, interval_seconds
 from forebay.telemetry.direct.url_template import UrlTemplate
 from tests.telemetry.engine_server import ANSWER, EngineServer, an_engine_server
@@ -55,16 +55,16 @@ async def test_a_proxy_in_the_environment_is_not_used(server, monkeypatch):
 @pytest.mark.parametrize(
     ("pod", "failure", "said"),
     [
-        pytest.param("broken-0", Failure.STATUS, "answered HTTP 500 Internal Server Error", id="an error status"),
-        pytest.param("moved-0", Failure.STATUS, "answered HTTP 302 Found", id="a redirect is not followed"),
-        pytest.param("half-0", Failure.CUT, "the answer ended before its announced length", id="half a body"),
-        pytest.param("slow-0", Failure.TIMEOUT, "no answer within 0.05 s", id="no answer"),
-        pytest.param("drip-0", Failure.TIMEOUT, "no answer within 0.05 s", id="an answer that does not end"),
+        pytest.param("broken-0", FetchFailure.STATUS, "answered HTTP 500 Internal Server Error", id="an error status"),
+        pytest.param("moved-0", FetchFailure.STATUS, "answered HTTP 302 Found", id="a redirect is not followed"),
+        pytest.param("half-0", FetchFailure.CUT, "the answer ended before its announced length", id="half a body"),
+        pytest.param("slow-0", FetchFailure.TIMEOUT, "no answer within 0.05 s", id="no answer"),
+        pytest.param("drip-0", FetchFailure.TIMEOUT, "no answer within 0.05 s", id="an answer that does not end"),
     ],
 )
 async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, said):
     impatient = replace(PATIENT, timeout_seconds=0.05)
-    async with a_fleet(server, pod, settings=impatient if failure is Failure.TIMEOUT else PATIENT) as fleet:
+    async with a_fleet(server, pod, settings=impatient if failure is FetchFailure.TIMEOUT else PATIENT) as fleet:
         await fleet.told()
 
         assert fleet.running(pod) is None
@@ -76,14 +76,16 @@ async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, said):
 @pytest.mark.parametrize(
     ("answer", "failure", "said"),
     [
-        pytest.param("", Failure.NOT_AN_ENGINE, "has no series that starts with vllm:", id="empty"),
+        pytest.param("", FetchFailure.NOT_AN_ENGINE, "has no series that starts with vllm:", id="empty"),
         pytest.param(
-            "<html>Welcome</html>\n", Failure.NOT_AN_ENGINE, "the answer of 21 bytes has no series", id="a page"
+            "<html>Welcome</html>\n", FetchFailure.NOT_AN_ENGINE, "the answer of 21 bytes has no series", id="a page"
         ),
-        pytest.param(ANSWER[:-20], Failure.MALFORMED, "the answer is cut", id="cut, and the length fits"),
-        pytest.param("vllm:num_requests_running four\n", Failure.MALFORMED, "'four' of", id="garbage for a number"),
-        pytest.param("vllm:num_requests_running NaN\n", Failure.SIGNAL_MISSING, "which is no reading", id="NaN"),
-        pytest.param("vllm:x 1\n" * 200_000, Failure.TOO_LARGE, "is longer than 1048576 bytes", id="huge"),
+        pytest.param(ANSWER[:-20], FetchFailure.MALFORMED, "the answer is cut", id="cut, and the length fits"),
+        pytest.param(
+            "vllm:num_requests_running four\n", FetchFailure.MALFORMED, "'four' of", id="garbage for a number"
+        ),
+        pytest.param("vllm:num_requests_running NaN\n", FetchFailure.SIGNAL_MISSING, "which is no reading", id="NaN"),
+        pytest.param("vllm:x 1\n" * 200_000, FetchFailure.TOO_LARGE, "is longer than 1048576 bytes", id="huge"),
     ],
 )
 async def test_an_answer_that_says_nothing_is_unknown(server, answer, failure, said):
@@ -105,7 +107,7 @@ async def test_a_port_that_refuses_is_unknown(server):
 
             assert fleet.running("engine-0") is None
             assert "no connection" in (fleet.error("engine-0") or "")
-            assert fleet.scraper.statistics().failures[Failure.CONNECTION] == 1
+            assert fleet.scraper.statistics().failures[FetchFailure.CONNECTION] == 1
 
 
 async def test_what_is_not_http_is_unknown(server):
@@ -315,5 +317,5 @@ async def test_statistics(server):
         statistics = fleet.scraper.statistics()
         assert (statistics.rounds, statistics.scrapes, statistics.last_round_pods) == (2, 6, 3)
         assert statistics.durations.count == 6
-        assert {failure: count for failure, count in statistics.failures.items() if count} == {Failure.STATUS: 2}
-        assert set(statistics.failures) == set(Failure)
+        assert {failure: count for failure, count in statistics.failures.items() if count} == {FetchFailure.STATUS: 2}
+        assert set(statistics.failures) == set(FetchFailure)

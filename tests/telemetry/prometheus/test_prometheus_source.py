@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from forebay.scaling.load.signals import EngineSample
-from forebay.telemetry.direct.fetch import Failure, ScrapeFailed
+from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
 from forebay.telemetry.direct.scraper import ScrapeTarget
 from forebay.telemetry.engine_sample import sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
@@ -72,7 +72,7 @@ class Fleet:
     def error(self, pod: str = "chat-0") -> str | None:
         return self.source.signals()[f"uid-{pod}"].error
 
-    def failures(self) -> dict[Failure, int]:
+    def failures(self) -> dict[FetchFailure, int]:
         return {failure: count for failure, count in self.source.statistics().failures.items() if count}
 
 
@@ -201,10 +201,10 @@ async def test_a_new_pod_does_not_inherit_from_an_older_one_of_its_name(promethe
 async def test_an_outage_holds_what_is_known(prometheus):
     prometheus.scraped("chat-0", engine(), at=990)
     async with a_fleet(prometheus) as fleet:
-        prometheus.failure = ScrapeFailed(Failure.TIMEOUT, "no answer in time")
+        prometheus.failure = ScrapeFailed(FetchFailure.TIMEOUT, "no answer in time")
         await fleet.next_round()
         assert (fleet.sampled().taken_at, fleet.error()) == (990.0, "no answer in time")
-        assert fleet.failures() == {Failure.TIMEOUT: 1}
+        assert fleet.failures() == {FetchFailure.TIMEOUT: 1}
 
         prometheus.failure = None
         await fleet.next_round()
@@ -263,7 +263,7 @@ async def test_nan_is_missing(prometheus):
         )
         await fleet.next_round()
         assert fleet.error() is not None, "it stays unknown until a better scrape"
-        assert fleet.failures() == {Failure.SIGNAL_MISSING: 2}
+        assert fleet.failures() == {FetchFailure.SIGNAL_MISSING: 2}
 
 
 async def test_an_older_engine_is_read_by_its_names(prometheus):
@@ -314,14 +314,14 @@ async def test_an_answer_of_another_form_is_nobodys_load(prometheus, result):
     prometheus.ask = lambda query, at=None: ask(query, at) if query == "time()" else result
     async with a_fleet(prometheus) as fleet:
         assert fleet.sample() is None
-        assert fleet.failures() == {Failure.MALFORMED: 1}
+        assert fleet.failures() == {FetchFailure.MALFORMED: 1}
 
 
 async def test_an_error_of_ours_is_the_pods_error(prometheus):
     prometheus.failure = RuntimeError("broken")
     async with a_fleet(prometheus) as fleet:
         assert fleet.error() == "the operator could not ask Prometheus: RuntimeError('broken')"
-        assert fleet.failures() == {Failure.INTERNAL: 1}
+        assert fleet.failures() == {FetchFailure.INTERNAL: 1}
 
 
 async def test_nobody_is_asked_for_an_empty_fleet(prometheus):

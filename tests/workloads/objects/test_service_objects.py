@@ -10,7 +10,7 @@ from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
 from forebay.planner.reconcile.children import min_available
 from forebay.workloads.objects.service_objects import disruption_budget_body, fingerprint, service_body, wanted_children
-from forebay.world.world import Problem, ServiceView
+from forebay.world.world import ServiceView, SpecProblem
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
 
 SERVICE = service_body(CHAT)
@@ -128,7 +128,9 @@ def test_the_children_to_find_are_those_that_would_be_written():
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"wanted": None, "problems": (Problem(Reason.SPEC_INVALID, "m"),)}, id="a service with a problem"),
+        pytest.param(
+            {"wanted": None, "problems": (SpecProblem(Reason.SPEC_INVALID, "m"),)}, id="a service with a problem"
+        ),
         pytest.param({"spec": None, "wanted": None}, id="a spec that does not parse"),
         pytest.param({"deleting": True}, id="a service that is being deleted"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from forebay.api.performance_profile import PerformanceProfileSpec
 from forebay.capacity.model.given_profile import given_profile
-from forebay.scaling.load.arrivals import Lengths
+from forebay.scaling.load.arrivals import RequestLengths
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.workloads.spec.planned_sizes import Sizing, sizing_of
 from forebay.workloads.spec.resolve import resolve
@@ -173,10 +173,10 @@ class TestCarrier:
     def test_it_is_known_without_any_traffic(self):
         found = known(sized(traffic=None).carrier)
         assert found.declared is None
-        assert known(found.carries(Lengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
+        assert known(found.carries(RequestLengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
 
     def test_declared_lengths_stand_in(self):
-        assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).carrier).declared == Lengths(600, 260)
+        assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).carrier).declared == RequestLengths(600, 260)
 
     def test_no_model_or_no_gpu_is_no_guess(self):
         assert sized("hf://nobody/knows-this", traffic=None).carrier is None

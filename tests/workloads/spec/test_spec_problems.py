@@ -6,7 +6,7 @@ import pytest
 
 from forebay.api.reasons import Reason
 from forebay.workloads.spec.resolve import resolve, warnings
-from forebay.world.world import Problem, Revision
+from forebay.world.world import Revision, SpecProblem
 from tests.workloads.specs import CHAT, a_spec
 
 TEMPLATE_WITH_OUR_ANNOTATION = {"metadata": {"annotations": {"forebay.dev/drain-started": "2026-03-01T10:00:00Z"}}}
@@ -22,7 +22,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.19.1"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.ENGINE_VERSION_UNSUPPORTED,
                 'spec.engine.version: "0.19.1" is older than 0.20.0, the oldest that Forebay can drain and measure; '
                 "use 0.20.0 or newer, or state the version here when the image's tag counts something else.",
@@ -32,7 +32,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.32.0", "--tensor-parallel=4"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.ENGINE_FLAG_RESERVED,
                 'spec.engine.extraArgs: "--tensor-parallel" is short for --tensor-parallel-size, which has a field; '
                 "set engine.tensorParallelSize.",
@@ -42,7 +42,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.32.0", "--seed", "1", "--swap_space=4"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.ENGINE_FLAG_UNAVAILABLE,
                 'spec.engine.extraArgs: "--swap-space" is not a flag of vLLM 0.32.0: it was removed by vLLM 0.18; '
                 "leave it out; vLLM recomputes preempted requests.",
@@ -52,7 +52,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.28.0", "--calculate-kv-scales"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.ENGINE_FLAG_UNAVAILABLE,
                 'spec.engine.extraArgs: "--calculate-kv-scales" is not a flag of vLLM 0.28.0: it was removed by '
                 "vLLM 0.28; use a checkpoint that carries KV scales.",
@@ -68,7 +68,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
                 }
             },
             None,
-            Problem(
+            SpecProblem(
                 Reason.ENGINE_FLAG_INVALID,
                 'spec.engine.extraArgs: --distributed-executor-backend "ray" cannot place the ranks of '
                 "spec.engine.nodes 2; leave it out, which means mp.",
@@ -78,7 +78,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.31.2", "--log-level", "debug"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.ENGINE_FLAG_UNAVAILABLE,
                 'spec.engine.extraArgs: "--log-level" is not a flag of vLLM 0.31.2: it came with vLLM 0.32; '
                 "set VLLM_LOGGING_LEVEL in spec.engine.env.",
@@ -88,7 +88,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.32.0", "--speculative-config", "{method: ngram}"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.ENGINE_FLAG_INVALID,
                 "spec.engine.extraArgs: --speculative-config is given '{method: ngram}', which is not JSON (Expecting "
                 "property name enclosed in double quotes: line 1 column 2 (char 1)); write it as "
@@ -99,7 +99,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             {"model": {"source": "hf://org/name", "quantization": "bitsandbytes"}},
             None,
-            Problem(
+            SpecProblem(
                 Reason.FORMAT_UNAVAILABLE,
                 'spec.model.quantization: "bitsandbytes" is not supported by vLLM 0.32.0: it left with vLLM 0.28; '
                 "use a checkpoint quantized with awq, gptq or fp8.",
@@ -109,7 +109,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.24.0", "--load-format", "gguf"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.FORMAT_UNAVAILABLE,
                 'spec.engine.extraArgs: --load-format: "gguf" is not supported by vLLM 0.24.0: it left with vLLM 0.24; '
                 "convert the checkpoint to safetensors, or use an image with the gguf plugin.",
@@ -119,7 +119,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             an_engine("0.28.0", "--load_format=bitsandbytes"),
             None,
-            Problem(
+            SpecProblem(
                 Reason.FORMAT_UNAVAILABLE,
                 'spec.engine.extraArgs: --load-format: "bitsandbytes" is not supported by vLLM 0.28.0: it left with '
                 "vLLM 0.28; use a checkpoint quantized with awq, gptq or fp8.",
@@ -129,7 +129,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             {"pod": {"templateRef": "gpu-pods"}},
             None,
-            Problem(
+            SpecProblem(
                 Reason.POD_TEMPLATE_NOT_FOUND,
                 'spec.pod.templateRef: there is no PodTemplate "gpu-pods" in the namespace of the service; create it, '
                 "or leave the field out.",
@@ -139,7 +139,7 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
         pytest.param(
             {"pod": {"templateRef": "gpu-pods"}},
             TEMPLATE_WITH_OUR_ANNOTATION,
-            Problem(
+            SpecProblem(
                 Reason.ANNOTATION_RESERVED,
                 'spec.pod.templateRef: the annotation "forebay.dev/drain-started" of PodTemplate "gpu-pods" is how '
                 "Forebay remembers drains; choose another prefix.",
@@ -197,7 +197,7 @@ def test_a_schedule_that_cannot_be_read_stops_nothing():
     schedule = {"name": "leap", "start": "0 8 30 2 *", "duration": "1h", "floor": {"replicas": 1}}
     spec = a_spec(schedules=[schedule])
     assert isinstance(resolve(spec, CHAT), Revision)
-    assert warnings(spec)[0] == Problem(
+    assert warnings(spec)[0] == SpecProblem(
         Reason.SCHEDULE_UNREADABLE,
         'spec.schedules[leap].start: "0 8 30 2 *" names no time that ever comes; correct its ranges and days. The '
         "service runs without this schedule.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from forebay.api.schema.crds import KINDS, Kind, schema
+from forebay.api.schema.crds import KINDS, CustomKind, schema
 from forebay.api.schema.model import API_VERSION
 from forebay.api.schema.structural import Schema
 
@@ -25,7 +25,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _kind(kind: Kind) -> Iterator[str]:
+def _kind(kind: CustomKind) -> Iterator[str]:
     root = schema(kind)
     yield f"## {kind.kind}\n\n{root['description']}\n"
     yield (

@@ -41,7 +41,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CustomKind:
     """One kind of the API."""
 
     kind: str
@@ -65,7 +65,7 @@ class Kind:
 
 READY = '.status.conditions[?(@.type=="Ready")]'
 
-INFERENCE_SERVICE = Kind(
+INFERENCE_SERVICE = CustomKind(
     kind=KIND,
     plural="inferenceservices",
     short_names=("infs",),
@@ -92,7 +92,7 @@ INFERENCE_SERVICE = Kind(
     ),
 )
 
-PERFORMANCE_PROFILE = Kind(
+PERFORMANCE_PROFILE = CustomKind(
     kind=PROFILE_KIND,
     plural="performanceprofiles",
     short_names=("perf",),
@@ -110,7 +110,7 @@ PERFORMANCE_PROFILE = Kind(
     scope="Cluster",
 )
 
-WARM_POOL = Kind(
+WARM_POOL = CustomKind(
     kind=WARM_POOL_KIND,
     plural="warmpools",
     short_names=("warm",),
@@ -130,7 +130,7 @@ WARM_POOL = Kind(
 KINDS = (INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL)
 
 
-def definition(kind: Kind) -> dict[str, Any]:
+def definition(kind: CustomKind) -> dict[str, Any]:
     """The CustomResourceDefinition of a kind."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -161,7 +161,7 @@ def definition(kind: Kind) -> dict[str, Any]:
     }
 
 
-def schema(kind: Kind) -> Schema:
+def schema(kind: CustomKind) -> Schema:
     """The schema of a whole object. The API server owns `metadata` and lets nothing be said of it but its name."""
     root = structural(kind.root, tell_defaults=False)
     name = root["properties"]["metadata"]["properties"]["name"]
@@ -178,7 +178,7 @@ def schema(kind: Kind) -> Schema:
     return root
 
 
-def text(kind: Kind) -> str:
+def text(kind: CustomKind) -> str:
     """The definition as a file."""
     return HEADER + yaml.dump(definition(kind), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceService
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile
-from forebay.api.schema.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL, Kind, schema
+from forebay.api.schema.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL, CustomKind, schema
 from forebay.api.schema.model import GROUP, Model
 from forebay.api.schema.refusals import refusals, shown
 from forebay.api.schema.structural import Schema
@@ -55,7 +55,7 @@ def read_warm_pool(document: Any) -> WarmPool:
     return _read(document, WARM_POOL, WarmPool)
 
 
-def _read(document: Any, kind: Kind, model: type[Read]) -> Read:
+def _read(document: Any, kind: CustomKind, model: type[Read]) -> Read:
     if not isinstance(document, Mapping):
         raise ManifestError((f"{shown(document)} is not a manifest; write a map with apiVersion, kind and spec",))
     document = _without_nulls(document)
@@ -74,7 +74,7 @@ def _is_ours(document: Any) -> bool:
 
 
 @cache
-def _spec_schema(kind: Kind) -> Schema:
+def _spec_schema(kind: CustomKind) -> Schema:
     spec: Schema = schema(kind)["properties"]["spec"]
     return spec
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import erf, exp, log, pi, sqrt
 from typing import Final
 
-from forebay.capacity.model.replica_model import Engine, Load, Mix, load, prompt_seconds, work_seconds
+from forebay.capacity.model.replica_model import EngineLoad, EngineModel, Mix, load, prompt_seconds, work_seconds
 
 _Z_P95: Final = 1.6449
 """How many standard deviations above the mean 95 % of a normal spread lie."""
@@ -23,7 +23,7 @@ _ROUNDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedLatency:
     """Seconds."""
 
     first_token_p50: float
@@ -86,7 +86,7 @@ class Prefill:
         return self.alone + self.together + behind
 
 
-def expected(engine: Engine, mix: Mix, requests_per_second: float, batched_tokens: int) -> Expected:
+def expected(engine: EngineModel, mix: Mix, requests_per_second: float, batched_tokens: int) -> ExpectedLatency:
     """At so many requests a second for one engine. Raises ValueError for more than fit into a second."""
     rate = requests_per_second
     at = load(engine, mix, rate)
@@ -102,7 +102,7 @@ def expected(engine: Engine, mix: Mix, requests_per_second: float, batched_token
         spell.alone.mean + spell.together.mean + place.p95,
     )
     whole = first + _decoding(engine, mix, at, token, rate)
-    return Expected(
+    return ExpectedLatency(
         first_token_p50=first.quantiles()[0],
         first_token_p95=late,
         inter_token_mean=token,
@@ -111,7 +111,7 @@ def expected(engine: Engine, mix: Mix, requests_per_second: float, batched_token
     )
 
 
-def _token_seconds(engine: Engine, mix: Mix, at: Load, rate: float) -> float:
+def _token_seconds(engine: EngineModel, mix: Mix, at: EngineLoad, rate: float) -> float:
     """Mean time between two tokens as an answer sees it, which is more than the mean step.
 
     Sequences share the engine, and what is there when one more comes is the usual load and that one: of a shared server
@@ -126,7 +126,7 @@ def _token_seconds(engine: Engine, mix: Mix, at: Load, rate: float) -> float:
     return (1 + own / step.step_seconds) * at.token_seconds
 
 
-def _prompt_step(engine: Engine, mix: Mix, batched_tokens: int, sequences: float) -> tuple[float, float, float]:
+def _prompt_step(engine: EngineModel, mix: Mix, batched_tokens: int, sequences: float) -> tuple[float, float, float]:
     """Of one prompt: its own seconds, the seconds that a step takes besides, and how many steps it fills.
 
     What decodes takes its tokens from those that a step may compute.
@@ -137,7 +137,9 @@ def _prompt_step(engine: Engine, mix: Mix, batched_tokens: int, sequences: float
     return prompt, base, mix.prompt_tokens / max(1.0, batched_tokens - sequences)
 
 
-def _sequences_in_a_busy_spell(engine: Engine, mix: Mix, at: Load, rate: float, batched_tokens: int) -> float:
+def _sequences_in_a_busy_spell(
+    engine: EngineModel, mix: Mix, at: EngineLoad, rate: float, batched_tokens: int
+) -> float:
     """How many decode while prompts are computed without a break.
 
     Were that so for good, one would join every `chunks` steps and stay for as many as it has tokens. It is so for the
@@ -156,7 +158,9 @@ def _sequences_in_a_busy_spell(engine: Engine, mix: Mix, at: Load, rate: float, 
     return sequences
 
 
-def _prefill(engine: Engine, mix: Mix, at: Load, rate: float, batched_tokens: int, sequences: float) -> Prefill:
+def _prefill(
+    engine: EngineModel, mix: Mix, at: EngineLoad, rate: float, batched_tokens: int, sequences: float
+) -> Prefill:
     """With so many sequences that decode.
 
     A step is under way when anybody else is there, which at random arrivals follows from how many are on average.
@@ -185,7 +189,7 @@ def _prefill(engine: Engine, mix: Mix, at: Load, rate: float, batched_tokens: in
     )
 
 
-def _decoding(engine: Engine, mix: Mix, at: Load, token_seconds: float, rate: float) -> Spread:
+def _decoding(engine: EngineModel, mix: Mix, at: EngineLoad, token_seconds: float, rate: float) -> Spread:
     """From the first token to the last.
 
     Steps are as long as the load of the moment makes them. Over one answer the arrivals vary by the root of their
@@ -199,7 +203,7 @@ def _decoding(engine: Engine, mix: Mix, at: Load, token_seconds: float, rate: fl
     return Spread(mean, (mean * swing) ** 2 + lengths**2)
 
 
-def _batch_wait(engine: Engine, mix: Mix, token_seconds: float, rate: float) -> Wait:
+def _batch_wait(engine: EngineModel, mix: Mix, token_seconds: float, rate: float) -> Wait:
     """For a place in the batch: a queue at as many servers as sequences fit (Halfin and Whitt).
 
     A fuller batch makes every step longer, so places are free only as far as the rate is below the one that fills them

@@ -74,7 +74,7 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class GpuMemory:
     """Where the memory of the fullest GPU goes. All sizes in bytes."""
 
     card_bytes: int
@@ -120,7 +120,7 @@ def kv_bytes_per_token(architecture: Architecture, kv_bits: int) -> int:
     return architecture.layers * kv_bytes_per_layer(architecture, kv_bits)
 
 
-def measure(footprint: Footprint, sizes: Sizes, card_bytes: int) -> Memory:
+def measure(footprint: Footprint, sizes: Sizes, card_bytes: int) -> GpuMemory:
     """Where the memory goes on the fullest rank of an engine of these sizes."""
     ranks = [_rank(footprint, sizes, card_bytes, layers) for layers in _stages(footprint.architecture, sizes)]
     return min(ranks, key=lambda rank: (rank.kv_bytes // rank.kv_bytes_per_token_per_rank, rank.kv_bytes))
@@ -142,7 +142,7 @@ def missing_bytes(footprint: Footprint, sizes: Sizes, card_bytes: int, tokens: i
     return max(0, request_bytes(footprint, sizes, tokens) - measure(footprint, sizes, card_bytes).kv_bytes)
 
 
-def sequences(footprint: Footprint, sizes: Sizes, memory: Memory, tokens: float, max_num_seqs: int) -> int:
+def sequences(footprint: Footprint, sizes: Sizes, memory: GpuMemory, tokens: float, max_num_seqs: int) -> int:
     """How many requests of a mean length a replica holds at once, bounded by the engine's own limit."""
     architecture = footprint.architecture
     mean_bytes = architecture.tokens_read(tokens) * memory.kv_bytes_per_token_per_rank
@@ -214,7 +214,7 @@ def adapter_bytes(architecture: Architecture, adapters: Adapters, tensor: int = 
     return adapters.slots * adapters.rank * numbers * layers * ADAPTER_BYTES_PER_PARAMETER
 
 
-def _rank(footprint: Footprint, sizes: Sizes, card_bytes: int, layers: int) -> Memory:
+def _rank(footprint: Footprint, sizes: Sizes, card_bytes: int, layers: int) -> GpuMemory:
     architecture = footprint.architecture
     per_token = layers * kv_bytes_per_layer(architecture, footprint.kv_bits, sizes.tensor)
     usable = -(-card_bytes * footprint.utilization_percent // 100)
@@ -224,7 +224,7 @@ def _rank(footprint: Footprint, sizes: Sizes, card_bytes: int, layers: int) -> M
         whole = adapter_bytes(architecture, footprint.adapters, sizes.tensor)
         adapters = -(-whole * layers // architecture.layers)
     left = usable - weights - adapters - footprint.overhead_bytes
-    return Memory(
+    return GpuMemory(
         card_bytes=card_bytes,
         usable_bytes=usable,
         weight_bytes=footprint.weight_bytes,

@@ -86,7 +86,7 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineModel:
     """One engine as the model sees it."""
 
     profile: EngineProfile
@@ -158,7 +158,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class EngineLoad:
     """What an engine does at a rate it can carry."""
 
     step_seconds: float
@@ -170,13 +170,13 @@ class Load:
     """That they hold."""
 
 
-def prompt_seconds(engine: Engine, mix: Mix) -> float:
+def prompt_seconds(engine: EngineModel, mix: Mix) -> float:
     """What a prompt adds to the steps that compute it."""
     step = engine.step_profile
     return step.prompt_token_seconds * mix.prompt_tokens + step.prompt_square_seconds * mix.prompt_square
 
 
-def work_seconds(engine: Engine, mix: Mix) -> float:
+def work_seconds(engine: EngineModel, mix: Mix) -> float:
     """s: with speculation a request takes fewer steps, and each is dearer."""
     step = engine.step_profile
     prefill = prompt_seconds(engine, mix)
@@ -184,7 +184,7 @@ def work_seconds(engine: Engine, mix: Mix) -> float:
     return prefill + decode / engine.tokens_per_step
 
 
-def capacity(engine: Engine, mix: Mix, promise: Promise) -> Capacity:
+def capacity(engine: EngineModel, mix: Mix, promise: Promise) -> Capacity:
     """What the engine can carry; `usable` is not above 0 when the promise cannot be kept at all."""
     step = engine.step_profile
     work = work_seconds(engine, mix)
@@ -210,7 +210,7 @@ def capacity(engine: Engine, mix: Mix, promise: Promise) -> Capacity:
     )
 
 
-def _usable_share(engine: Engine, mix: Mix, limit: float) -> float:
+def _usable_share(engine: EngineModel, mix: Mix, limit: float) -> float:
     """φ: the time between tokens of nearly every request, not of the average one, within the limit."""
     if engine.usable_share is not None:
         return engine.usable_share
@@ -222,7 +222,7 @@ def _usable_share(engine: Engine, mix: Mix, limit: float) -> float:
     return usable_share(prompt**2 / (answered * step_limit), step.step_seconds / step_limit, mix.prompt_spread)
 
 
-def load(engine: Engine, mix: Mix, requests_per_second: float) -> Load:
+def load(engine: EngineModel, mix: Mix, requests_per_second: float) -> EngineLoad:
     """`T = a / (1 − λ·s)`. Raises ValueError for a rate whose work does not fit into a second."""
     busy = requests_per_second * work_seconds(engine, mix)
     if busy >= 1:
@@ -230,10 +230,12 @@ def load(engine: Engine, mix: Mix, requests_per_second: float) -> Load:
     step = engine.step_profile.step_seconds / (1 - busy)
     token = step / engine.tokens_per_step
     sequences = requests_per_second * mix.output_tokens * token
-    return Load(step_seconds=step, token_seconds=token, sequences=sequences, kv_tokens=sequences * mix.held_tokens)
+    return EngineLoad(
+        step_seconds=step, token_seconds=token, sequences=sequences, kv_tokens=sequences * mix.held_tokens
+    )
 
 
-def batched_tokens(engine: Engine, mix: Mix, promise: Promise, most: int) -> int:
+def batched_tokens(engine: EngineModel, mix: Mix, promise: Promise, most: int) -> int:
     """`--max-num-batched-tokens`: what one step may compute of prompts while everyone else's next token stays in time.
 
     At the planned load (B sequences, K tokens held) that is (ITL − a − c·B − d·K)/b, at most vLLM's own default and

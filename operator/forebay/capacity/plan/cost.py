@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forebay.capacity.plan.monthly_demand import MONTH_SECONDS, Demand
+from forebay.capacity.plan.monthly_demand import MONTH_SECONDS, MonthlyDemand
 
 MONTH_HOURS = MONTH_SECONDS // 3600
 
@@ -50,7 +50,7 @@ def read_prices(document: object) -> Prices:
     return Prices(currency, {str(product): float(price) for product, price in hours.items()})
 
 
-def cost_of(prices: Prices, product: str, gpus: int, demand: Demand) -> Cost | None:
+def cost_of(prices: Prices, product: str, gpus: int, demand: MonthlyDemand) -> Cost | None:
     """None for a card without a price."""
     price = prices.per_gpu_hour.get(product)
     if price is None:

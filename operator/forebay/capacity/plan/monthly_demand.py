@@ -8,7 +8,7 @@ MONTH_SECONDS: Final = 30 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class MonthlyDemand:
     """What a service is asked for."""
 
     requests_per_month: int
@@ -17,9 +17,9 @@ class Demand:
     tokens_per_request: Fraction
 
     @staticmethod
-    def of(requests_per_month: int, peak_factor: float, headroom: float, tokens_per_request: float) -> "Demand":
+    def of(requests_per_month: int, peak_factor: float, headroom: float, tokens_per_request: float) -> "MonthlyDemand":
         """From what people write: 1.1 means eleven tenths, not the nearest binary number."""
-        return Demand(requests_per_month, exact(peak_factor), exact(headroom), exact(tokens_per_request))
+        return MonthlyDemand(requests_per_month, exact(peak_factor), exact(headroom), exact(tokens_per_request))
 
     @property
     def average(self) -> Fraction:

@@ -11,8 +11,8 @@ from math import ceil
 from typing import Final
 
 from forebay.api.inference_service import InferenceServiceSpec
-from forebay.capacity.plan.plan_input import Subject
-from forebay.capacity.plan.sizing import Plan
+from forebay.capacity.plan.plan_input import PlanInput
+from forebay.capacity.plan.sizing import CapacityPlan
 
 SEQUENCES: Final = 50
 """Concurrent sequences when the manifest does not set maxNumSeqs: the guess the method comes with."""
@@ -55,7 +55,7 @@ def napkin(
     return step, tokens, requests, max(1, ceil(round(requests_per_second / requests, 9)))
 
 
-def napkin_of(spec: InferenceServiceSpec, subject: Subject, gpus: int = 1) -> Napkin | None:
+def napkin_of(spec: InferenceServiceSpec, subject: PlanInput, gpus: int = 1) -> Napkin | None:
     """Of a service; None without traffic. The bandwidth of a replica's GPUs adds up."""
     if subject.demand is None or subject.mix is None:
         return None
@@ -84,7 +84,7 @@ def napkin_of(spec: InferenceServiceSpec, subject: Subject, gpus: int = 1) -> Na
     )
 
 
-def differences(napkin_: Napkin, plan: Plan) -> Iterator[str]:
+def differences(napkin_: Napkin, plan: CapacityPlan) -> Iterator[str]:
     """Why the plan differs, in its own numbers."""
     throughput, mix, fleet = plan.throughput, plan.subject.mix, plan.fleet
     if throughput is None or mix is None:

@@ -23,8 +23,8 @@ from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.capacity.model.quantization import Quantization, quantization_of
 from forebay.capacity.model.replica_model import Mix, Promise
 from forebay.capacity.model.speculation import Speculation, draft_cost
-from forebay.capacity.plan.monthly_demand import Demand
-from forebay.capacity.plan.plan_problem import Kind, Problem, UnplannableError
+from forebay.capacity.plan.monthly_demand import MonthlyDemand
+from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
 
 REQUIRED_SHAPE: Final = ("parameters", "layers", "attentionHeads", "kvHeads", "headDim")
 """Of `model.architecture`: what memory and work cannot be computed without."""
@@ -34,7 +34,7 @@ DEFAULT_LORA_RANK: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownParts:
     """What is known beside the manifest."""
 
     profiles: tuple[GivenProfile, ...] = ()
@@ -51,7 +51,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class PlanInput:
     source: str
     """Without a revision."""
     model: str | None
@@ -87,24 +87,24 @@ class Subject:
     engine_version: str | None
     mix: Mix | None
     """None: no traffic is given."""
-    demand: Demand | None
+    demand: MonthlyDemand | None
     assumptions: tuple[str, ...]
 
 
-def read(spec: InferenceServiceSpec, known: Known | None = None) -> Subject:
+def read(spec: InferenceServiceSpec, known: KnownParts | None = None) -> PlanInput:
     """Raises UnplannableError, with every reason at once, for a service that does not say enough."""
-    return _Reader(spec, known or Known()).subject()
+    return _Reader(spec, known or KnownParts()).subject()
 
 
 class _Reader:
-    def __init__(self, spec: InferenceServiceSpec, known: Known) -> None:
+    def __init__(self, spec: InferenceServiceSpec, known: KnownParts) -> None:
         self.spec = spec
         self.known = known
         self.source = spec.model.source.partition("@")[0]
-        self.problems: list[Problem] = []
+        self.problems: list[PlanProblem] = []
         self.assumptions: list[str] = []
 
-    def subject(self) -> Subject:
+    def subject(self) -> PlanInput:
         found = model_of(self.spec.model.source)
         config = self.known.configs.get(self.source) or (None if found else self.known.configs.get(""))
         architecture = self._architecture(found, config)
@@ -123,12 +123,12 @@ class _Reader:
         architecture: Architecture,
         gpu: Gpu,
         quantization: Quantization,
-    ) -> Subject:
+    ) -> PlanInput:
         engine, scaling, slo = self.spec.engine, self.spec.scaling, self.spec.slo
         extra = dict(_flags(engine.extra_args))
         same = found is not None and _same_shape(architecture, found.architecture) and config is None
         speculation, draft_bytes = self._speculation(architecture, quantization)
-        return Subject(
+        return PlanInput(
             source=self.source,
             model=found.name if found and same else None,
             nominal_parameters=found.nominal_parameters if found and same else architecture.parameters,
@@ -209,22 +209,22 @@ class _Reader:
         if shape.window_layers > shape.layers:
             faults.append(("slidingWindow.layers", shape.window_layers, f"is above the {shape.layers} layers"))
         self.problems += [
-            Problem(f"spec.model.architecture.{name}", value, f"{what} of the model", kind=Kind.UNKNOWN)
+            PlanProblem(f"spec.model.architecture.{name}", value, f"{what} of the model", kind=ProblemKind.UNKNOWN)
             for name, value, what in faults
         ]
         return not faults
 
-    def _unknown_model(self, missing: list[str]) -> Problem:
+    def _unknown_model(self, missing: list[str]) -> PlanProblem:
         near = models_like(self.spec.model.source)
         options = [f"write {near[0]} if that is meant"] if near else []
         options.append(f"set spec.model.architecture with {', '.join(missing)}")
         options.append("give forebay plan the checkpoint's config.json with --config")
-        return Problem(
+        return PlanProblem(
             "spec.model.source",
             self.spec.model.source,
             "is not in the catalogue, and its shape is not given",
             tuple(options),
-            Kind.UNKNOWN,
+            ProblemKind.UNKNOWN,
         )
 
     def _gpu(self) -> Gpu | None:
@@ -233,12 +233,12 @@ class _Reader:
         product = asked or self.known.product
         if product is None:
             self.problems.append(
-                Problem(
+                PlanProblem(
                     "spec.gpu.product",
                     None,
                     "is not given, and memory and speed follow from the card",
                     (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "give forebay plan a --gpu"),
-                    Kind.UNKNOWN,
+                    ProblemKind.UNKNOWN,
                 )
             )
             return None
@@ -246,7 +246,13 @@ class _Reader:
         if card is None:
             known = ", ".join(gpu.product for gpu in gpus().values())
             self.problems.append(
-                Problem("spec.gpu.product", product, "is not a card of the catalogue", (f"use {known}",), Kind.UNKNOWN)
+                PlanProblem(
+                    "spec.gpu.product",
+                    product,
+                    "is not a card of the catalogue",
+                    (f"use {known}",),
+                    ProblemKind.UNKNOWN,
+                )
             )
         elif asked is None:
             self.assumptions.append(f"the manifest names no GPU; planned for {product}")
@@ -256,7 +262,7 @@ class _Reader:
         stages = self.spec.engine.pipeline_parallel_size or 1
         if stages > architecture.layers:
             self.problems.append(
-                Problem(
+                PlanProblem(
                     "spec.engine.pipelineParallelSize",
                     stages,
                     f"is more than the {architecture.layers} layers of the model",
@@ -276,12 +282,12 @@ class _Reader:
             self.assumptions.append("the checkpoint's precision is not known; 16 bits a weight are taken")
             return quantization_of("none", None, None)
         self.problems.append(
-            Problem(
+            PlanProblem(
                 "spec.model.quantization",
                 method,
                 "does not say how many bits a weight has",
                 ("set spec.model.architecture.weightBits",),
-                Kind.UNKNOWN,
+                ProblemKind.UNKNOWN,
             )
         )
         return None
@@ -315,7 +321,7 @@ class _Reader:
         self.assumptions.append("all requests are taken as long as the mean; forebay plan --trace takes recorded ones")
         return Mix.fixed(traffic.prompt_tokens, traffic.output_tokens, architecture.tokens_read)
 
-    def _demand(self) -> Demand | None:
+    def _demand(self) -> MonthlyDemand | None:
         traffic = self.spec.traffic
         if traffic is None:
             return None
@@ -326,7 +332,7 @@ class _Reader:
         tokens: float = traffic.prompt_tokens + traffic.output_tokens
         if self.known.lengths:
             tokens = round(Mix.of(self.known.lengths).tokens, 3)
-        return Demand.of(traffic.requests_per_month, traffic.peak_factor, traffic.headroom, tokens)
+        return MonthlyDemand.of(traffic.requests_per_month, traffic.peak_factor, traffic.headroom, tokens)
 
     def _speculation(self, shape: Architecture, quantization: Quantization) -> tuple[Speculation | None, int]:
         """The draft's weights are counted whether or not it is counted on."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class ProblemKind(StrEnum):
     """Whose turn it is."""
 
     MISFIT = "misfit"
@@ -14,7 +14,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PlanProblem:
     field: str
     """Path in the manifest."""
     value: str | int | float | None
@@ -23,7 +23,7 @@ class Problem:
     """A sentence without the field and without its full stop."""
     options: tuple[str, ...] = ()
     """Each would solve it by itself."""
-    kind: Kind = Kind.MISFIT
+    kind: ProblemKind = ProblemKind.MISFIT
 
     def __str__(self) -> str:
         shown = "" if self.value is None else f'"{self.value}" ' if isinstance(self.value, str) else f"{self.value} "
@@ -34,6 +34,6 @@ class Problem:
 class UnplannableError(Exception):
     """A service that cannot be planned; nothing of it is known beyond the problems."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: PlanProblem) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = problems

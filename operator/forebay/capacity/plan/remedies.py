@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, MOST_NODES
-from forebay.capacity.model.expected_latency import Expected
+from forebay.capacity.model.expected_latency import ExpectedLatency
 from forebay.capacity.model.gpu_memory import (
     BLOCK_TOKENS,
     TENSOR_PARALLEL_SIZES,
     Footprint,
-    Memory,
+    GpuMemory,
     Sizes,
     longest_request,
     measure,
@@ -21,10 +21,10 @@ from forebay.capacity.model.gpu_memory import (
 )
 from forebay.capacity.model.model_catalogue import faster_than, larger_than
 from forebay.capacity.model.quantization import Quantization, quantization_of
-from forebay.capacity.model.replica_model import Capacity, Engine
+from forebay.capacity.model.replica_model import Capacity, EngineModel
 from forebay.capacity.plan.monthly_demand import exact
-from forebay.capacity.plan.plan_input import Subject
-from forebay.capacity.plan.plan_problem import Problem
+from forebay.capacity.plan.plan_input import PlanInput
+from forebay.capacity.plan.plan_problem import PlanProblem
 
 NARROWER: Final = ("fp8", "awq")
 """Precisions that are offered: 8 bits, then 4."""
@@ -38,7 +38,9 @@ MORE_HEADROOM: Final = (1.25, 1.5, 2, 3)
 LARGEST_PROMISE_SECONDS: Final = 600
 
 
-def too_little_memory(subject: Subject, footprint: Footprint, memory: Memory, sizes: Sizes, missing: int) -> Problem:
+def too_little_memory(
+    subject: PlanInput, footprint: Footprint, memory: GpuMemory, sizes: Sizes, missing: int
+) -> PlanProblem:
     """The bytes that are missing, and what would make them unnecessary."""
     request = request_bytes(footprint, sizes, subject.full_length)
     where = f"{sizes} on {subject.gpu.product}"
@@ -49,10 +51,10 @@ def too_little_memory(subject: Subject, footprint: Footprint, memory: Memory, si
     )
     options = tuple(option for way in _MEMORY_WAYS for option in way(subject, footprint, sizes))
     field = "spec.engine.tensorParallelSize" if subject.tensor else "spec.model.source"
-    return Problem(field, subject.tensor or subject.source, f"does not fit: {reason}", options)
+    return PlanProblem(field, subject.tensor or subject.source, f"does not fit: {reason}", options)
 
 
-def slow_step(subject: Subject, sizes: Sizes, engine: Engine, found: Capacity) -> Problem | None:
+def slow_step(subject: PlanInput, sizes: Sizes, engine: EngineModel, found: Capacity) -> PlanProblem | None:
     """A step that takes too long before any work is in it."""
     if found.latency_share > 0:
         return None
@@ -65,13 +67,13 @@ def slow_step(subject: Subject, sizes: Sizes, engine: Engine, found: Capacity) -
         "step, without prompts and KV reads"
     )
     if limited:
-        return Problem("spec.slo.endToEnd.p95", subject.written["endToEnd"], reason)
+        return PlanProblem("spec.slo.endToEnd.p95", subject.written["endToEnd"], reason)
     raised = token / SENSIBLE_SHARE
     options = (f"promise {milliseconds(raised)} or more",) if raised <= LARGEST_PROMISE_SECONDS else ()
-    return Problem("spec.slo.interTokenLatency.mean", subject.written["interTokenLatency"], reason, options)
+    return PlanProblem("spec.slo.interTokenLatency.mean", subject.written["interTokenLatency"], reason, options)
 
 
-def broken_promises(subject: Subject, seen: Expected, active: int) -> Iterator[Problem]:
+def broken_promises(subject: PlanInput, seen: ExpectedLatency, active: int) -> Iterator[PlanProblem]:
     """What users would see at the peak, where it is more than they were promised."""
     promise = subject.promise
     for name, quantile, limit, found in (
@@ -80,7 +82,7 @@ def broken_promises(subject: Subject, seen: Expected, active: int) -> Iterator[P
         ("endToEnd", "p95", promise.end_to_end, seen.end_to_end_p95),
     ):
         if limit is not None and found > limit * TOLERANCE:
-            yield Problem(
+            yield PlanProblem(
                 f"spec.slo.{name}.{quantile}",
                 subject.written[name],
                 f"is not kept at the peak: {milliseconds(found)} are expected with {active} active replicas",
@@ -88,39 +90,39 @@ def broken_promises(subject: Subject, seen: Expected, active: int) -> Iterator[P
             )
 
 
-def with_options(problem: Problem, more: tuple[str, ...]) -> Problem:
+def with_options(problem: PlanProblem, more: tuple[str, ...]) -> PlanProblem:
     return replace(problem, options=(*problem.options, *more))
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Remedy:
     """A service that differs in one thing, and may keep promises that this one breaks."""
 
     kind: str
-    subject: Subject
+    subject: PlanInput
     words: str
 
 
-def changes(subject: Subject, sizes: Sizes) -> Iterator[Change]:
+def changes(subject: PlanInput, sizes: Sizes) -> Iterator[Remedy]:
     if subject.demand is not None:
         for factor in MORE_HEADROOM:
             more = replace(subject.demand, headroom=subject.demand.headroom * exact(factor))
             words = f"set traffic.headroom {float(more.headroom):g}"
-            yield Change("headroom", replace(subject, demand=more), words)
+            yield Remedy("headroom", replace(subject, demand=more), words)
     most = MOST_GPUS_PER_POD * subject.nodes
     for tensor in TENSOR_PARALLEL_SIZES:
         wider = Sizes(tensor, sizes.pipeline, sizes.data)
         if tensor > sizes.tensor and subject.architecture.divides(tensor) and wider.gpus <= most:
             split = replace(subject, tensor=tensor, pipeline=sizes.pipeline)
-            yield Change("tensor", split, f"set engine.tensorParallelSize {tensor}")
+            yield Remedy("tensor", split, f"set engine.tensorParallelSize {tensor}")
     for quantization in _narrower(subject):
         narrow = replace(subject, quantization=quantization)
-        yield Change("weights", narrow, f"use a checkpoint with model.quantization {quantization.method}")
+        yield Remedy("weights", narrow, f"use a checkpoint with model.quantization {quantization.method}")
     for card in faster_than(subject.gpu):
-        yield Change("card", replace(subject, gpu=card), f"use gpu.product {card.product}")
+        yield Remedy("card", replace(subject, gpu=card), f"use gpu.product {card.product}")
 
 
-def _more_gpus(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+def _more_gpus(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
     found = smallest_sizes(
         footprint, subject.gpu.memory_bytes, subject.full_length, pipeline=subject.pipeline, data=subject.data
     )
@@ -131,7 +133,7 @@ def _more_gpus(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator
         yield f"set engine.{' and '.join(parts)}: {memory.kv_tokens:,} tokens of KV cache"
 
 
-def _more_nodes(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+def _more_nodes(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
     """For what is too large for any one machine: full machines of 8 GPUs, chained."""
     one_machine = smallest_sizes(footprint, subject.gpu.memory_bytes, subject.full_length, data=subject.data)
     if one_machine is not None or subject.data > 1 or not subject.architecture.divides(GPUS_OF_A_MACHINE):
@@ -147,7 +149,7 @@ def _more_nodes(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterato
             return
 
 
-def _narrower_weights(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+def _narrower_weights(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
     for quantization in _narrower(subject):
         smaller = replace(footprint, weight_bytes=weight_bytes(subject.architecture.parameters, quantization.bits))
         if not missing_bytes(smaller, sizes, subject.gpu.memory_bytes, subject.full_length):
@@ -158,21 +160,21 @@ def _narrower_weights(subject: Subject, footprint: Footprint, sizes: Sizes) -> I
             )
 
 
-def _narrower_cache(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+def _narrower_cache(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
     half = replace(footprint, kv_bits=8)
     if subject.kv_bits > 8 and not missing_bytes(half, sizes, subject.gpu.memory_bytes, subject.full_length):
         tokens = measure(half, sizes, subject.gpu.memory_bytes).kv_tokens
         yield f"set model.kvCacheDtype fp8: {tokens:,} tokens"
 
 
-def _shorter_requests(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+def _shorter_requests(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
     longest = longest_request(footprint, sizes, subject.gpu.memory_bytes, subject.full_length - 1)
     needed = subject.mix.tokens if subject.mix else BLOCK_TOKENS
     if longest >= needed:
         yield f"set model.maxModelLen {longest} or less"
 
 
-def _larger_card(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+def _larger_card(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
     for card in larger_than(subject.gpu):
         if not missing_bytes(footprint, sizes, card.memory_bytes, subject.full_length):
             tokens = measure(footprint, sizes, card.memory_bytes).kv_tokens
@@ -180,7 +182,7 @@ def _larger_card(subject: Subject, footprint: Footprint, sizes: Sizes) -> Iterat
             return
 
 
-_Way = Callable[[Subject, Footprint, Sizes], Iterator[str]]
+_Way = Callable[[PlanInput, Footprint, Sizes], Iterator[str]]
 _MEMORY_WAYS: Final[tuple[_Way, ...]] = (
     _more_gpus,
     _more_nodes,
@@ -191,7 +193,7 @@ _MEMORY_WAYS: Final[tuple[_Way, ...]] = (
 )
 
 
-def _narrower(subject: Subject) -> Iterator[Quantization]:
+def _narrower(subject: PlanInput) -> Iterator[Quantization]:
     for method in NARROWER:
         found = quantization_of(method, None, None)
         if found is not None and found.bits < subject.quantization.bits:

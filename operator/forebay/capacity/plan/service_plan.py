@@ -8,12 +8,12 @@ from forebay.api.inference_service import GpuSpec, InferenceServiceSpec
 from forebay.api.spec.variant_spec import BASE_VARIANT
 from forebay.capacity.model.model_catalogue import gpu_of
 from forebay.capacity.plan.cost import Cost, Prices, cost_of
-from forebay.capacity.plan.monthly_demand import Demand, asked_for
+from forebay.capacity.plan.monthly_demand import MonthlyDemand, asked_for
 from forebay.capacity.plan.napkin import Napkin, differences, napkin_of
-from forebay.capacity.plan.plan_input import Known, read
-from forebay.capacity.plan.plan_problem import Kind, Problem, UnplannableError
+from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
 from forebay.capacity.plan.regions import Region, RegionPlan, plan_regions
-from forebay.capacity.plan.sizing import Plan, size
+from forebay.capacity.plan.sizing import CapacityPlan, size
 from forebay.capacity.plan.traffic_shape import Base, bases, day
 from forebay.capacity.plan.variant_input import with_variant
 
@@ -22,7 +22,7 @@ from forebay.capacity.plan.variant_input import with_variant
 class Questions:
     """What is asked beside the manifests."""
 
-    known: Known = field(default_factory=Known)
+    known: KnownParts = field(default_factory=KnownParts)
     prices: Prices | None = None
     regions: tuple[Region, ...] = ()
     rates: tuple[float, ...] = ()
@@ -34,8 +34,8 @@ class VariantPlan:
     """Another way to run the service."""
 
     name: str
-    plan: Plan | None
-    problems: tuple[Problem, ...]
+    plan: CapacityPlan | None
+    problems: tuple[PlanProblem, ...]
     cost: Cost | None
 
     @property
@@ -44,14 +44,14 @@ class VariantPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class ServicePlan:
+class ServiceCapacityPlan:
     namespace: str
     name: str
     spec: InferenceServiceSpec
-    plan: Plan | None
+    plan: CapacityPlan | None
     """None when the manifest does not say enough."""
-    problems: tuple[Problem, ...]
-    demand: Demand | None
+    problems: tuple[PlanProblem, ...]
+    demand: MonthlyDemand | None
     napkin: Napkin | None = None
     differences: tuple[str, ...] = ()
     cost: Cost | None = None
@@ -66,7 +66,7 @@ class ServicePlan:
     @property
     def unknown(self) -> bool:
         """Whether the manifest does not say enough to plan."""
-        return any(problem.kind is Kind.UNKNOWN for problem in self.problems)
+        return any(problem.kind is ProblemKind.UNKNOWN for problem in self.problems)
 
     @property
     def gpus(self) -> int:
@@ -88,18 +88,18 @@ class Totals:
 
 def plan_service(
     namespace: str, name: str, spec: InferenceServiceSpec, questions: Questions | None = None
-) -> ServicePlan:
+) -> ServiceCapacityPlan:
     """Never raises for a valid spec: what cannot be planned says why."""
     questions = questions or Questions()
     try:
         subject = read(spec, questions.known)
     except UnplannableError as error:
-        return ServicePlan(namespace, name, spec, None, error.problems, _demand(spec))
+        return ServiceCapacityPlan(namespace, name, spec, None, error.problems, _demand(spec))
     plan = size(subject, questions.known)
     sketch = napkin_of(spec, subject, plan.replica.sizes.gpus_per_engine)
     variants = tuple(_variants(spec, plan, questions))
     rates = _rates(plan, questions)
-    return ServicePlan(
+    return ServiceCapacityPlan(
         namespace=namespace,
         name=name,
         spec=spec,
@@ -117,7 +117,7 @@ def plan_service(
     )
 
 
-def totals(plans: Iterable[ServicePlan]) -> Totals:
+def totals(plans: Iterable[ServiceCapacityPlan]) -> Totals:
     """Of all services; one that cannot be sized still counts with what it asks for."""
     plans = tuple(plans)
     demands = [plan.demand for plan in plans if plan.demand is not None]
@@ -129,27 +129,27 @@ def totals(plans: Iterable[ServicePlan]) -> Totals:
     )
 
 
-def _demand(spec: InferenceServiceSpec) -> Demand | None:
+def _demand(spec: InferenceServiceSpec) -> MonthlyDemand | None:
     traffic = spec.traffic
     if traffic is None:
         return None
     tokens = traffic.prompt_tokens + traffic.output_tokens
-    return Demand.of(traffic.requests_per_month, traffic.peak_factor, traffic.headroom, tokens)
+    return MonthlyDemand.of(traffic.requests_per_month, traffic.peak_factor, traffic.headroom, tokens)
 
 
-def _cost(plan: Plan, prices: Prices | None) -> Cost | None:
+def _cost(plan: CapacityPlan, prices: Prices | None) -> Cost | None:
     if prices is None or plan.fleet is None or plan.subject.demand is None:
         return None
     return cost_of(prices, plan.subject.gpu.product, plan.fleet.gpus, plan.subject.demand)
 
 
-def _rates(plan: Plan, questions: Questions) -> tuple[float, ...]:
+def _rates(plan: CapacityPlan, questions: Questions) -> tuple[float, ...]:
     if questions.rates or plan.subject.demand is None:
         return questions.rates
     return day(float(plan.subject.demand.peak_factor))
 
 
-def _bases(plan: Plan, rates: Sequence[float]) -> tuple[Base, ...]:
+def _bases(plan: CapacityPlan, rates: Sequence[float]) -> tuple[Base, ...]:
     """Each replica with the plan's headroom, so that the whole fleet serves all of it."""
     demand = plan.subject.demand
     if plan.fleet is None or plan.throughput is None or demand is None:
@@ -158,13 +158,13 @@ def _bases(plan: Plan, rates: Sequence[float]) -> tuple[Base, ...]:
     return bases(rates, float(demand.average), replica, plan.fleet.active)
 
 
-def _regions(plan: Plan, regions: Sequence[Region]) -> tuple[RegionPlan, ...]:
+def _regions(plan: CapacityPlan, regions: Sequence[Region]) -> tuple[RegionPlan, ...]:
     if plan.fleet is None or not regions:
         return ()
     return plan_regions(regions, plan.fleet.exact, plan.fleet.warm, plan.replica.sizes.gpus)
 
 
-def _variants(spec: InferenceServiceSpec, plan: Plan, questions: Questions) -> Iterator[VariantPlan]:
+def _variants(spec: InferenceServiceSpec, plan: CapacityPlan, questions: Questions) -> Iterator[VariantPlan]:
     """Those of the manifest; with a price list and none in the manifest, every card that has a price."""
     if not spec.variants and questions.prices is None:
         return
@@ -194,7 +194,7 @@ def _cheapest(variants: Sequence[VariantPlan]) -> str | None:
     return min(priced)[1] if priced else None
 
 
-def _sum(priced: Sequence[tuple[Cost, Demand]]) -> Cost | None:
+def _sum(priced: Sequence[tuple[Cost, MonthlyDemand]]) -> Cost | None:
     if not priced:
         return None
     month = sum(cost.per_month for cost, _ in priced)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
-from forebay.capacity.model.expected_latency import Expected, expected
+from forebay.capacity.model.expected_latency import ExpectedLatency, expected
 from forebay.capacity.model.gpu_memory import (
     DEFAULT_OVERHEAD_BYTES,
     TENSOR_PARALLEL_SIZES,
     Footprint,
-    Memory,
+    GpuMemory,
     Sizes,
     candidate_sizes,
     measure,
@@ -22,16 +22,16 @@ from forebay.capacity.model.profile_choice import ChosenProfile, GivenProfile, P
 from forebay.capacity.model.replica_model import (
     KV_TARGET_MARGIN,
     Capacity,
-    Engine,
-    Load,
+    EngineLoad,
+    EngineModel,
     Mix,
     batched_tokens,
     capacity,
     load,
 )
 from forebay.capacity.plan import remedies
-from forebay.capacity.plan.plan_input import Known, Subject
-from forebay.capacity.plan.plan_problem import Problem
+from forebay.capacity.plan.plan_input import KnownParts, PlanInput
+from forebay.capacity.plan.plan_problem import PlanProblem
 
 MOST_REPLICAS: Final = 1000
 """The API's bound on maxReplicas."""
@@ -44,14 +44,14 @@ HUGE_CARD_BYTES: Final = 160 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class PlannedReplica:
     """What one replica is and holds."""
 
     sizes: Sizes
     chosen_sizes: bool
     """Whether the plan chose them, as the smallest that fit."""
     footprint: Footprint
-    memory: Memory
+    memory: GpuMemory
     max_concurrent_sequences: int
     """Requests of the mean length, or of full length when no traffic is given."""
     missing_bytes: int
@@ -63,7 +63,7 @@ class Throughput:
     """What one replica carries."""
 
     chosen: ChosenProfile
-    engine: Engine
+    engine: EngineModel
     capacity: Capacity
     """Of one engine."""
     engines: int
@@ -83,7 +83,7 @@ class Throughput:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class PlannedFleet:
     """How many replicas the traffic needs, and what users then see at the peak."""
 
     exact: float
@@ -91,8 +91,8 @@ class Fleet:
     active: int
     warm: int
     gpus: int
-    expected: Expected
-    peak_load: Load
+    expected: ExpectedLatency
+    peak_load: EngineLoad
     """Of one engine."""
     kv_fraction: float
     """Of the KV cache, at the peak."""
@@ -105,25 +105,25 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    subject: Subject
-    replica: Replica
+class CapacityPlan:
+    subject: PlanInput
+    replica: PlannedReplica
     throughput: Throughput | None
     """None without traffic, or when the promise cannot be kept by any number of replicas."""
-    fleet: Fleet | None
+    fleet: PlannedFleet | None
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     """What people should know and that stops nothing."""
-    problems: tuple[Problem, ...]
+    problems: tuple[PlanProblem, ...]
 
     @property
     def fits(self) -> bool:
         return not self.problems
 
 
-def size(subject: Subject, known: Known | None = None, *, advise: bool = True) -> Plan:
+def size(subject: PlanInput, known: KnownParts | None = None, *, advise: bool = True) -> CapacityPlan:
     """The plan of one service; what does not fit is in its problems, each with ways out unless `advise` is off."""
-    known = known or Known()
+    known = known or KnownParts()
     replica = _replica(subject, known.profiles)
     problems = list(_misfits(subject, replica))
     throughput, fleet = None, None
@@ -140,7 +140,7 @@ def size(subject: Subject, known: Known | None = None, *, advise: bool = True) -
         problems = [remedies.with_options(problem, ways) for problem in problems]
     if fleet is not None and throughput is not None:
         problems += _bounds(subject, fleet)
-    return Plan(
+    return CapacityPlan(
         subject=subject,
         replica=replica,
         throughput=throughput if fleet is not None or not problems else None,
@@ -151,7 +151,7 @@ def size(subject: Subject, known: Known | None = None, *, advise: bool = True) -
     )
 
 
-def _alternatives(subject: Subject, sizes: Sizes, known: Known) -> Iterable[str]:
+def _alternatives(subject: PlanInput, sizes: Sizes, known: KnownParts) -> Iterable[str]:
     """Changes with which the whole plan holds: of each kind the first that takes few GPUs for its kind."""
     holding: dict[str, list[tuple[int, str]]] = {}
     for change in remedies.changes(subject, sizes):
@@ -175,7 +175,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def pairing(subject: Subject, sizes: Sizes) -> Pairing:
+def pairing(subject: PlanInput, sizes: Sizes) -> Pairing:
     return Pairing(
         source=subject.source,
         model=subject.model,
@@ -188,7 +188,7 @@ def pairing(subject: Subject, sizes: Sizes) -> Pairing:
     )
 
 
-def footprint(subject: Subject, sizes: Sizes, given: Iterable[GivenProfile] = ()) -> Footprint:
+def footprint(subject: PlanInput, sizes: Sizes, given: Iterable[GivenProfile] = ()) -> Footprint:
     """What an engine of these sizes holds; a given profile may know its overhead better."""
     profile = given_for(pairing(subject, sizes), given)
     overhead = profile.overhead_bytes if profile and profile.overhead_bytes is not None else DEFAULT_OVERHEAD_BYTES
@@ -210,12 +210,12 @@ def default_batched_tokens(memory_bytes: int, name: str) -> int:
     return 8192 if memory_bytes >= LARGE_CARD_BYTES and not name.startswith("A100") else 2048
 
 
-def _replica(subject: Subject, given: Iterable[GivenProfile]) -> Replica:
+def _replica(subject: PlanInput, given: Iterable[GivenProfile]) -> PlannedReplica:
     sizes, chosen = _sizes(subject, given)
     print_ = footprint(subject, sizes, given)
     memory = measure(print_, sizes, subject.gpu.memory_bytes)
     tokens = subject.mix.prompt_tokens + subject.mix.output_tokens / 2 if subject.mix else subject.full_length
-    return Replica(
+    return PlannedReplica(
         sizes=sizes,
         chosen_sizes=chosen,
         footprint=print_,
@@ -225,7 +225,7 @@ def _replica(subject: Subject, given: Iterable[GivenProfile]) -> Replica:
     )
 
 
-def _sizes(subject: Subject, given: Iterable[GivenProfile]) -> tuple[Sizes, bool]:
+def _sizes(subject: PlanInput, given: Iterable[GivenProfile]) -> tuple[Sizes, bool]:
     """As given, or the smallest that fit; the largest there are when none do, so that what is missing is least."""
     if subject.tensor is not None:
         return Sizes(subject.tensor, subject.pipeline or 1, subject.data), False
@@ -238,12 +238,12 @@ def _sizes(subject: Subject, given: Iterable[GivenProfile]) -> tuple[Sizes, bool
     return fallback, True
 
 
-def _misfits(subject: Subject, replica: Replica) -> Iterable[Problem]:
+def _misfits(subject: PlanInput, replica: PlannedReplica) -> Iterable[PlanProblem]:
     """Why no such replica starts, whatever the traffic."""
     shape, sizes = subject.architecture, replica.sizes
     if not shape.divides(sizes.tensor):
         fitting = [str(size) for size in TENSOR_PARALLEL_SIZES if shape.divides(size)]
-        yield Problem(
+        yield PlanProblem(
             "spec.engine.tensorParallelSize",
             sizes.tensor,
             f"does not divide the {shape.attention_heads} attention heads of the model, so vLLM does not start",
@@ -253,7 +253,7 @@ def _misfits(subject: Subject, replica: Replica) -> Iterable[Problem]:
         yield remedies.too_little_memory(subject, replica.footprint, replica.memory, sizes, replica.missing_bytes)
     mix = subject.mix
     if mix is not None and mix.tokens > subject.full_length:
-        yield Problem(
+        yield PlanProblem(
             "spec.traffic.promptTokens",
             round(mix.prompt_tokens),
             f"and {mix.output_tokens:,.0f} tokens of answer are more than the {subject.full_length:,} tokens that a "
@@ -262,11 +262,11 @@ def _misfits(subject: Subject, replica: Replica) -> Iterable[Problem]:
         )
 
 
-def engine_of(subject: Subject, replica: Replica, known: Known) -> tuple[ChosenProfile, Engine]:
+def engine_of(subject: PlanInput, replica: PlannedReplica, known: KnownParts) -> tuple[ChosenProfile, EngineModel]:
     """One engine of the replica as the model sees it, whatever the traffic, and the profile it was taken from."""
     tokens = max(1, replica.memory.kv_tokens_per_engine)
     chosen = choose(pairing(subject, replica.sizes), tokens, known.profiles)
-    return chosen, Engine(
+    return chosen, EngineModel(
         profile=chosen.profile,
         kv_tokens=tokens,
         max_num_seqs=subject.max_num_seqs,
@@ -276,7 +276,7 @@ def engine_of(subject: Subject, replica: Replica, known: Known) -> tuple[ChosenP
     )
 
 
-def _throughput(subject: Subject, replica: Replica, mix: Mix, known: Known) -> Throughput:
+def _throughput(subject: PlanInput, replica: PlannedReplica, mix: Mix, known: KnownParts) -> Throughput:
     chosen, engine = engine_of(subject, replica, known)
     most = subject.batched_tokens or default_batched_tokens(subject.gpu.memory_bytes, subject.gpu.name)
     found = capacity(engine, mix, subject.promise)
@@ -286,7 +286,9 @@ def _throughput(subject: Subject, replica: Replica, mix: Mix, known: Known) -> T
     return Throughput(chosen, engine, found, replica.sizes.data, chunk, chunk)
 
 
-def _settled(subject: Subject, replica: Replica, throughput: Throughput, mix: Mix) -> tuple[Throughput, Fleet]:
+def _settled(
+    subject: PlanInput, replica: PlannedReplica, throughput: Throughput, mix: Mix
+) -> tuple[Throughput, PlannedFleet]:
     """The fleet, with steps just large enough for prompts when small ones alone would break the first token's promise.
 
     A step full of prompts delays one token of everybody else, which the mean between tokens bears; chunks so small that
@@ -306,7 +308,7 @@ def _settled(subject: Subject, replica: Replica, throughput: Throughput, mix: Mi
     return throughput, fleet
 
 
-def _fleet(subject: Subject, replica: Replica, throughput: Throughput, mix: Mix) -> Fleet:
+def _fleet(subject: PlanInput, replica: PlannedReplica, throughput: Throughput, mix: Mix) -> PlannedFleet:
     demand = subject.demand
     assert demand is not None
     peak = float(demand.peak)
@@ -315,7 +317,7 @@ def _fleet(subject: Subject, replica: Replica, throughput: Throughput, mix: Mix)
     rate = peak / (active * throughput.engines)
     at = load(throughput.engine, mix, rate)
     seen = expected(throughput.engine, mix, rate, throughput.batched_tokens)
-    return Fleet(
+    return PlannedFleet(
         exact=exact,
         active=active,
         warm=subject.warm,
@@ -327,12 +329,12 @@ def _fleet(subject: Subject, replica: Replica, throughput: Throughput, mix: Mix)
     )
 
 
-def _bounds(subject: Subject, fleet: Fleet) -> Iterable[Problem]:
+def _bounds(subject: PlanInput, fleet: PlannedFleet) -> Iterable[PlanProblem]:
     """Scaling follows the real load, without headroom: maxReplicas must allow what the peak itself needs."""
     demand = subject.demand
     assert demand is not None
     if fleet.total > MOST_REPLICAS:
-        yield Problem(
+        yield PlanProblem(
             "spec.traffic.requestsPerMonth",
             demand.requests_per_month,
             f"needs {fleet.total:,} replicas, and a service has at most {MOST_REPLICAS:,}",
@@ -345,7 +347,7 @@ def _bounds(subject: Subject, fleet: Fleet) -> Iterable[Problem]:
             if (left := subject.max_replicas - fleet.warm) > 0:
                 most = int(demand.requests_per_month * left * float(demand.headroom) / fleet.exact)
                 ways.append(f"plan for {most:,} requests a month at most")
-            yield Problem(
+            yield PlanProblem(
                 "spec.scaling.maxReplicas",
                 subject.max_replicas,
                 f"is below the {at_peak} replicas that the peak needs without any headroom, {fleet.warm} warm ones "
@@ -354,7 +356,7 @@ def _bounds(subject: Subject, fleet: Fleet) -> Iterable[Problem]:
             )
 
 
-def _notes(subject: Subject, throughput: Throughput | None, fleet: Fleet | None) -> Iterable[str]:
+def _notes(subject: PlanInput, throughput: Throughput | None, fleet: PlannedFleet | None) -> Iterable[str]:
     if fleet is None or throughput is None:
         return
     if throughput.batched_tokens > throughput.unbroken_tokens:
@@ -372,7 +374,7 @@ def _notes(subject: Subject, throughput: Throughput | None, fleet: Fleet | None)
         )
 
 
-def _assumptions(subject: Subject, replica: Replica, throughput: Throughput | None) -> Iterable[str]:
+def _assumptions(subject: PlanInput, replica: PlannedReplica, throughput: Throughput | None) -> Iterable[str]:
     overhead = replica.footprint.overhead_bytes / 2**30
     yield (
         f"of each GPU's {replica.memory.card_bytes / 2**30:.2f} GiB the engine takes "

@@ -13,7 +13,7 @@ from forebay.api.learned_status import LEARNED_VERSION, LearnedStatus, StartTime
 from forebay.api.status import ScaledToZeroStatus, VariantState, VariantStatus
 from forebay.cli.cluster_connection import cluster_reader
 from forebay.cli.explain.explain_decision import age, decision_lines, moment, past_lines, wrapped
-from forebay.cli.explain.service_reading import Reading, read_service
+from forebay.cli.explain.service_reading import ServiceReading, read_service
 from forebay.scaling.learning.lead_time import ENOUGH_STARTS
 
 
@@ -23,7 +23,7 @@ def explain(
     """Print the explanation, of now or of an earlier moment; the exit code. Raises NotAMomentError."""
     then = None if at is None else moment(at, time.time())
 
-    async def read() -> Reading:
+    async def read() -> ServiceReading:
         async with cluster_reader(kubeconfig, context) as reader:
             return await read_service(reader.api, namespace or await reader.namespace(), service)
 
@@ -32,7 +32,7 @@ def explain(
     return 0
 
 
-def explanation(reading: Reading, now: float) -> Iterator[str]:
+def explanation(reading: ServiceReading, now: float) -> Iterator[str]:
     """The lines people read; `now` in unix seconds."""
     source = f"  {reading.spec.model.source}" if reading.spec else ""
     yield f"{reading.namespace}/{reading.name}{source}"
@@ -73,13 +73,13 @@ def explanation(reading: Reading, now: float) -> Iterator[str]:
         yield from _condition(condition, now)
 
 
-def explanation_at(reading: Reading, at: float, now: float) -> Iterator[str]:
+def explanation_at(reading: ServiceReading, at: float, now: float) -> Iterator[str]:
     """What held at an earlier moment, from the decisions that status keeps."""
     yield f"{reading.namespace}/{reading.name}"
     yield from past_lines(reading.status.decisions if reading.status else (), at, now)
 
 
-def _replicas(reading: Reading, status: InferenceServiceStatus) -> str:
+def _replicas(reading: ServiceReading, status: InferenceServiceStatus) -> str:
     counts = status.replicas
     parts = [f"{_count(counts.desired, 'replica')} wanted", f"{counts.ready} ready"]
     parts += [
@@ -110,7 +110,7 @@ def _variant(variant: VariantStatus) -> str:
     return f"{variant.name}: {', '.join(parts)}{carries}; {what}"
 
 
-def _at_zero(reading: Reading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:
+def _at_zero(reading: ServiceReading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:
     since = unix_seconds(zero.since)
     ago = "" if since is None else f" ({age(now - since)} ago)"
     yield f"At zero since {zero.since}{ago}: nothing had been asked of it for scaleToZeroAfter."

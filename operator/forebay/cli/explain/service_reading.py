@@ -12,7 +12,7 @@ _READER = Reader(InferenceServiceObject)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ServiceReading:
     namespace: str
     name: str
     generation: int
@@ -22,18 +22,18 @@ class Reading:
     """None when no operator has written one."""
 
 
-async def read_service(api: KubeApi, namespace: str, name: str) -> Reading:
+async def read_service(api: KubeApi, namespace: str, name: str) -> ServiceReading:
     """Raises ApiError."""
     return _reading(_READER.one(await api.get(INFERENCE_SERVICES, namespace, name)))
 
 
-async def read_services(api: KubeApi, namespace: str | None) -> tuple[Reading, ...]:
+async def read_services(api: KubeApi, namespace: str | None) -> tuple[ServiceReading, ...]:
     """In order of namespace and name; None for all namespaces. Raises ApiError."""
     listed = _READER.listed(await api.list(INFERENCE_SERVICES, namespace=namespace))
     return tuple(sorted((_reading(item) for item in listed.items), key=lambda each: (each.namespace, each.name)))
 
 
-def _reading(item: InferenceServiceObject) -> Reading:
+def _reading(item: InferenceServiceObject) -> ServiceReading:
     try:
         spec = InferenceServiceSpec.model_validate(item.spec)
     except ValidationError:
@@ -42,4 +42,4 @@ def _reading(item: InferenceServiceObject) -> Reading:
         status = InferenceServiceStatus.model_validate(item.status) if item.status else None
     except ValidationError:
         status = None
-    return Reading(item.metadata.namespace, item.metadata.name, item.metadata.generation, spec, status)
+    return ServiceReading(item.metadata.namespace, item.metadata.name, item.metadata.generation, spec, status)

@@ -12,7 +12,7 @@ from rich.text import Text
 from forebay.api.inference_service import ScheduleState, ScheduleStatus
 from forebay.api.learned_status import LearnedStatus
 from forebay.cli.cluster_connection import cluster_reader
-from forebay.cli.explain.service_reading import Reading, read_services
+from forebay.cli.explain.service_reading import ServiceReading, read_services
 from forebay.cluster.client.kube_api import ApiError
 
 READY = "Ready"
@@ -59,7 +59,7 @@ async def _show(
                     live.update(table(services, note=f"last reading failed, trying again: {error}"), refresh=True)
 
 
-def table(services: Iterable[Reading], note: str = "") -> Table:
+def table(services: Iterable[ServiceReading], note: str = "") -> Table:
     """Numbers that are not known are shown as `?`: missing is not zero."""
     shown = Table(box=None, pad_edge=False, caption=note or None, caption_justify="left")
     for title, justify in (("NAMESPACE", "left"), ("SERVICE", "left"), ("READY", "left")):
@@ -74,7 +74,7 @@ def table(services: Iterable[Reading], note: str = "") -> Table:
     return shown
 
 
-def _row(service: Reading) -> list[str | Text]:
+def _row(service: ServiceReading) -> list[str | Text]:
     status = service.status
     if status is None:
         return [service.namespace, service.name, "?", *["?"] * 7, "", "", "", "no operator has written a status yet"]

@@ -30,7 +30,7 @@ FIRST_TOKEN_WEIGHT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class MeasuredLoad:
     """One load of a benchmark, in seconds and tokens; streams run at the same time."""
 
     requests_per_second: float
@@ -86,7 +86,7 @@ def _benchmark(path: Path, body: bytes) -> Iterator[Observation]:
         yield from _observations(load)
 
 
-def _loads(document: Any) -> Iterator[Load]:
+def _loads(document: Any) -> Iterator[MeasuredLoad]:
     if "benchmarks" in document:
         for benchmark in document["benchmarks"]:
             yield _guidellm(benchmark["metrics"])
@@ -94,11 +94,11 @@ def _loads(document: Any) -> Iterator[Load]:
         yield _aiperf(document.get("records", document))
 
 
-def _guidellm(metrics: Mapping[str, Any]) -> Load:
+def _guidellm(metrics: Mapping[str, Any]) -> MeasuredLoad:
     def mean(name: str) -> float:
         return float(metrics[name]["successful"]["mean"])
 
-    return Load(
+    return MeasuredLoad(
         requests_per_second=mean("requests_per_second"),
         prompt_tokens=mean("prompt_token_count"),
         output_tokens=mean("output_token_count"),
@@ -108,13 +108,13 @@ def _guidellm(metrics: Mapping[str, Any]) -> Load:
     )
 
 
-def _aiperf(records: Mapping[str, Any]) -> Load:
+def _aiperf(records: Mapping[str, Any]) -> MeasuredLoad:
     def mean(name: str) -> float:
         return float(records[name]["avg"])
 
     rate, output = mean("request_throughput"), mean("output_sequence_length")
     first, token = mean("time_to_first_token") / 1000, mean("inter_token_latency") / 1000
-    return Load(
+    return MeasuredLoad(
         requests_per_second=rate,
         prompt_tokens=mean("input_sequence_length"),
         output_tokens=output,
@@ -124,7 +124,7 @@ def _aiperf(records: Mapping[str, Any]) -> Load:
     )
 
 
-def _observations(load: Load) -> Iterator[Observation]:
+def _observations(load: MeasuredLoad) -> Iterator[Observation]:
     """A step between tokens; and, for a single stream, the prefill of a prompt, which nothing else disturbs."""
     decoding = load.requests_per_second * load.output_tokens * load.token
     yield Observation(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from forebay.capacity.plan.service_plan import ServicePlan
-from forebay.capacity.plan.sizing import Fleet, Plan, Throughput, count
+from forebay.capacity.plan.service_plan import ServiceCapacityPlan
+from forebay.capacity.plan.sizing import CapacityPlan, PlannedFleet, Throughput, count
 
 MOST = 8
 """Services that one picture shows."""
@@ -26,7 +26,7 @@ class ChartError(Exception):
     """Why there is no picture, as one sentence."""
 
 
-def draw(plans: Sequence[ServicePlan], target: Path) -> int:
+def draw(plans: Sequence[ServiceCapacityPlan], target: Path) -> int:
     """Write the picture; how many services are in it. Raises ChartError."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -51,7 +51,7 @@ def draw(plans: Sequence[ServicePlan], target: Path) -> int:
     return len(shown)
 
 
-def _demand(axis: Any, service: ServicePlan, plan: Plan) -> None:
+def _demand(axis: Any, service: ServiceCapacityPlan, plan: CapacityPlan) -> None:
     axis.set_title(f"{service.namespace}/{service.name}", loc="left", fontsize=10)
     if plan.fleet is None or plan.throughput is None or plan.subject.demand is None:
         axis.text(0.5, 0.5, _why_empty(service), ha="center", va="center", transform=axis.transAxes, fontsize=9)
@@ -77,7 +77,7 @@ def _demand(axis: Any, service: ServicePlan, plan: Plan) -> None:
     axis.legend(fontsize=7, loc="upper left", framealpha=0.9)
 
 
-def _levels(axis: Any, fleet: Fleet, throughput: Throughput) -> None:
+def _levels(axis: Any, fleet: PlannedFleet, throughput: Throughput) -> None:
     """What one replica, the active ones, and all of them carry."""
     one = throughput.tokens_per_minute / 1e6
     active = count(fleet.active, "active replica")
@@ -88,7 +88,7 @@ def _levels(axis: Any, fleet: Fleet, throughput: Throughput) -> None:
         axis.axhline(one, color="#937860", linewidth=0.8, linestyle=":", label="one replica")
 
 
-def _memory(axis: Any, plan: Plan) -> None:
+def _memory(axis: Any, plan: CapacityPlan) -> None:
     memory = plan.replica.memory
     kv_cache = max(0, memory.kv_bytes)
     parts = {
@@ -113,7 +113,7 @@ def _memory(axis: Any, plan: Plan) -> None:
     axis.legend(fontsize=7, loc="center right", reverse=True, frameon=False)
 
 
-def _why_empty(service: ServicePlan) -> str:
+def _why_empty(service: ServiceCapacityPlan) -> str:
     if service.problems:
         return "does not fit: see the problems"
     return "no traffic is given"

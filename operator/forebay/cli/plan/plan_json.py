@@ -5,19 +5,22 @@ from typing import Any
 
 from forebay.capacity.plan.cost import Cost
 from forebay.capacity.plan.napkin import Napkin
-from forebay.capacity.plan.plan_problem import Problem
-from forebay.capacity.plan.service_plan import ServicePlan, VariantPlan, totals
-from forebay.capacity.plan.sizing import Plan, Throughput
+from forebay.capacity.plan.plan_problem import PlanProblem
+from forebay.capacity.plan.service_plan import ServiceCapacityPlan, VariantPlan, totals
+from forebay.capacity.plan.sizing import CapacityPlan, Throughput
 from forebay.cli.plan import plan_schedules
 from forebay.cli.plan.manifest_input import BadInput
-from forebay.cli.plan.plan_changes import Change
+from forebay.cli.plan.plan_changes import PlanChange
 from forebay.cli.plan.plan_schedules import PlannedSchedule, Schedules
 
 Json = dict[str, Any]
 
 
 def document(
-    plans: Sequence[ServicePlan], bad: Sequence[BadInput], changes: Sequence[Change] | None, schedules: Schedules
+    plans: Sequence[ServiceCapacityPlan],
+    bad: Sequence[BadInput],
+    changes: Sequence[PlanChange] | None,
+    schedules: Schedules,
 ) -> Json:
     """The whole answer."""
     found: Json = {
@@ -32,7 +35,7 @@ def document(
     return found
 
 
-def service(plan: ServicePlan, schedules: Sequence[PlannedSchedule]) -> Json:
+def service(plan: ServiceCapacityPlan, schedules: Sequence[PlannedSchedule]) -> Json:
     """One service; what could not be computed is null."""
     return {
         "namespace": plan.namespace,
@@ -73,7 +76,7 @@ def service(plan: ServicePlan, schedules: Sequence[PlannedSchedule]) -> Json:
     }
 
 
-def _memory(plan: Plan | None) -> Json:
+def _memory(plan: CapacityPlan | None) -> Json:
     if plan is None:
         keys = (
             "weightsBytes",
@@ -97,7 +100,7 @@ def _memory(plan: Plan | None) -> Json:
     }
 
 
-def _demand(plan: ServicePlan) -> Json:
+def _demand(plan: ServiceCapacityPlan) -> Json:
     demand = plan.demand
     return {
         "averageRequestsPerSecond": float(demand.average) if demand else None,
@@ -140,7 +143,7 @@ def _throughput(throughput: Throughput | None) -> Json:
     }
 
 
-def _fleet(plan: Plan | None) -> Json:
+def _fleet(plan: CapacityPlan | None) -> Json:
     fleet = plan.fleet if plan else None
     if plan is None or fleet is None:
         product = plan.subject.gpu.product if plan else None
@@ -210,7 +213,7 @@ def _napkin(napkin: Napkin | None) -> Json | None:
     }
 
 
-def _problem(problem: Problem) -> Json:
+def _problem(problem: PlanProblem) -> Json:
     return {
         "field": problem.field,
         "value": problem.value,
@@ -219,7 +222,7 @@ def _problem(problem: Problem) -> Json:
     }
 
 
-def _totals(plans: Sequence[ServicePlan]) -> Json:
+def _totals(plans: Sequence[ServiceCapacityPlan]) -> Json:
     found = totals(plans)
     return {
         "tokensPerMinute": round(found.tokens_per_minute),
@@ -230,7 +233,7 @@ def _totals(plans: Sequence[ServicePlan]) -> Json:
     }
 
 
-def _change(change: Change) -> Json:
+def _change(change: PlanChange) -> Json:
     return {
         "namespace": change.namespace,
         "name": change.name,

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from forebay.capacity.plan.service_plan import ServicePlan, totals
+from forebay.capacity.plan.service_plan import ServiceCapacityPlan, totals
 from forebay.cli.plan import plan_schedules
 from forebay.cli.plan.manifest_input import BadInput
-from forebay.cli.plan.plan_changes import Change, Standing, in_all
+from forebay.cli.plan.plan_changes import PlanChange, ServiceFigures, in_all
 from forebay.cli.plan.plan_schedules import Schedules
 from forebay.cli.plan.plan_words import NUMBERS, arithmetic, columns, cost_of, count, row, state
 
 
 def comment(
-    plans: Sequence[ServicePlan],
+    plans: Sequence[ServiceCapacityPlan],
     bad: Sequence[BadInput],
-    changes: Sequence[Change] | None,
+    changes: Sequence[PlanChange] | None,
     schedules: Schedules,
     *,
     napkin: bool,
@@ -70,7 +70,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
         yield f"| {' | '.join(_text(cell) for cell in cells)} |"
 
 
-def _changes(found: Sequence[Change]) -> Iterator[str]:
+def _changes(found: Sequence[PlanChange]) -> Iterator[str]:
     rows = [
         (change.state, f"{change.namespace}/{change.name}", *_sides(change.before, change.after))
         for change in found
@@ -84,7 +84,7 @@ def _changes(found: Sequence[Change]) -> Iterator[str]:
     yield from _table(("", "SERVICE", "GPUS", "TPM", "COST/H"), [*rows, ("", "together", *_sides(*in_all(found)))])
 
 
-def _sides(before: Standing, after: Standing) -> tuple[str, str, str]:
+def _sides(before: ServiceFigures, after: ServiceFigures) -> tuple[str, str, str]:
     cost = "-"
     if before.cost_per_hour is not None or after.cost_per_hour is not None:
         cost = f"{before.cost_per_hour or 0:,.2f} → {after.cost_per_hour or 0:,.2f}"
@@ -95,7 +95,7 @@ def _sides(before: Standing, after: Standing) -> tuple[str, str, str]:
     )
 
 
-def _problems(plan: ServicePlan) -> Iterator[str]:
+def _problems(plan: ServiceCapacityPlan) -> Iterator[str]:
     for problem in plan.problems:
         value = "" if problem.value is None else f" `{problem.value}`"
         yield f"- **{plan.namespace}/{plan.name}** `{problem.field}`{value} {_text(problem.reason)}"
@@ -103,7 +103,7 @@ def _problems(plan: ServicePlan) -> Iterator[str]:
             yield f"  - {_text(option)}"
 
 
-def _napkin(plan: ServicePlan) -> Iterator[str]:
+def _napkin(plan: ServiceCapacityPlan) -> Iterator[str]:
     sketch, fleet = plan.napkin, plan.plan.fleet if plan.plan else None
     if sketch is None or plan.plan is None:
         return
@@ -136,7 +136,7 @@ def _napkin(plan: ServicePlan) -> Iterator[str]:
         yield f"- {_text(difference)}"
 
 
-def _details(plan: ServicePlan) -> Iterator[str]:
+def _details(plan: ServiceCapacityPlan) -> Iterator[str]:
     yield f"<details><summary>{plan.namespace}/{plan.name}: {state(plan)}, the arithmetic</summary>"
     yield ""
     for heading, text in arithmetic(plan):

@@ -14,12 +14,12 @@ import yaml
 
 from forebay.capacity.model.checkpoint_config import CheckpointConfig, ConfigError, read_config
 from forebay.capacity.plan.cost import PriceError, Prices, read_prices
-from forebay.capacity.plan.plan_input import Known
+from forebay.capacity.plan.plan_input import KnownParts
 from forebay.capacity.plan.regions import Region, RegionError, read_regions
-from forebay.capacity.plan.service_plan import Questions, ServicePlan, plan_service
+from forebay.capacity.plan.service_plan import Questions, ServiceCapacityPlan, plan_service
 from forebay.capacity.plan.traffic_shape import recorded
 from forebay.cli.plan.manifest_input import BadInput, Input, Manifest, read_input, read_yaml, said
-from forebay.cli.plan.plan_changes import Change, changes
+from forebay.cli.plan.plan_changes import PlanChange, changes
 from forebay.cli.plan.plan_json import document
 from forebay.cli.plan.plan_markdown import comment
 from forebay.cli.plan.plan_schedules import Schedules, planned_schedules
@@ -66,7 +66,7 @@ class PlanOptions:
     context: str | None = None
 
 
-class OptionError(Exception):
+class PlanOptionError(Exception):
     """A flag, or the file it names, cannot be read."""
 
     def __init__(self, flag: str, value: object, reason: str) -> None:
@@ -90,7 +90,7 @@ def plan(options: PlanOptions) -> int:
         asked = _asked(options, found)
         plans = _planned(found.manifests, asked)
         compared = _compared(options, plans, asked, found)
-    except OptionError as error:
+    except PlanOptionError as error:
         _complain([error.fault])
         return BAD_INPUT
     schedules = planned_schedules(plans, time.time())
@@ -105,7 +105,7 @@ def plan(options: PlanOptions) -> int:
     return _exit_code(plans, found, schedules)
 
 
-def _exit_code(plans: Sequence[ServicePlan], found: Input, schedules: Schedules) -> int:
+def _exit_code(plans: Sequence[ServiceCapacityPlan], found: Input, schedules: Schedules) -> int:
     enough = [one.enough for of_service in schedules.values() for one in of_service]
     if found.bad or any(plan.unknown for plan in plans) or None in enough:
         return BAD_INPUT
@@ -114,9 +114,9 @@ def _exit_code(plans: Sequence[ServicePlan], found: Input, schedules: Schedules)
 
 def _write(
     options: PlanOptions,
-    plans: Sequence[ServicePlan],
+    plans: Sequence[ServiceCapacityPlan],
     bad: Sequence[BadInput],
-    compared: Sequence[Change] | None,
+    compared: Sequence[PlanChange] | None,
     schedules: Schedules,
 ) -> None:
     napkin = options.method is Method.NAPKIN
@@ -130,7 +130,7 @@ def _write(
     _complain([*bad, *_unknown(plans), *_unreadable(schedules)])
 
 
-def _unknown(plans: Iterable[ServicePlan]) -> Iterable[str]:
+def _unknown(plans: Iterable[ServiceCapacityPlan]) -> Iterable[str]:
     """What a manifest lacks is bad input too, wherever the plan is printed."""
     for plan in plans:
         if plan.unknown:
@@ -147,11 +147,11 @@ def _complain(faults: Iterable[BadInput | str]) -> None:
         print(fault, file=sys.stderr)
 
 
-def _planned(manifests: Iterable[Manifest], asked: Asked) -> list[ServicePlan]:
+def _planned(manifests: Iterable[Manifest], asked: Asked) -> list[ServiceCapacityPlan]:
     return [_plan_one(manifest, asked) for manifest in manifests]
 
 
-def _plan_one(manifest: Manifest, asked: Asked) -> ServicePlan:
+def _plan_one(manifest: Manifest, asked: Asked) -> ServiceCapacityPlan:
     """With a recording: once for the engine, then again with the share that its lengths leave usable."""
     questions = asked.questions
     recording = next(
@@ -172,7 +172,7 @@ def _plan_one(manifest: Manifest, asked: Asked) -> ServicePlan:
     return plan_service(manifest.namespace, manifest.name, manifest.spec, questions)
 
 
-def _measured_share(first: ServicePlan, recording: Recording) -> float | None:
+def _measured_share(first: ServiceCapacityPlan, recording: Recording) -> float | None:
     found = first.plan
     if found is None or found.throughput is None or found.subject.mix is None or found.subject.speculation is not None:
         return None
@@ -183,8 +183,8 @@ def _measured_share(first: ServicePlan, recording: Recording) -> float | None:
 
 
 def _compared(
-    options: PlanOptions, plans: Sequence[ServicePlan], asked: Asked, found: Input
-) -> tuple[Change, ...] | None:
+    options: PlanOptions, plans: Sequence[ServiceCapacityPlan], asked: Asked, found: Input
+) -> tuple[PlanChange, ...] | None:
     if options.against is None:
         return None
     if options.against.upper() == LIVE:
@@ -193,7 +193,7 @@ def _compared(
     else:
         before = read_input([options.against])
         if before.bad:
-            raise OptionError("--against", options.against, f"{before.bad[0]}")
+            raise PlanOptionError("--against", options.against, f"{before.bad[0]}")
         standing = before.manifests
     return changes(_planned(standing, asked), plans)
 
@@ -201,9 +201,9 @@ def _compared(
 def _live(options: PlanOptions) -> list[Manifest]:
     """What runs in the cluster; a spec that does not parse is left out, as its operator leaves it alone."""
     from forebay.cli.cluster_connection import cluster_reader
-    from forebay.cli.explain.service_reading import Reading, read_services
+    from forebay.cli.explain.service_reading import ServiceReading, read_services
 
-    async def read() -> tuple[Reading, ...]:
+    async def read() -> tuple[ServiceReading, ...]:
         async with cluster_reader(options.kubeconfig, options.context) as reader:
             return await read_services(reader.api, None)
 
@@ -214,7 +214,7 @@ def _live(options: PlanOptions) -> list[Manifest]:
     ]
 
 
-def _draw(plans: Sequence[ServicePlan], target: Path) -> bool:
+def _draw(plans: Sequence[ServiceCapacityPlan], target: Path) -> bool:
     from forebay.cli.plan.plan_chart import ChartError, draw
 
     try:
@@ -229,7 +229,7 @@ def _draw(plans: Sequence[ServicePlan], target: Path) -> bool:
 
 
 def _asked(options: PlanOptions, found: Input) -> Asked:
-    known = Known(profiles=tuple(found.profiles), configs=_configs(options.configs), product=options.gpu)
+    known = KnownParts(profiles=tuple(found.profiles), configs=_configs(options.configs), product=options.gpu)
     return Asked(
         questions=Questions(known=known, prices=_prices(options.prices), regions=_regions(options.regions)),
         recordings=_recordings(options.traces),
@@ -243,11 +243,11 @@ def _configs(values: Iterable[str]) -> dict[str, CheckpointConfig]:
         try:
             config = json.loads(_text("--config", path))
             if not isinstance(config, dict):
-                raise OptionError("--config", path, "is not a JSON object")
+                raise PlanOptionError("--config", path, "is not a JSON object")
             found[source.partition("@")[0]] = read_config(config)
         except ValueError as error:
             reason = str(error) if isinstance(error, ConfigError) else f"not JSON: {said(error)}"
-            raise OptionError("--config", path, reason) from error
+            raise PlanOptionError("--config", path, reason) from error
     return found
 
 
@@ -257,9 +257,9 @@ def _prices(path: Path | None) -> Prices | None:
     try:
         return read_prices(read_yaml(_text("--prices", str(path))))
     except PriceError as error:
-        raise OptionError("--prices", path, str(error)) from error
+        raise PlanOptionError("--prices", path, str(error)) from error
     except yaml.YAMLError as error:
-        raise OptionError("--prices", path, f"not YAML: {said(error)}") from error
+        raise PlanOptionError("--prices", path, f"not YAML: {said(error)}") from error
 
 
 def _regions(text: str | None) -> tuple[Region, ...]:
@@ -268,7 +268,7 @@ def _regions(text: str | None) -> tuple[Region, ...]:
     try:
         return read_regions(text)
     except RegionError as error:
-        raise OptionError("--regions", text, str(error)) from error
+        raise PlanOptionError("--regions", text, str(error)) from error
 
 
 def _recordings(values: Iterable[str]) -> dict[str, Recording]:
@@ -278,7 +278,7 @@ def _recordings(values: Iterable[str]) -> dict[str, Recording]:
         try:
             found[name] = read_trace(_text("--trace", path))
         except TraceError as error:
-            raise OptionError("--trace", path, str(error)) from error
+            raise PlanOptionError("--trace", path, str(error)) from error
     return found
 
 
@@ -292,6 +292,6 @@ def _text(flag: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise OptionError(flag, path, f"cannot be read: {error.strerror}") from error
+        raise PlanOptionError(flag, path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise OptionError(flag, path, "is not UTF-8 text") from error
+        raise PlanOptionError(flag, path, "is not UTF-8 text") from error

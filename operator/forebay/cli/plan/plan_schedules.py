@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from forebay.api.instants import rfc3339
 from forebay.api.spec.schedule_spec import ScheduleFloor
-from forebay.capacity.plan.service_plan import ServicePlan
+from forebay.capacity.plan.service_plan import ServiceCapacityPlan
 from forebay.cli.plan.plan_words import UNKNOWN, count
 from forebay.scaling.decision import number
 from forebay.scaling.learning.lead_time import Prospect
 from forebay.scaling.limits import Limits
-from forebay.schedules.schedule_floors import Booking, Pace, PlannedCapacity, booking, local_time
+from forebay.schedules.schedule_floors import PlannedCapacity, StartPace, WindowFloor, local_time, schedule_floor_of
 from forebay.schedules.timetable import timetable
 
 COLUMNS = ("SCHEDULE", "FLOOR", "REPLICAS", "GPUS", "OPENS", "WARMING FROM", "MAXREPLICAS")
@@ -27,7 +27,7 @@ class PlannedSchedule:
 
     namespace: str
     service: str
-    booked: Booking
+    booked: WindowFloor
     floor: ScheduleFloor
     max_replicas: int
     warm_replicas: int
@@ -80,19 +80,22 @@ Schedules = Mapping[tuple[str, str], Sequence[PlannedSchedule]]
 """By namespace and name of the service."""
 
 
-def planned_schedules(plans: Iterable[ServicePlan], now: float) -> Schedules:
+def planned_schedules(plans: Iterable[ServiceCapacityPlan], now: float) -> Schedules:
     return {(plan.namespace, plan.name): tuple(_of(plan, now)) for plan in plans}
 
 
-def _of(plan: ServicePlan, now: float) -> Iterator[PlannedSchedule]:
-    limits, pace = Limits.of(plan.spec), Pace(Prospect(free_places=plan.spec.scaling.max_replicas).lead_seconds_for)
+def _of(plan: ServiceCapacityPlan, now: float) -> Iterator[PlannedSchedule]:
+    limits, pace = (
+        Limits.of(plan.spec),
+        StartPace(Prospect(free_places=plan.spec.scaling.max_replicas).lead_seconds_for),
+    )
     sized = plan.plan
     for schedule in plan.spec.schedules:
         found = timetable(schedule, None, now, since=now)
         yield PlannedSchedule(
             namespace=plan.namespace,
             service=plan.name,
-            booked=booking(found, _one(plan), pace, limits, now),
+            booked=schedule_floor_of(found, _one(plan), pace, limits, now),
             floor=schedule.floor,
             max_replicas=limits.max_replicas,
             warm_replicas=limits.warm_replicas,
@@ -101,7 +104,7 @@ def _of(plan: ServicePlan, now: float) -> Iterator[PlannedSchedule]:
         )
 
 
-def _one(plan: ServicePlan) -> PlannedCapacity | None:
+def _one(plan: ServiceCapacityPlan) -> PlannedCapacity | None:
     throughput = plan.plan.throughput if plan.plan else None
     traffic = plan.spec.traffic
     if throughput is None or traffic is None:

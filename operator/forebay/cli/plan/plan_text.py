@@ -3,9 +3,9 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from forebay.capacity.plan.service_plan import ServicePlan, totals
+from forebay.capacity.plan.service_plan import ServiceCapacityPlan, totals
 from forebay.cli.plan import plan_schedules
-from forebay.cli.plan.plan_changes import Change, Standing, in_all
+from forebay.cli.plan.plan_changes import PlanChange, ServiceFigures, in_all
 from forebay.cli.plan.plan_schedules import Schedules
 from forebay.cli.plan.plan_words import aligned, arithmetic, cost_of, count, row, state
 from forebay.cli.plan.plan_words import columns as header
@@ -17,8 +17,8 @@ _HEADING = 16
 
 
 def report(
-    plans: Sequence[ServicePlan],
-    changes: Sequence[Change] | None,
+    plans: Sequence[ServiceCapacityPlan],
+    changes: Sequence[PlanChange] | None,
     schedules: Schedules,
     *,
     napkin: bool,
@@ -49,7 +49,7 @@ FEW = 5
 """So many services are explained without being asked for it."""
 
 
-def _totals(plans: Sequence[ServicePlan]) -> Iterator[str]:
+def _totals(plans: Sequence[ServiceCapacityPlan]) -> Iterator[str]:
     if not any(plan.demand for plan in plans):
         yield "No traffic is given (spec.traffic): memory alone was planned."
         return
@@ -69,7 +69,7 @@ def _schedules(schedules: Schedules, width: int) -> Iterator[str]:
         yield from textwrap.wrap(remark, width, break_long_words=False, break_on_hyphens=False)
 
 
-def _service(plan: ServicePlan, napkin: bool, width: int) -> Iterator[str]:
+def _service(plan: ServiceCapacityPlan, napkin: bool, width: int) -> Iterator[str]:
     def _line(heading: str, text: str) -> Iterator[str]:
         return _wrapped(heading, text, width)
 
@@ -105,7 +105,7 @@ def _service(plan: ServicePlan, napkin: bool, width: int) -> Iterator[str]:
             yield from _line("", f"- {option}")
 
 
-def _changes(found: Sequence[Change]) -> Iterator[str]:
+def _changes(found: Sequence[PlanChange]) -> Iterator[str]:
     titles = ("CHANGE", "SERVICE", "GPUS", "TPM", "COST/H")
     rows = [
         (
@@ -122,7 +122,7 @@ def _changes(found: Sequence[Change]) -> Iterator[str]:
     yield from aligned(titles, [*rows, ("", "together", *_sides(*in_all(found)))])
 
 
-def _sides(before: Standing, after: Standing) -> tuple[str, str, str]:
+def _sides(before: ServiceFigures, after: ServiceFigures) -> tuple[str, str, str]:
     cost = "-"
     if before.cost_per_hour is not None or after.cost_per_hour is not None:
         cost = f"{before.cost_per_hour or 0:,.2f} → {after.cost_per_hour or 0:,.2f}"

@@ -8,8 +8,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forebay.capacity.model.replica_model import Engine, Mix, Promise, capacity
-from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, capacity
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 
 REQUESTS = 3000
@@ -21,7 +21,7 @@ STEPS = 6
 
 
 def usable_share(
-    engine: Engine, mix: Mix, promise: Promise, lengths: Sequence[tuple[float, float]], chunk: int
+    engine: EngineModel, mix: Mix, promise: Promise, lengths: Sequence[tuple[float, float]], chunk: int
 ) -> float:
     """φ; `SMALLEST` when even that share does not hold."""
     rate = capacity(replace(engine, usable_share=1.0), mix, promise).requests_per_second
@@ -34,7 +34,7 @@ def usable_share(
 
 
 def _share_in_time(
-    engine: Engine, promise: Promise, lengths: Sequence[tuple[float, float]], rate: float, chunk: int
+    engine: EngineModel, promise: Promise, lengths: Sequence[tuple[float, float]], rate: float, chunk: int
 ) -> float:
     player = ReplicaEngine(engine.profile, EngineLimits(engine.max_num_seqs, max(chunk, engine.max_num_seqs)))
     draw = random.Random(1)
@@ -43,7 +43,7 @@ def _share_in_time(
         arrival += draw.expovariate(rate)
         prompt, output = lengths[draw.randrange(len(lengths))]
         done += player.advance(arrival)
-        request = Request(str(index), max(1, round(prompt)), max(1, round(output)), arrival)
+        request = EngineRequest(str(index), max(1, round(prompt)), max(1, round(output)), arrival)
         if request.prompt_tokens + request.output_tokens <= engine.kv_tokens:
             player.submit(request)
     done += player.advance(arrival + 1e6)

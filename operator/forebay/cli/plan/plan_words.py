@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from forebay.capacity.plan.cost import Cost
 from forebay.capacity.plan.remedies import milliseconds
-from forebay.capacity.plan.service_plan import ServicePlan
-from forebay.capacity.plan.sizing import Fleet, Plan, Throughput, count
+from forebay.capacity.plan.service_plan import ServiceCapacityPlan
+from forebay.capacity.plan.sizing import CapacityPlan, PlannedFleet, Throughput, count
 
 __all__ = ["UNKNOWN", "arithmetic", "columns", "cost_of", "count", "milliseconds", "row", "state"]
 
@@ -22,7 +22,7 @@ def columns(priced: bool) -> tuple[str, ...]:
     return (*COLUMNS[:-1], "COST/H", COLUMNS[-1]) if priced else COLUMNS
 
 
-def row(plan: ServicePlan, priced: bool) -> tuple[str, ...]:
+def row(plan: ServiceCapacityPlan, priced: bool) -> tuple[str, ...]:
     """One service of that table; unknown is shown as `?`."""
     fleet = plan.plan.fleet if plan.plan else None
     throughput = plan.plan.throughput if plan.plan else None
@@ -44,13 +44,13 @@ def row(plan: ServicePlan, priced: bool) -> tuple[str, ...]:
     return (*cells, state(plan))
 
 
-def state(plan: ServicePlan) -> str:
+def state(plan: ServiceCapacityPlan) -> str:
     if plan.unknown:
         return "unknown"
     return "does not fit" if plan.problems else "fits"
 
 
-def arithmetic(plan: ServicePlan) -> Iterator[tuple[str, str]]:
+def arithmetic(plan: ServiceCapacityPlan) -> Iterator[tuple[str, str]]:
     """The steps of a plan, each with a heading: from memory to replicas, every factor in it."""
     if plan.plan is not None:
         yield from _memory(plan.plan)
@@ -82,7 +82,7 @@ def cost_of(cost: Cost) -> str:
     )
 
 
-def _memory(plan: Plan) -> Iterator[tuple[str, str]]:
+def _memory(plan: CapacityPlan) -> Iterator[tuple[str, str]]:
     replica = plan.replica
     memory, footprint = replica.memory, replica.footprint
     gpus = replica.sizes.gpus
@@ -109,7 +109,7 @@ def _memory(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "Weights only", f"{memory.weight_bytes / 1e9:,.1f} GB would take {count(weights, 'card')}, without any KV"
 
 
-def _demand(plan: ServicePlan) -> Iterator[tuple[str, str]]:
+def _demand(plan: ServiceCapacityPlan) -> Iterator[tuple[str, str]]:
     demand = plan.demand
     if demand is None:
         return
@@ -129,7 +129,7 @@ def _demand(plan: ServicePlan) -> Iterator[tuple[str, str]]:
     )
 
 
-def _replica(plan: Plan, throughput: Throughput) -> Iterator[tuple[str, str]]:
+def _replica(plan: CapacityPlan, throughput: Throughput) -> Iterator[tuple[str, str]]:
     capacity, engine = throughput.capacity, throughput.engine
     profile = engine.profile
     yield (
@@ -157,7 +157,7 @@ def _replica(plan: Plan, throughput: Throughput) -> Iterator[tuple[str, str]]:
     )
 
 
-def _fleet(plan: Plan, throughput: Throughput, fleet: Fleet) -> Iterator[tuple[str, str]]:
+def _fleet(plan: CapacityPlan, throughput: Throughput, fleet: PlannedFleet) -> Iterator[tuple[str, str]]:
     demand, promise = plan.subject.demand, plan.subject.promise
     assert demand is not None
     yield (
@@ -180,7 +180,7 @@ def _fleet(plan: Plan, throughput: Throughput, fleet: Fleet) -> Iterator[tuple[s
     yield "Gateway", f"{count(fleet.concurrent_streams, 'stream')} open at once"
 
 
-def _variants(plan: ServicePlan) -> Iterator[tuple[str, str]]:
+def _variants(plan: ServiceCapacityPlan) -> Iterator[tuple[str, str]]:
     for variant in plan.variants:
         fleet = variant.plan.fleet if variant.plan else None
         size = f"{variant.plan.subject.gpu.product} {variant.plan.replica.sizes}" if variant.plan else "unknown"
@@ -196,7 +196,7 @@ def _variants(plan: ServicePlan) -> Iterator[tuple[str, str]]:
         yield "Variant", text
 
 
-def _bases(plan: ServicePlan) -> str:
+def _bases(plan: ServiceCapacityPlan) -> str:
     shown = [base for base in plan.bases if base.replicas]
     step = max(1, -(-len(shown) // 6))
     chosen = [*shown[step - 1 :: step]]

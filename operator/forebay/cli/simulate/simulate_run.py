@@ -21,7 +21,7 @@ from forebay.scaling.replica_weights import EVEN
 from forebay.simulation.cluster.cold_start import ColdStarts
 from forebay.simulation.cluster.scheduled_windows import windows_of
 from forebay.simulation.cluster.served_model import pool_of_manifest, view_of_manifest
-from forebay.simulation.compare.comparison import Case, Comparison, Result, true_model
+from forebay.simulation.compare.comparison import ComparedCase, Comparison, Result, true_model
 from forebay.simulation.compare.simulation_report import document
 from forebay.simulation.peers.peer_grid import Entry, defaults, static
 from forebay.simulation.traffic.flow import DAY_SECONDS, Flow, flow_of, flow_of_shape, requests_of_shape
@@ -108,12 +108,14 @@ def _comparison(options: SimulateOptions, manifest: Manifest, found: Input) -> C
         starts = ColdStarts(ready_seconds=options.cold_start_seconds)
         model = true_model(view, options.seed, options.off_by)
         pools = tuple(pool_of_manifest(pool) for pool in found.warm_pools)
-        return Comparison(_with_windows(Case(model, trace, seconds, options.seed, starts=starts, warm_pools=pools)))
+        return Comparison(
+            _with_windows(ComparedCase(model, trace, seconds, options.seed, starts=starts, warm_pools=pools))
+        )
     except (ValueError, OSError, TraceError) as error:
         raise InputError(str(error)) from error
 
 
-def _with_windows(case: Case) -> Case:
+def _with_windows(case: ComparedCase) -> ComparedCase:
     """With the windows of the manifest's schedules, for rules that have a calendar and for the report.
 
     A rate is as many replicas as the operator makes of it. Where it cannot tell, nobody can, so it is not judged.

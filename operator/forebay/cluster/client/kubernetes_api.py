@@ -60,7 +60,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RawRequest:
     """What goes over the wire, and the RBAC verb it goes by."""
 
     verb: str
@@ -80,7 +80,7 @@ class Request:
 class _Wire(RESTClientObject):
     """The client's connections, for bodies that are bytes already: its own `request` would spell them its own way."""
 
-    async def send(self, request: Request, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def send(self, request: RawRequest, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
         if self.pool_manager is None:
             self.pool_manager = self._create_pool_manager()
         settings = self.configuration
@@ -140,7 +140,7 @@ class KubernetesApi:
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
     ) -> tuple[bytes, ...]:
         query = {"labelSelector": label_selector} if label_selector else {}
-        request = Request("list", resource, "GET", _path(resource, namespace), query)
+        request = RawRequest("list", resource, "GET", _path(resource, namespace), query)
         try:
             return await self._pages(request)
         except ApiError as error:
@@ -149,7 +149,7 @@ class KubernetesApi:
             # The state that the pages show was compacted between two of them: one answer with everything instead.
             return (await self._read(request),)
 
-    async def _pages(self, request: Request) -> tuple[bytes, ...]:
+    async def _pages(self, request: RawRequest) -> tuple[bytes, ...]:
         pages: list[bytes] = []
         query = {**request.query, "limit": str(PAGE)}
         while True:
@@ -171,7 +171,7 @@ class KubernetesApi:
         }
         if label_selector:
             query["labelSelector"] = label_selector
-        request = Request("watch", resource, "GET", _path(resource, namespace), query, limits=WATCH_LIMITS)
+        request = RawRequest("watch", resource, "GET", _path(resource, namespace), query, limits=WATCH_LIMITS)
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 response = await self._open(request)
@@ -183,16 +183,16 @@ class KubernetesApi:
             raise _no_answer(error) from error
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
-        return await self._read(Request("get", resource, "GET", _path(resource, namespace, name)))
+        return await self._read(RawRequest("get", resource, "GET", _path(resource, namespace, name)))
 
     async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> bytes:
         query = {"fieldManager": FIELD_MANAGER}
-        return await self._read(Request("create", resource, "POST", _path(resource, namespace), query, body))
+        return await self._read(RawRequest("create", resource, "POST", _path(resource, namespace), query, body))
 
     async def apply(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> bytes:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         path = _path(resource, namespace, name)
-        return await self._read(Request("patch", resource, "PATCH", path, query, body, APPLY_PATCH))
+        return await self._read(RawRequest("patch", resource, "PATCH", path, query, body, APPLY_PATCH))
 
     async def patch(
         self,
@@ -205,7 +205,7 @@ class KubernetesApi:
     ) -> bytes:
         query = {"fieldManager": FIELD_MANAGER}
         path = _path(resource, namespace, name, subresource)
-        return await self._read(Request("patch", resource, "PATCH", path, query, body, MERGE_PATCH))
+        return await self._read(RawRequest("patch", resource, "PATCH", path, query, body, MERGE_PATCH))
 
     async def delete(
         self,
@@ -221,9 +221,9 @@ class KubernetesApi:
         body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
-        return await self._read(Request("delete", resource, "DELETE", _path(resource, namespace, name), {}, body))
+        return await self._read(RawRequest("delete", resource, "DELETE", _path(resource, namespace, name), {}, body))
 
-    async def _read(self, request: Request) -> bytes:
+    async def _read(self, request: RawRequest) -> bytes:
         """The answer's body. Raises ApiError."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -232,7 +232,7 @@ class KubernetesApi:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
 
-    async def _open(self, request: Request) -> aiohttp.ClientResponse:
+    async def _open(self, request: RawRequest) -> aiohttp.ClientResponse:
         """The answer's head once it is a success; the body is still to be read. Raises ApiError."""
         begun = self._clock()
         credentials_read_again = False
@@ -258,7 +258,7 @@ class KubernetesApi:
             else:
                 await asyncio.sleep(wait)
 
-    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+    async def _send(self, request: RawRequest) -> aiohttp.ClientResponse:
         wire = self._wire
         headers = {"Accept": JSON, "Content-Type": request.content_type, "User-Agent": self._user_agent}
         token = (await wire.configuration.auth_settings()).get("BearerToken")

@@ -12,7 +12,7 @@ from typing import Any
 from forebay.api.reasons import Reason
 from forebay.cluster.client.kube_api import NOT_FOUND, POD_TEMPLATES, ApiError, KubeApi
 from forebay.cluster.read.projections import KubernetesObject, Reader
-from forebay.world.world import Problem
+from forebay.world.world import SpecProblem
 
 REFRESH_SECONDS = 60.0
 
@@ -31,7 +31,7 @@ class Template:
     version: str = ""
     content: Mapping[str, Any] | None = None
     """None when there is no such PodTemplate, or none is named."""
-    problem: Problem | None = None
+    problem: SpecProblem | None = None
     """Why nobody knows whether there is one."""
 
 
@@ -72,7 +72,7 @@ class PodTemplates:
         if key in self._known:
             return self._known[key][1]
         return Template(
-            problem=Problem(
+            problem=SpecProblem(
                 Reason.POD_TEMPLATE_UNREADABLE,
                 f'spec.pod.templateRef: the PodTemplate "{key[1]}" cannot be read ({why}); Forebay tries again '
                 f"every {REFRESH_SECONDS:g} s.",

@@ -22,7 +22,7 @@ from forebay.workloads.spec.engine_versions import Defaults
 from forebay.workloads.spec.planned_sizes import Sizing, sizing_of
 from forebay.workloads.spec.resolve import resolve, warnings
 from forebay.workloads.spec.resolved_variants import resolved_variants
-from forebay.world.world import ChildView, Problem, Revision, ServiceKey, ServiceView, VariantView
+from forebay.world.world import ChildView, Revision, ServiceKey, ServiceView, SpecProblem, VariantView
 
 NO_STATUS = InferenceServiceStatus()
 UNSIZED = Sizing()
@@ -42,9 +42,9 @@ class _Basis:
 class _Resolved:
     spec: InferenceServiceSpec | None
     wanted: Revision | None
-    problems: tuple[Problem, ...]
+    problems: tuple[SpecProblem, ...]
     children: tuple[ChildView, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[SpecProblem, ...] = ()
     sizing: Sizing = UNSIZED
     variants: tuple[VariantView, ...] = ()
 
@@ -120,7 +120,7 @@ class ServiceViews:
         except ValidationError as error:
             # The API server has accepted it, so it was written under another version of the API.
             return _Resolved(
-                None, None, tuple(Problem(Reason.SPEC_INVALID, fault) for fault in refusals(error, "spec"))
+                None, None, tuple(SpecProblem(Reason.SPEC_INVALID, fault) for fault in refusals(error, "spec"))
             )
         if basis.template.problem is not None:
             return _Resolved(spec, None, (basis.template.problem,))

@@ -50,7 +50,7 @@ UNPROCESSABLE: Final = 422
 CHILD_RESOURCES: Final = {SERVICE: SERVICES, DISRUPTION_BUDGET: DISRUPTION_BUDGETS}
 
 
-class Memory(Protocol):
+class WriteMemory(Protocol):
     """Where answers go, so that the next plan knows them: the observer."""
 
     feedback: Feedback
@@ -63,7 +63,7 @@ class Memory(Protocol):
 class Actor:
     """Carries out actions of one tick; `now` is the time the plan was made at, in unix seconds."""
 
-    def __init__(self, gate: Gate, memory: Memory, nodes: Sequence[NodeView], now: float) -> None:
+    def __init__(self, gate: Gate, memory: WriteMemory, nodes: Sequence[NodeView], now: float) -> None:
         self._gate = gate
         self._memory = memory
         self._hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.cluster.client.kube_api import NO_ANSWER, ApiError, KubeApi
-from forebay.cluster.write.action_calls import Actor, Memory
+from forebay.cluster.write.action_calls import Actor, WriteMemory
 from forebay.cluster.write.write_gate import DeposedError, Gate
 from forebay.workloads.objects.ownership import Owner
 from forebay.world.plan import (
@@ -58,7 +58,7 @@ needed is not lost that way: a plan takes away only what is surplus already.
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """A call that did not do what was planned."""
 
     key: ServiceKey
@@ -69,10 +69,10 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApplyOutcome:
     calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Calls made, by verb and plural."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[CallFailure, ...] = ()
     races: int = 0
     """Calls refused because the object had changed since it was read; the next tick decides, and nothing is wrong."""
     deposed: bool = False
@@ -83,7 +83,7 @@ class Outcome:
 class Ledger:
     """What becomes of the calls of one tick."""
 
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[CallFailure] = field(default_factory=list)
     races: int = 0
     deposed: bool = False
 
@@ -91,7 +91,7 @@ class Ledger:
         if error.reason == "Conflict":
             self.races += 1
             return
-        self.failures.append(Failure(plan.key, plan.uid, action, error))
+        self.failures.append(CallFailure(plan.key, plan.uid, action, error))
         log.warning(
             "%s: %s failed: %s",
             plan.key,
@@ -100,15 +100,15 @@ class Ledger:
             extra={"service": str(plan.key)},
         )
 
-    def outcome(self, calls: Counter[tuple[str, str]]) -> Outcome:
-        return Outcome(dict(calls), tuple(self.failures), self.races, self.deposed)
+    def outcome(self, calls: Counter[tuple[str, str]]) -> ApplyOutcome:
+        return ApplyOutcome(dict(calls), tuple(self.failures), self.races, self.deposed)
 
 
 class Applier:
     def __init__(
         self,
         api: KubeApi,
-        memory: Memory,
+        memory: WriteMemory,
         *,
         is_leader: Callable[[], bool],
         dry_run: bool = False,
@@ -121,7 +121,7 @@ class Applier:
         self._dry_run = dry_run
         self._at_once = at_once
 
-    async def apply(self, plan: Plan, world: World, now: float) -> Outcome:
+    async def apply(self, plan: Plan, world: World, now: float) -> ApplyOutcome:
         """Carry out all actions; never raises for a call that failed."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
         ledger = Ledger()

@@ -12,7 +12,7 @@ from typing import Any
 from forebay.api.schema.model import Model
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
 from forebay.cluster.read.pool_views import WARM_POOLS
-from forebay.cluster.write.apply import Ledger, Outcome
+from forebay.cluster.write.apply import ApplyOutcome, Ledger
 from forebay.cluster.write.write_gate import DeposedError, Gate
 from forebay.planner.report.service_status import should_write
 from forebay.world.plan import Plan, PoolPlan, ServicePlan
@@ -32,7 +32,7 @@ class StatusWriter:
         self._written_at: dict[str, float] = {}
         """By service uid, unix seconds."""
 
-    async def write(self, plan: Plan, world: World, now: float) -> Outcome:
+    async def write(self, plan: Plan, world: World, now: float) -> ApplyOutcome:
         """Write every status that differs enough from the stored one; never raises for a call that failed."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
         ledger = Ledger()

@@ -1,20 +1,20 @@
 """The outlook of one service, put together from everything that knows something of the time ahead."""
 
 from forebay.api.inference_service import InferenceServiceStatus
-from forebay.planner.decide.wake_request import WakeCall
+from forebay.planner.decide.wake_request import WakeRequest
 from forebay.planner.observe.learned import Learned
 from forebay.scaling.decision import Proposal
 from forebay.scaling.learning.lead_time import Prospect
 from forebay.scaling.limits import Limits
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.scaling_inputs import ScalingInputs
 
 
-def outlook_of(
-    limits: Limits, before: InferenceServiceStatus, call: WakeCall, prospect: Prospect, learned: Learned
-) -> Outlook:
+def scaling_inputs_of(
+    limits: Limits, before: InferenceServiceStatus, call: WakeRequest, prospect: Prospect, learned: Learned
+) -> ScalingInputs:
     """`before` is the status of until now; all else is of now."""
     floors = (first_start(limits, before), call.floor)
-    return Outlook(
+    return ScalingInputs(
         lead_seconds=prospect.lead_seconds,
         growth=learned.growth.fraction,
         lengths=learned.lengths,

@@ -12,48 +12,48 @@ from forebay.planner.memory import ServiceMemory
 from forebay.scaling.decision import Proposal
 from forebay.scaling.learning.lead_time import Prospect
 from forebay.scaling.limits import Limits
-from forebay.scaling.replica_weights import Weights
-from forebay.schedules.schedule_floors import Booking, Pace, PlannedCapacity, booking, schedule_floor
+from forebay.scaling.replica_weights import ReplicaWeights
+from forebay.schedules.schedule_floors import PlannedCapacity, StartPace, WindowFloor, floor_proposal, schedule_floor_of
 from forebay.schedules.timetable import S, Timetable, timetable
 from forebay.world.settings import Settings
 from forebay.world.world import Revision, ServiceView
 
 
 @dataclass(frozen=True, slots=True)
-class Calendar:
+class ServiceSchedules:
     """What the schedules ask for, and what of it is worth remembering."""
 
     floors: tuple[Proposal, ...]
     """Of windows that are open or near."""
-    bookings: tuple[Booking, ...]
+    bookings: tuple[WindowFloor, ...]
     timetables: Mapping[str, Timetable[ScheduleSpec]]
     """By name of the schedule."""
 
 
-def calendar_of(
+def service_schedules_of(
     service: ServiceView,
     target: Revision,
-    crew: Weights,
+    crew: ReplicaWeights,
     memory: ServiceMemory,
     settings: Settings,
     prospect: Prospect,
     now: float,
-) -> Calendar:
+) -> ServiceSchedules:
     """`service.spec` must not be None. `prospect` is of all replicas above minReplicas."""
     assert service.spec is not None
     limits, one = Limits.of(service.spec), planned_capacity(service, crew)
-    pace = Pace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
+    pace = StartPace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
     before = {seen.name: seen for seen in (memory.status or service.status).schedules}
     timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
     bookings = tuple(
-        booking(found, one, pace, limits, now, warmed_from(found, before.get(name), now))
+        schedule_floor_of(found, one, pace, limits, now, warmed_from(found, before.get(name), now))
         for name, found in timetables.items()
     )
-    return Calendar(_floors(bookings, now), bookings, timetables)
+    return ServiceSchedules(_floors(bookings, now), bookings, timetables)
 
 
-def _floors(bookings: Iterable[Booking], now: float) -> tuple[Proposal, ...]:
-    return tuple(floor for booked in bookings if (floor := schedule_floor(booked, now)))
+def _floors(bookings: Iterable[WindowFloor], now: float) -> tuple[Proposal, ...]:
+    return tuple(floor for booked in bookings if (floor := floor_proposal(booked, now)))
 
 
 def timetables_of(
@@ -68,7 +68,7 @@ def timetables_of(
     }
 
 
-def planned_capacity(service: ServiceView, crew: Weights) -> PlannedCapacity | None:
+def planned_capacity(service: ServiceView, crew: ReplicaWeights) -> PlannedCapacity | None:
     """What one replica carries of the declared mix, by the capacity plan."""
     one, traffic = service.replica_capacity, service.spec.traffic if service.spec else None
     if one is None or traffic is None:

@@ -15,7 +15,7 @@ from forebay.api.status import InferenceServiceStatus
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.decision import Proposal, seconds
 from forebay.scaling.limits import Limits
-from forebay.world.world import Problem, ServiceView
+from forebay.world.world import ServiceView, SpecProblem
 
 CLOCK_SKEW_SECONDS: Final = 300.0
 """What the clock of whoever asks may differ from the operator's."""
@@ -23,31 +23,31 @@ LONGEST_SHOWN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class WakeCall:
+class WakeRequest:
     """What the annotation of a service comes to."""
 
     floor: Proposal | None = None
     until: float | None = None
     """When the floor ends; None while that is not known, since no replica serves."""
-    problem: Problem | None = None
+    problem: SpecProblem | None = None
     """Why it is not answered."""
 
 
-NO_CALL: Final = WakeCall()
+NO_CALL: Final = WakeRequest()
 
 
-def wake_call(
+def wake_request_of(
     service: ServiceView, before: InferenceServiceStatus, limits: Limits, replicas: tuple[Replica, ...], now: float
-) -> WakeCall:
+) -> WakeRequest:
     """`before` is the status of until now."""
     text, after_seconds = service.wake_requested_at, limits.to_zero_after_seconds
     if not text or after_seconds is None:
         return NO_CALL
     asked_at = unix_seconds(text)
     if asked_at is None:
-        return WakeCall(problem=_unreadable(text))
+        return WakeRequest(problem=_unreadable(text))
     if asked_at > now + CLOCK_SKEW_SECONDS:
-        return WakeCall(problem=_ahead(text))
+        return WakeRequest(problem=_ahead(text))
     if _was_answered(text, asked_at, before):
         return NO_CALL
     return woken(asked_at, _serving_since(replicas), after_seconds, now)
@@ -59,14 +59,14 @@ def answered_wake(service: ServiceView, now: float) -> str:
     return service.wake_requested_at if asked_at is not None and asked_at <= now + CLOCK_SKEW_SECONDS else ""
 
 
-def woken(asked_at: float, serving_since: float | None, after_seconds: float, now: float) -> WakeCall:
+def woken(asked_at: float, serving_since: float | None, after_seconds: float, now: float) -> WakeRequest:
     because = f"somebody asked for a replica at {rfc3339(asked_at)}"
     if serving_since is None:
-        return WakeCall(Proposal(1, "woken", f"{because}; it stays {seconds(after_seconds)} from Ready"))
+        return WakeRequest(Proposal(1, "woken", f"{because}; it stays {seconds(after_seconds)} from Ready"))
     until = max(asked_at, serving_since) + after_seconds
     if now >= until:
         return NO_CALL
-    return WakeCall(Proposal(1, "woken", f"{because}; it stays until {rfc3339(until)}"), until)
+    return WakeRequest(Proposal(1, "woken", f"{because}; it stays until {rfc3339(until)}"), until)
 
 
 def _was_answered(text: str, asked_at: float, before: InferenceServiceStatus) -> bool:
@@ -83,17 +83,17 @@ def _serving_since(replicas: tuple[Replica, ...]) -> float | None:
     return min((replica.ready_since for replica in serving), default=None)
 
 
-def _unreadable(text: str) -> Problem:
+def _unreadable(text: str) -> SpecProblem:
     shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
-    return Problem(
+    return SpecProblem(
         Reason.WAKE_REQUEST_INVALID,
         f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{shown}" is no time with a zone, so it wakes nothing; '
         "use `forebay wake`, or a time such as 2026-01-31T08:00:00Z.",
     )
 
 
-def _ahead(text: str) -> Problem:
-    return Problem(
+def _ahead(text: str) -> SpecProblem:
+    return SpecProblem(
         Reason.WAKE_REQUEST_INVALID,
         f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{text}" is more than {seconds(CLOCK_SKEW_SECONDS)} ahead, so '
         "it wakes nothing yet; use `forebay wake`, or set the clock right.",

@@ -6,43 +6,43 @@ from math import inf
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
-from forebay.planner.decide.planned_inputs import outlook_of
-from forebay.planner.decide.service_schedules import calendar_of
-from forebay.planner.decide.wake_request import wake_call
-from forebay.planner.memory import Failure, ServiceMemory
-from forebay.planner.observe.free_gpus import Room, gpus_taken, looks_ahead, room_for
+from forebay.planner.decide.planned_inputs import scaling_inputs_of
+from forebay.planner.decide.service_schedules import service_schedules_of
+from forebay.planner.decide.wake_request import wake_request_of
+from forebay.planner.memory import ReplicaFailure, ServiceMemory
+from forebay.planner.observe.free_gpus import FreeGpus, free_gpus_for, gpus_taken, looks_ahead
 from forebay.planner.observe.learned import Learned, publish, recall, seen_load, seen_starts
 from forebay.planner.observe.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES, avoided_nodes
-from forebay.planner.observe.placeholder_preemption import Handovers, Warmth
+from forebay.planner.observe.placeholder_preemption import HeldPlaces, Preemptions
 from forebay.planner.observe.placement import free_places, prospect_above, prospect_of
 from forebay.planner.observe.pod_histories import histories_of, why_silent
-from forebay.planner.observe.replica_shares import crew_of, weight_of, weights_by_variant
+from forebay.planner.observe.replica_shares import replica_weights_of, weight_of, weights_by_variant
 from forebay.planner.observe.replicas import (
     LIVE,
     REASONS_OF_SHORTAGE,
     Replica,
+    ReplicaChecks,
     ReplicaState,
-    Sight,
     is_faulty,
     replicas_of,
 )
-from forebay.planner.observe.service_context import Scene
-from forebay.planner.observe.variant_order import Lineup, choices_of, lineup_of
+from forebay.planner.observe.service_context import ServiceContext
+from forebay.planner.observe.variant_order import VariantOrder, choices_of, variant_order_of
 from forebay.planner.reconcile.creation_backoff import FAILURE_WINDOW_SECONDS, refusals_in_a_row
 from forebay.planner.reconcile.rollout import halt_of
-from forebay.scaling.desired import Fleet, decide
+from forebay.scaling.desired import ReplicaCounts, decide
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.freshness import Ages
 from forebay.scaling.load.pod_history import PodHistory
-from forebay.scaling.load.service_load import Load, Reading, load_of
-from forebay.scaling.replica_weights import Weights
+from forebay.scaling.load.service_load import ReplicaReading, ServiceLoad, load_of
+from forebay.scaling.replica_weights import ReplicaWeights
 from forebay.scaling.rules.stabilizer import carried_by
-from forebay.schedules.schedule_floors import Booking
+from forebay.schedules.schedule_floors import WindowFloor
 from forebay.world.world import NodeView, PodView, Refusal, ReplicaShape, Revision, ServiceView, World
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FleetContext:
     """What all services share: sorted once per tick."""
 
     world: World
@@ -69,12 +69,14 @@ class Site:
     """How many more replicas of the shapes that are wanted the ready nodes have room for."""
     gpus_taken: Mapping[str, int]
     """By node, those of our pods."""
-    warmth: Warmth
+    warmth: HeldPlaces
     handed_over: frozenset[str]
     """Uids of pods that started in the place of a placeholder."""
 
 
-def site_of(world: World, lost_nodes: frozenset[str], handovers: Handovers, watching_since: float, now: float) -> Site:
+def fleet_context_of(
+    world: World, lost_nodes: frozenset[str], handovers: Preemptions, watching_since: float, now: float
+) -> FleetContext:
     pods: dict[str, list[PodView]] = {}
     placeholders: dict[str, list[PodView]] = {}
     names: dict[str, set[str]] = {}
@@ -85,7 +87,7 @@ def site_of(world: World, lost_nodes: frozenset[str], handovers: Handovers, watc
             placeholders.setdefault(pod.owner_uid or "", []).append(pod)
         elif home is not None:
             pods.setdefault(home, []).append(pod)
-    return Site(
+    return FleetContext(
         world=world,
         now=now,
         watching_since=watching_since,
@@ -100,7 +102,7 @@ def site_of(world: World, lost_nodes: frozenset[str], handovers: Handovers, watc
         nodes={node.name: node for node in world.nodes},
         places=free_places(_shapes(world.services), world.nodes, world.pods),
         gpus_taken=gpus_taken(world.pods),
-        warmth=Warmth.of(world, handovers),
+        warmth=HeldPlaces.of(world, handovers),
         handed_over=handovers.taken,
     )
 
@@ -134,7 +136,7 @@ def _by_time(refusals: Iterable[Refusal]) -> dict[str, tuple[Refusal, ...]]:
 class Seen:
     """What there is of one service, before anything is decided."""
 
-    lineup: Lineup
+    lineup: VariantOrder
     revisions: Mapping[str, Revision]
     """By hash."""
     histories: Mapping[str, PodHistory]
@@ -142,7 +144,9 @@ class Seen:
     orphans: tuple[Replica, ...]
 
 
-def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> tuple[Scene, ServiceMemory]:
+def stage(
+    site: FleetContext, service: ServiceView, wanted: Revision, memory: ServiceMemory
+) -> tuple[ServiceContext, ServiceMemory]:
     """The scene, and the memory as far as it follows from what was seen. `service.spec` must not be None."""
     assert service.spec is not None
     spec, now = service.spec, site.now
@@ -152,17 +156,17 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     grown_at = now if fleet.serving > memory.serving else memory.grown_at
     known = memory.learned or recall(service.status.learned, service.uid, now)
     weights = weights_by_variant(service, memory.scaling.arrivals, known.lengths)
-    crew = crew_of(seen.replicas, seen.revisions, seen.lineup, weights)
+    crew = replica_weights_of(seen.replicas, seen.revisions, seen.lineup, weights)
     load = _load(seen, site, grown_at, weights, crew)
     learned = _starts(site, spec, seen, known)
     next_up = seen.lineup.next_up
     free, held = site.places.get(next_up.shape, 0), site.warmth.replicas_for(service.uid, next_up)
     prospect = prospect_of(learned.lead_times, free, held, seen.replicas)
     before = memory.status or service.status
-    call = wake_call(service, before, limits, seen.replicas, now)
-    outlook = outlook_of(limits, before, call, prospect, learned)
+    call = wake_request_of(service, before, limits, seen.replicas, now)
+    outlook = scaling_inputs_of(limits, before, call, prospect, learned)
     above = prospect_above(limits.min_replicas, learned.lead_times, free, held, seen.replicas, site.handed_over)
-    calendar = calendar_of(service, next_up, crew, memory, site.world.settings, above, now)
+    calendar = service_schedules_of(service, next_up, crew, memory, site.world.settings, above, now)
     outlook = replace(outlook, floors=(*outlook.floors, *calendar.floors))
     decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
     learned = seen_load(learned, scaling, load.complete, outlook.lead_seconds, now)
@@ -183,7 +187,7 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
         learned=learned,
         timetables=calendar.timetables,
     )
-    scene = Scene(
+    scene = ServiceContext(
         service=service if call.problem is None else replace(service, warnings=(*service.warnings, call.problem)),
         spec=spec,
         settings=site.world.settings,
@@ -214,16 +218,16 @@ def stage(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     return scene, remembered
 
 
-def _room(site: Site, target: Revision, bookings: tuple[Booking, ...]) -> Room | None:
+def _room(site: FleetContext, target: Revision, bookings: tuple[WindowFloor, ...]) -> FreeGpus | None:
     """Looked for only when a window is near, since it asks every node."""
     if not any(looks_ahead(booked, site.now) for booked in bookings):
         return None
     used = sum(pod.gpus for pod in site.world.pods if pod.service_uid is not None or pod.owner_uid is not None)
     nodes = (node for node in site.world.nodes if node.name not in site.lost_nodes)
-    return room_for(target.shape, nodes, site.gpus_taken, used, site.world.settings)
+    return free_gpus_for(target.shape, nodes, site.gpus_taken, used, site.world.settings)
 
 
-def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> Seen:
+def _seen(site: FleetContext, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> Seen:
     assert service.spec is not None
     world = site.world
     stored = world.revisions.get(service.uid, ())
@@ -231,7 +235,7 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     revisions = {revision.hash: revision for revision in (*stored, *(choice.target for choice in choices))}
     pods = site.pods.get(service.uid, ())
     histories = histories_of(pods, world.signals, memory.histories)
-    sight = Sight(
+    sight = ReplicaChecks(
         settings=world.settings,
         now=site.now,
         startup_timeout_seconds=service.spec.engine.startup_timeout.seconds,
@@ -246,7 +250,7 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     refusals = site.refusals.get(service.uid, ())
     hold_seconds = world.settings.variant_hold_seconds
     return Seen(
-        lineup=lineup_of(choices, replicas, refusals, memory, hold_seconds, site.now),
+        lineup=variant_order_of(choices, replicas, refusals, memory, hold_seconds, site.now),
         revisions=revisions,
         histories=histories,
         replicas=replicas,
@@ -254,19 +258,21 @@ def _seen(site: Site, service: ServiceView, wanted: Revision, memory: ServiceMem
     )
 
 
-def _starts(site: Site, spec: InferenceServiceSpec, seen: Seen, known: Learned) -> Learned:
+def _starts(site: FleetContext, spec: InferenceServiceSpec, seen: Seen, known: Learned) -> Learned:
     patience = site.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
     return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience, site.handed_over)
 
 
-def _load(seen: Seen, site: Site, since: float, weights: Mapping[str, float], crew: Weights) -> Load:
-    serving: list[Reading] = []
-    draining: list[Reading] = []
+def _load(
+    seen: Seen, site: FleetContext, since: float, weights: Mapping[str, float], crew: ReplicaWeights
+) -> ServiceLoad:
+    serving: list[ReplicaReading] = []
+    draining: list[ReplicaReading] = []
     for replica in seen.replicas:
         if replica.state not in (ReplicaState.SERVING, ReplicaState.DRAINING):
             continue
         first = replica.pods[0]
-        reading = Reading(
+        reading = ReplicaReading(
             pod=first.name,
             history=seen.histories.get(first.uid),
             ready_since=replica.ready_since,
@@ -280,10 +286,10 @@ def _load(seen: Seen, site: Site, since: float, weights: Mapping[str, float], cr
     return load_of(serving, draining, site.now, ages, since, crew)
 
 
-def _fleet(seen: Seen, service: ServiceView, site: Site) -> Fleet:
+def _fleet(seen: Seen, service: ServiceView, site: FleetContext) -> ReplicaCounts:
     states = [replica.state for replica in seen.replicas]
     live = [replica for replica in seen.replicas if replica.state in LIVE]
-    return Fleet(
+    return ReplicaCounts(
         serving=states.count(ReplicaState.SERVING),
         loading=states.count(ReplicaState.LOADING),
         blocked=states.count(ReplicaState.BLOCKED),
@@ -305,7 +311,7 @@ def _alike(live: list[Replica]) -> int:
     return sum(r.reason in REASONS_OF_SHORTAGE or r.created_at > ready for r in stuck)
 
 
-def _standing(live: list[Replica], service: ServiceView, site: Site, lineup: Lineup) -> int:
+def _standing(live: list[Replica], service: ServiceView, site: FleetContext, lineup: VariantOrder) -> int:
     """What an operator that has just started takes for wanted: what status says, and no less than what there is.
 
     While replicas are being replaced there is one more than wanted, or several.
@@ -317,15 +323,17 @@ def _standing(live: list[Replica], service: ServiceView, site: Site, lineup: Lin
     return max(service.status.replicas.desired, there, 0)
 
 
-def _is_to_be_replaced(replica: Replica, site: Site, lineup: Lineup) -> bool:
+def _is_to_be_replaced(replica: Replica, site: FleetContext, lineup: VariantOrder) -> bool:
     return replica.revision not in lineup.hashes or not site.cordoned.isdisjoint(replica.nodes)
 
 
-def _failures(before: tuple[Failure, ...], replicas: tuple[Replica, ...], now: float) -> tuple[Failure, ...]:
+def _failures(
+    before: tuple[ReplicaFailure, ...], replicas: tuple[Replica, ...], now: float
+) -> tuple[ReplicaFailure, ...]:
     """One per pod, of the last hour. Not those that only wait for a node: no node is at fault for that."""
     known = {failure.pod_uid for failure in before}
     new = [
-        Failure(
+        ReplicaFailure(
             pod_uid=replica.pods[0].uid,
             revision=replica.revision,
             node=replica.failing_node,
@@ -355,7 +363,7 @@ def _serving_on(seen: Seen) -> dict[str, frozenset[str]]:
     return nodes
 
 
-def _taken_names(site: Site, service: ServiceView) -> frozenset[str]:
+def _taken_names(site: FleetContext, service: ServiceView) -> frozenset[str]:
     refused = {r.pod_name for r in site.refusals.get(service.uid, ()) if r.reason == Reason.NAME_TAKEN}
     names = site.names.get(service.key.namespace, frozenset())
     return names | refused if refused else names

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.planner.observe.placement import free_gpus, gpus_by_node, replicas_within
-from forebay.schedules.schedule_floors import Booking
+from forebay.schedules.schedule_floors import WindowFloor
 from forebay.world.settings import Settings
 from forebay.world.world import NodeView, PodView, ReplicaShape
 
@@ -18,7 +18,7 @@ LOOKAHEAD_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreeGpus:
     replicas: int
     """That would find GPUs on nodes."""
     gpus: int
@@ -29,7 +29,7 @@ class Room:
     """Replicas that the operator's ceiling of GPUs leaves; None without one."""
 
 
-def looks_ahead(booked: Booking, now: float) -> bool:
+def looks_ahead(booked: WindowFloor, now: float) -> bool:
     """Whether the next window is so near that its place on the nodes is looked for."""
     return booked.counts(now) or booked.warm_from - LOOKAHEAD_SECONDS <= now
 
@@ -43,10 +43,10 @@ def _leaves(pod: PodView) -> bool:
     return pod.deleting or pod.drain_started_at is not None or pod.place is not None
 
 
-def room_for(
+def free_gpus_for(
     shape: ReplicaShape, nodes: Iterable[NodeView], taken: Mapping[str, int], used_gpus: int, settings: Settings
-) -> Room:
+) -> FreeGpus:
     """`used_gpus` are those of all our pods, as the operator's ceiling counts them."""
     free = free_gpus(shape, nodes, taken)
     ceiling = None if settings.max_gpus is None else max(0, settings.max_gpus - used_gpus) // max(1, shape.gpus)
-    return Room(replicas_within(shape, free), sum(free), len(free), ceiling)
+    return FreeGpus(replicas_within(shape, free), sum(free), len(free), ceiling)

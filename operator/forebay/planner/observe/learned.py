@@ -25,9 +25,9 @@ from forebay.api.learned_status import (
 )
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.desired import ScalingMemory
-from forebay.scaling.learning.growth import DAY_SECONDS, Growth, watch
+from forebay.scaling.learning.growth import DAY_SECONDS, Growth, observed_growth
 from forebay.scaling.learning.lead_time import LeadTimes, Start, WarmState, learn
-from forebay.scaling.load.arrivals import Lengths
+from forebay.scaling.load.arrivals import RequestLengths
 from forebay.world.world import NodeView
 
 PUBLISH_SECONDS: Final = 1800
@@ -45,7 +45,7 @@ class Learned:
 
     lead_times: LeadTimes = field(default_factory=LeadTimes)
     growth: Growth = field(default_factory=Growth)
-    lengths: Lengths | None = None
+    lengths: RequestLengths | None = None
     """Of requests, as last seen; None before any were."""
     counted: tuple[str, ...] = ()
     """Uids of living pods whose start is among the lead times, or tells nothing."""
@@ -105,10 +105,10 @@ def _read(stored: LearnedStatus, fresh: Learned, now: float) -> Learned:
     )
 
 
-def _lengths(stored: LengthsStatus | None) -> Lengths | None:
+def _lengths(stored: LengthsStatus | None) -> RequestLengths | None:
     if stored is None or not (stored.prompt_tokens and stored.output_tokens):
         return None
-    return Lengths(
+    return RequestLengths(
         prompt_tokens=float(stored.prompt_tokens),
         output_tokens=float(stored.output_tokens),
         computed_share=max(1, stored.computed_percent) / 100,
@@ -121,7 +121,7 @@ def seen_load(learned: Learned, scaling: ScalingMemory, complete: bool, lead_sec
     offered, lengths = scaling.offered, scaling.arrivals.lengths or learned.lengths
     growth = learned.growth
     if offered is not None and complete:
-        growth = watch(growth, offered.work, offered.carried.usable, lead_seconds, now)
+        growth = observed_growth(growth, offered.work, offered.carried.usable, lead_seconds, now)
     if growth is learned.growth and lengths is learned.lengths:
         return learned
     return replace(learned, growth=growth, lengths=lengths)
@@ -216,7 +216,7 @@ def to_status(learned: Learned) -> LearnedStatus | None:
     )
 
 
-def _lengths_status(lengths: Lengths | None) -> LengthsStatus:
+def _lengths_status(lengths: RequestLengths | None) -> LengthsStatus:
     if lengths is None:
         return LengthsStatus()
     return LengthsStatus(

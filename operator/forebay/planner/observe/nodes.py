@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from forebay.planner.memory import Failure
+from forebay.planner.memory import ReplicaFailure
 from forebay.world.settings import Settings
 from forebay.world.world import NodeView, PodView
 
@@ -45,7 +45,7 @@ def lost_nodes(nodes: Iterable[NodeView], down: Mapping[str, float], settings: S
 
 
 def avoided_nodes(
-    failures: Iterable[Failure], nodes: Iterable[NodeView], serving_on: Mapping[str, frozenset[str]]
+    failures: Iterable[ReplicaFailure], nodes: Iterable[NodeView], serving_on: Mapping[str, frozenset[str]]
 ) -> tuple[str, ...]:
     """Nodes on which replicas of one service failed repeatedly, or once where the same revision serves elsewhere.
 

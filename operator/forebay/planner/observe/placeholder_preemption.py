@@ -37,7 +37,7 @@ class HeldPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Handovers:
+class Preemptions:
     """What is remembered from tick to tick."""
 
     held: Mapping[str, HeldPlace] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Handovers:
     """Uids of living pods that started in the place of a placeholder."""
 
 
-def handovers_of(world: World, before: Handovers, now: float) -> Handovers:
+def preemptions_of(world: World, before: Preemptions, now: float) -> Preemptions:
     """With what this tick sees. The order of pods does not matter."""
     images = _images(world)
     held = {place.uid: place for place in sorted(_held(world.pods, images, now), key=lambda place: place.uid)}
@@ -62,7 +62,7 @@ def handovers_of(world: World, before: Handovers, now: float) -> Handovers:
             if places := _places_for(pod, image, in_transit):
                 taken.add(pod.uid)
                 in_transit = [place for place in in_transit if place not in places]
-    return Handovers(held, tuple(in_transit), frozenset(sorted(taken)))
+    return Preemptions(held, tuple(in_transit), frozenset(sorted(taken)))
 
 
 def _images(world: World) -> dict[tuple[str, str], str]:
@@ -103,7 +103,7 @@ def _places_for(pod: PodView, image: str, in_transit: Iterable[HeldPlace]) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class Warmth:
+class HeldPlaces:
     """The places that are held, for all services at once."""
 
     nodes: Mapping[str, NodeView]
@@ -113,7 +113,7 @@ class Warmth:
     """By uid of a pool: services whose pods have the image of its places."""
 
     @classmethod
-    def of(cls, world: World, handovers: Handovers) -> Self:
+    def of(cls, world: World, handovers: Preemptions) -> Self:
         places: dict[str, list[HeldPlace]] = {}
         for place in (*handovers.held.values(), *handovers.in_transit):
             places.setdefault(place.owner_uid, []).append(place)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from forebay.planner.observe.replicas import LIVE, Replica, ReplicaState
-from forebay.planner.observe.variant_order import Lineup
-from forebay.scaling.learning.replica_capacity import Carrier
-from forebay.scaling.load.arrivals import Arrivals, Lengths
-from forebay.scaling.replica_weights import Weights
+from forebay.planner.observe.variant_order import VariantOrder
+from forebay.scaling.learning.replica_capacity import ReplicaCapacity
+from forebay.scaling.load.arrivals import Arrivals, RequestLengths
+from forebay.scaling.replica_weights import ReplicaWeights
 from forebay.world.world import Revision, ServiceView
 
 STEPS: Final = 20
@@ -18,7 +18,7 @@ MOST: Final = 10.0
 UNSTARTED: Final = {ReplicaState.SERVING: 0, ReplicaState.LOADING: 1, ReplicaState.BLOCKED: 2}
 
 
-def weights_by_variant(service: ServiceView, arrivals: Arrivals, earlier: Lengths | None) -> dict[str, float]:
+def weights_by_variant(service: ServiceView, arrivals: Arrivals, earlier: RequestLengths | None) -> dict[str, float]:
     """Requests per second that one replica of each variant carries within its promises, over what one of the service's
     own shape does, by their profiles and the lengths that are seen. 1 where that is not known.
 
@@ -29,7 +29,7 @@ def weights_by_variant(service: ServiceView, arrivals: Arrivals, earlier: Length
     return {variant.wanted.variant: _weight(own, variant.carrier, lengths) for variant in service.variants}
 
 
-def _weight(own: Carrier | None, other: Carrier | None, lengths: Lengths | None) -> float:
+def _weight(own: ReplicaCapacity | None, other: ReplicaCapacity | None, lengths: RequestLengths | None) -> float:
     if own is None or other is None or lengths is None:
         return 1.0
     mine, theirs = own.requests_per_second(lengths), other.requests_per_second(lengths)
@@ -48,12 +48,12 @@ def weight_of(replica: Replica, revisions: Mapping[str, Revision], weights: Mapp
     return weights.get(variant, min((1.0, *weights.values()))) if variant else 1.0
 
 
-def crew_of(
-    replicas: Iterable[Replica], revisions: Mapping[str, Revision], lineup: Lineup, weights: Mapping[str, float]
-) -> Weights:
+def replica_weights_of(
+    replicas: Iterable[Replica], revisions: Mapping[str, Revision], lineup: VariantOrder, weights: Mapping[str, float]
+) -> ReplicaWeights:
     """In the order in which they would stay; `balance` lets them go from the other end."""
     if not weights:
-        return Weights()
+        return ReplicaWeights()
 
     def stays(replica: Replica) -> tuple[bool, int, int, str]:
         known = revisions.get(replica.revision)
@@ -62,4 +62,4 @@ def crew_of(
 
     there = sorted((replica for replica in replicas if replica.state in LIVE), key=stays)
     new = weights.get(lineup.sure.variant, 1.0)
-    return Weights(tuple(weight_of(replica, revisions, weights) for replica in there), new)
+    return ReplicaWeights(tuple(weight_of(replica, revisions, weights) for replica in there), new)

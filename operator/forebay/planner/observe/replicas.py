@@ -114,7 +114,7 @@ def is_faulty(replica: Replica) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ReplicaChecks:
     """What it takes to tell the state of a service's replicas."""
 
     settings: Settings
@@ -142,7 +142,7 @@ class Finding:
     """Of the pod that is at fault."""
 
 
-def replicas_of(pods: Iterable[PodView], sight: Sight) -> tuple[Replica, ...]:
+def replicas_of(pods: Iterable[PodView], sight: ReplicaChecks) -> tuple[Replica, ...]:
     """Group pods into replicas, ordered by revision and ordinal; the order of `pods` does not matter."""
     groups: dict[tuple[str, int], list[PodView]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.rank, pod.name, pod.uid)):
@@ -150,7 +150,7 @@ def replicas_of(pods: Iterable[PodView], sight: Sight) -> tuple[Replica, ...]:
     return tuple(_replica(revision, ordinal, groups[revision, ordinal], sight) for revision, ordinal in sorted(groups))
 
 
-def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: Sight) -> Replica:
+def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: ReplicaChecks) -> Replica:
     finding = next(found for check in CHECKS if (found := check(pods, sight)))
     history = (sight.histories or {}).get(pods[0].uid)
     newest = None if history is None else history.newest
@@ -169,7 +169,7 @@ def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: Sight)
     )
 
 
-def _started(pods: Sequence[PodView], answered: bool, sight: Sight) -> bool | None:
+def _started(pods: Sequence[PodView], answered: bool, sight: ReplicaChecks) -> bool | None:
     """An engine answers for its metrics from the moment it serves, and not before.
 
     Of several pods, only rank 0 answers; that the others are ready says no more than that their processes run.
@@ -181,11 +181,11 @@ def _started(pods: Sequence[PodView], answered: bool, sight: Sight) -> bool | No
     return False if sight.now - sight.watching_since >= sight.settings.stale_after_seconds else None
 
 
-def deleting(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def deleting(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     return Finding(ReplicaState.DELETING) if any(pod.deleting for pod in pods) else None
 
 
-def failed(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def failed(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     """Engines run for ever; a pod that has ended was evicted or refused by its node."""
     ended = next((pod for pod in pods if pod.phase in ("Failed", "Succeeded")), None)
     if ended is None:
@@ -194,7 +194,7 @@ def failed(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     return Finding(ReplicaState.FAILED, reason, f"{ended.name} has ended ({ended.phase}).", ended.node)
 
 
-def lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def lost(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     gone = next((pod for pod in pods if pod.node in sight.lost_nodes), None)
     if gone is None:
         return None
@@ -202,7 +202,7 @@ def lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     return Finding(ReplicaState.LOST, Reason.NODE_LOST, message, gone.node)
 
 
-def rank_lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def rank_lost(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     """A rank that was started again after the replica served: the others still wait for the process that is gone.
 
     They would notice after minutes, or never. What a restart means before the replica has served cannot be told from
@@ -219,7 +219,7 @@ def rank_lost(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     return None
 
 
-def _last_known_to_serve(pods: Sequence[PodView], sight: Sight) -> float | None:
+def _last_known_to_serve(pods: Sequence[PodView], sight: ReplicaChecks) -> float | None:
     """Rank 0 becomes ready by a completion that went through all ranks."""
     if pods[0].ready:
         return pods[0].ready_since
@@ -227,14 +227,14 @@ def _last_known_to_serve(pods: Sequence[PodView], sight: Sight) -> float | None:
     return None if history is None else history.newest.taken_at
 
 
-def draining(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def draining(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     """A pod that is ready without the serving label drains too: whoever took the label off took it out of service."""
     if any(pod.drain_started_at is not None or (pod.ready and not pod.serving) for pod in pods):
         return Finding(ReplicaState.DRAINING)
     return None
 
 
-def incomplete(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def incomplete(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     """Gates are lifted when all pods exist. So where one is lifted, what lacks was there before and is gone."""
     wanted = sight.pods_per_replica.get(pods[0].revision, len(pods))
     age_seconds = sight.now - min(pod.created_at for pod in pods)
@@ -245,7 +245,7 @@ def incomplete(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     )
 
 
-def stalled(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def stalled(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     """The engine's own health endpoint does not notice."""
     history = (sight.histories or {}).get(pods[0].uid)
     limit = sight.settings.stall_after_seconds
@@ -256,12 +256,12 @@ def stalled(pods: Sequence[PodView], sight: Sight) -> Finding | None:
     return Finding(ReplicaState.BLOCKED, Reason.STALLED, message, pods[0].node)
 
 
-def serving(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def serving(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     wanted = sight.pods_per_replica.get(pods[0].revision, len(pods))
     return Finding(ReplicaState.SERVING) if len(pods) >= wanted and all(pod.ready for pod in pods) else None
 
 
-def blocked(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def blocked(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     """Of the first rank that has an obstacle of its own; that a rank does not load may be for want of the others."""
     found = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), sight))]
     first = min(found, key=lambda finding: finding.reason == Reason.MODEL_LOAD, default=None)
@@ -277,11 +277,11 @@ def _placed_since(pods: Sequence[PodView]) -> float | None:
     return max(pod.waiting_since for pod in pods)
 
 
-def loading(pods: Sequence[PodView], sight: Sight) -> Finding | None:
+def loading(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     return Finding(ReplicaState.LOADING)
 
 
-Check = Callable[[Sequence[PodView], Sight], Finding | None]
+Check = Callable[[Sequence[PodView], ReplicaChecks], Finding | None]
 CHECKS: Final[tuple[Check, ...]] = (
     deleting,
     failed,
@@ -296,7 +296,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def _stuck(pod: PodView, all_placed_since: float | None, sight: Sight) -> Finding | None:
+def _stuck(pod: PodView, all_placed_since: float | None, sight: ReplicaChecks) -> Finding | None:
     """Every way to ready is time-boxed: to a node and an image by pendingTimeout, from there by startupTimeout."""
     if pod.ready:
         return None

@@ -5,24 +5,24 @@ from dataclasses import dataclass
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.planner.memory import Halt, ServiceMemory
-from forebay.planner.observe.free_gpus import Room
+from forebay.planner.observe.free_gpus import FreeGpus
 from forebay.planner.observe.replicas import LIVE, Replica, ReplicaState
-from forebay.planner.observe.variant_order import Lineup
+from forebay.planner.observe.variant_order import VariantOrder
 from forebay.scaling.decision import Decision
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.service_load import Load
-from forebay.schedules.schedule_floors import Booking
+from forebay.scaling.load.service_load import ServiceLoad
+from forebay.schedules.schedule_floors import WindowFloor
 from forebay.world.settings import Settings
 from forebay.world.world import PodView, Refusal, Revision, ServiceView
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ServiceContext:
     service: ServiceView
     spec: InferenceServiceSpec
     settings: Settings
     now: float
-    lineup: Lineup
+    lineup: VariantOrder
     """What replicas should be of."""
     weights: Mapping[str, float]
     """What a replica of each variant carries, in replicas of the service's own shape."""
@@ -43,18 +43,18 @@ class Scene:
     placeholders: tuple[PodView, ...]
     """Pods that hold places for replicas to come; none of the rules for replicas sees them."""
     limits: Limits
-    load: Load
+    load: ServiceLoad
     decision: Decision
     halt: Halt | None
     woken_until: float | None
     """When the floor of a wake call ends; None without one, or while no replica serves."""
     one_less_would_do: bool
     """The load of the whole scaleDownCooldown, and minReplicas, would be met by one serving replica less."""
-    bookings: tuple[Booking, ...] = ()
+    bookings: tuple[WindowFloor, ...] = ()
     """What its schedules ask for."""
     handed_over: frozenset[str] = frozenset()
     """Uids of pods, of whatever service, that started in the place of a placeholder."""
-    room: Room | None = None
+    room: FreeGpus | None = None
     """For more replicas, on the nodes as they are; None while no window is near."""
 
     @property

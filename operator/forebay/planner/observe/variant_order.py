@@ -24,7 +24,7 @@ JUST_BEGUN: Final = "this operator has just begun, and leaves replicas where the
 
 
 @dataclass(frozen=True)
-class Lineup:
+class VariantOrder:
     """The shapes of one service in the order of preference, and which of them could not be had."""
 
     choices: tuple[Choice, ...]
@@ -122,19 +122,19 @@ def opens_at(shortage: Shortage, hold_seconds: float) -> float:
     return shortage.seen_at + min(longest, hold_seconds * 2.0 ** min(shortage.times - 1, 16))
 
 
-def lineup_of(
+def variant_order_of(
     choices: tuple[Choice, ...],
     replicas: Sequence[Replica],
     refusals: Iterable[Refusal],
     memory: ServiceMemory,
     hold_seconds: float,
     now: float,
-) -> Lineup:
+) -> VariantOrder:
     """With what was known before and what is seen now."""
     if len(choices) < 2:
-        return Lineup(choices)
+        return VariantOrder(choices)
     earlier = memory.shortages
-    before = Lineup(choices, earlier or {}, hold_seconds, now)
+    before = VariantOrder(choices, earlier or {}, hold_seconds, now)
     refused = tuple(refusals)
     found: dict[str, Shortage] = {}
     for rank, target in enumerate(before.targets):
@@ -181,7 +181,9 @@ def _in_vain(replica: Replica, own: bool) -> bool:
     return replica.reason in REASONS_OF_SHORTAGE or (not own and is_faulty(replica))
 
 
-def _held_back(target: Revision, before: Lineup, memory: ServiceMemory, replicas: Sequence[Replica]) -> Shortage | None:
+def _held_back(
+    target: Revision, before: VariantOrder, memory: ServiceMemory, replicas: Sequence[Replica]
+) -> Shortage | None:
     """The operator's ceiling of GPUs leaves nothing to go back to; without a hold that would be asked at every tick."""
     held = memory.held_back and target == before.next_up and _used_instead(before, target.variant, replicas)
     return Shortage(before.now, 1, memory.held_back) if held else None
@@ -194,7 +196,7 @@ def _serves_since(target: Revision, replicas: Iterable[Replica], at: float) -> b
     )
 
 
-def _used_instead(lineup: Lineup, variant: str, replicas: Iterable[Replica]) -> bool:
+def _used_instead(lineup: VariantOrder, variant: str, replicas: Iterable[Replica]) -> bool:
     """Whether there are replicas of a shape that is less preferred."""
     later = {target.hash for target in lineup.targets[lineup.rank(variant) + 1 :]}
     return any(replica.revision in later and replica.state in LIVE for replica in replicas)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from forebay.api.reasons import Reason
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import shown
 from forebay.planner.reconcile import drain, variant_failback
-from forebay.planner.reconcile.rollout import Turnover, lacks_spare, may_replace_without_spare, turnover
-from forebay.planner.reconcile.steps import Kind, Step, normal
-from forebay.planner.reconcile.variant_failback import exchange_of
+from forebay.planner.reconcile.rollout import Replacement, lacks_spare, may_replace_without_spare, replacement_of
+from forebay.planner.reconcile.steps import Step, StepKind, normal
+from forebay.planner.reconcile.variant_failback import failback_of
 from forebay.scaling.decision import count
 from forebay.scaling.rules.stabilizer import largest_batch
 from forebay.world.names import free_ordinals, pod_names
@@ -34,11 +34,11 @@ Grant = Callable[[Step], bool]
 Removals = list[tuple[Replica, Step]]
 
 
-def balance(scene: Scene, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> Balance:
+def balance(scene: ServiceContext, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> Balance:
     """`ending` are the replicas that end in this tick, by name."""
     live = [replica for replica in scene.live if replica.name not in ending]
     adopted, steps = _adopt(scene, live, grant)
-    rest = turnover(scene, (*live, *adopted))
+    rest = replacement_of(scene, (*live, *adopted))
     settled = {replica.name for replica in adopted}
     for remove in (_making_way, _superseded, _above_the_limit, _surplus, _replaced, _returned):
         chosen = [(r, step) for r, step in remove(scene, rest) if r.name not in settled and grant(step)]
@@ -59,7 +59,7 @@ def _removals(replicas: Sequence[Replica], reason: Reason, why: str) -> Removals
     return [(replica, step) for replica in replicas for step in drain.remove(replica, reason, why)]
 
 
-def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Replica], list[Step]]:
+def _adopt(scene: ServiceContext, live: Sequence[Replica], grant: Grant) -> tuple[list[Replica], list[Step]]:
     """Orphans that are needed serve on; the others are adopted as draining, so that their streams end well."""
     steps: list[Step] = []
     by_worth = sorted(
@@ -77,7 +77,7 @@ def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Re
         if orphan.reason is Reason.INCOMPLETE and any(_same(orphan, replica) for replica in scene.replicas):
             # What is left of its replica is ours and ends as a whole; this pod is to end with it.
             actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version) for pod in orphan.pods)
-            steps.append(Step(Kind.OTHER, actions))
+            steps.append(Step(StepKind.OTHER, actions))
     for orphan in by_worth:
         draining = orphan.state is ReplicaState.DRAINING
         needed = not draining and len(live) + len(adopted) < scene.desired
@@ -85,7 +85,7 @@ def _adopt(scene: Scene, live: Sequence[Replica], grant: Grant) -> tuple[list[Re
         actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version, reason) for pod in orphan.pods)
         fate = "it serves on" if needed else f"only {scene.desired} are wanted, so it finishes its requests and goes"
         event = normal(Reason.REPLICA_ADOPTED, f"{orphan.name} had lost its owner and is adopted: {fate}.")
-        step = Step(Kind.OTHER if reason is None else Kind.DRAIN, actions, subject=orphan.name, event=event)
+        step = Step(StepKind.OTHER if reason is None else StepKind.DRAIN, actions, subject=orphan.name, event=event)
         if grant(step):
             steps.append(step)
             adopted += [orphan] if needed else []
@@ -99,7 +99,7 @@ def _same(one: Replica, other: Replica) -> bool:
 _ADOPTABLE = (ReplicaState.LOADING, ReplicaState.SERVING, ReplicaState.BLOCKED, ReplicaState.DRAINING)
 
 
-def _making_way(scene: Scene, rest: Turnover) -> Removals:
+def _making_way(scene: ServiceContext, rest: Replacement) -> Removals:
     """Replicas that could not be had, where one of another shape may be."""
     new = shown(scene.lineup.next_up.variant)
     return [
@@ -112,7 +112,7 @@ def _making_way(scene: Scene, rest: Turnover) -> Removals:
     ]
 
 
-def _superseded(scene: Scene, rest: Turnover) -> Removals:
+def _superseded(scene: ServiceContext, rest: Replacement) -> Removals:
     """Replicas that have not started and that nobody waits for any more."""
     useless = [
         replica
@@ -126,7 +126,7 @@ def _superseded(scene: Scene, rest: Turnover) -> Removals:
     return _removals(useless, *_why_leaving(scene, useless))
 
 
-def _above_the_limit(scene: Scene, rest: Turnover) -> Removals:
+def _above_the_limit(scene: ServiceContext, rest: Replacement) -> Removals:
     """At once, whatever the load: maxReplicas was lowered, or pods came by another way."""
     limits = scene.limits
     above = len(rest.live) - limits.max_replicas - _surge(scene, rest)
@@ -136,9 +136,9 @@ def _above_the_limit(scene: Scene, rest: Turnover) -> Removals:
     return _removals(victims, Reason.SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
 
 
-def _surplus(scene: Scene, rest: Turnover) -> Removals:
+def _surplus(scene: ServiceContext, rest: Replacement) -> Removals:
     """Above what is wanted: everything that has not started, else one replica at a time, or a tenth of many."""
-    exchange = exchange_of(scene, rest)
+    exchange = failback_of(scene, rest)
     surge = scene.spec.rollout.max_surge if rest.leaving else variant_failback.on_top(exchange)
     surplus = len(rest.staying) + len(rest.leaving) - scene.desired - surge
     if surplus <= 0:
@@ -156,7 +156,7 @@ def _surplus(scene: Scene, rest: Turnover) -> Removals:
     return _removals(chosen, Reason.SCALE_DOWN, f"{count(scene.desired, 'replica')} wanted ({scene.decision.because})")
 
 
-def _replaced(scene: Scene, rest: Turnover) -> Removals:
+def _replaced(scene: ServiceContext, rest: Replacement) -> Removals:
     """Leaving replicas that the service can spare, since others serve in their place."""
     if not rest.leaving:
         return []
@@ -166,15 +166,15 @@ def _replaced(scene: Scene, rest: Turnover) -> Removals:
     return [pair for replica in spared for pair in _removals([replica], *_why_leaving(scene, [replica]))]
 
 
-def _returned(scene: Scene, rest: Turnover) -> Removals:
+def _returned(scene: ServiceContext, rest: Replacement) -> Removals:
     """A replica of a less preferred shape that is not needed any more, since one of a preferred shape serves."""
-    exchange = exchange_of(scene, rest)
+    exchange = failback_of(scene, rest)
     if exchange is None or not variant_failback.may_finish(scene, rest, exchange):
         return []
     return _removals([variant_failback.last_of(_victims(scene, rest), exchange)], Reason.VARIANT_RETURN, exchange.why)
 
 
-def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
+def _without_spare(scene: ServiceContext, rest: Replacement) -> tuple[Removals, str]:
     """Replace in place when there is no room for one more replica, if the user and the load allow it."""
     lack = lacks_spare(scene, rest.staying)
     if not lack or any(replica.state is ReplicaState.LOADING for replica in rest.staying):
@@ -194,14 +194,14 @@ def _without_spare(scene: Scene, rest: Turnover) -> tuple[Removals, str]:
     )
 
 
-def _why_leaving(scene: Scene, replicas: Sequence[Replica]) -> tuple[Reason, str]:
+def _why_leaving(scene: ServiceContext, replicas: Sequence[Replica]) -> tuple[Reason, str]:
     nodes = sorted(node for replica in replicas for node in replica.nodes & scene.cordoned)
     if nodes:
         return Reason.NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
     return Reason.ROLLOUT, f"revision {scene.lineup.next_up.hash} replaces it"
 
 
-def _victims(scene: Scene, rest: Turnover) -> list[Replica]:
+def _victims(scene: ServiceContext, rest: Replacement) -> list[Replica]:
     """In the order in which replicas go: what failed, what has to leave, what has not started, what is of a variant
     that is less preferred, what is least busy."""
     unstarted = {ReplicaState.BLOCKED: 0, ReplicaState.LOADING: 1, ReplicaState.SERVING: 2}
@@ -217,13 +217,13 @@ def _victims(scene: Scene, rest: Turnover) -> list[Replica]:
     )
 
 
-def _surge(scene: Scene, rest: Turnover) -> int:
+def _surge(scene: ServiceContext, rest: Replacement) -> int:
     if rest.leaving or rest.failing:
         return scene.spec.rollout.max_surge
-    return variant_failback.surge_of(exchange_of(scene, rest), scene)
+    return variant_failback.surge_of(failback_of(scene, rest), scene)
 
 
-def _without(rest: Turnover, removed: Sequence[Replica]) -> Turnover:
+def _without(rest: Replacement, removed: Sequence[Replica]) -> Replacement:
     if not removed:
         return rest
     names = {replica.name for replica in removed}
@@ -235,7 +235,9 @@ def _without(rest: Turnover, removed: Sequence[Replica]) -> Turnover:
     )
 
 
-def _grow(scene: Scene, rest: Turnover, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> list[Step]:
+def _grow(
+    scene: ServiceContext, rest: Replacement, ending: Mapping[str, Step], grant: Grant, may_create: bool
+) -> list[Step]:
     """What is missing: drains are taken back before anything is created."""
     missing = _missing(scene, rest)
     still_there = sum(replica.name not in ending for replica in scene.having(ReplicaState.LOST))
@@ -261,7 +263,7 @@ def _grow(scene: Scene, rest: Turnover, ending: Mapping[str, Step], grant: Grant
     return steps + [step for step in _complete(scene, rest) if may_create and room >= 0 and grant(step)]
 
 
-def _missing(scene: Scene, rest: Turnover) -> list[Revision]:
+def _missing(scene: ServiceContext, rest: Replacement) -> list[Revision]:
     """The revision of each replica that is to be created.
 
     While the target has not proved itself, only the surge is tried with it, and the rest grows with what is known to
@@ -281,7 +283,7 @@ def _missing(scene: Scene, rest: Turnover) -> list[Revision]:
     return _shapes(scene, rest, new) + [rest.growth] * old
 
 
-def _shapes(scene: Scene, rest: Turnover, new: int) -> list[Revision]:
+def _shapes(scene: ServiceContext, rest: Replacement, new: int) -> list[Revision]:
     """Of each replica that is to be created. A shape that could not be had before is tried with one at a time."""
     next_up, sure = scene.lineup.next_up, scene.lineup.sure
     if next_up == sure:
@@ -291,13 +293,13 @@ def _shapes(scene: Scene, rest: Turnover, new: int) -> list[Revision]:
     return [next_up] * first + [sure] * (new - first)
 
 
-def _to_return(scene: Scene, rest: Turnover) -> int:
+def _to_return(scene: ServiceContext, rest: Replacement) -> int:
     """1 when a replica of a preferred shape is to be tried on top."""
-    exchange = exchange_of(scene, rest)
+    exchange = failback_of(scene, rest)
     return int(exchange is not None and variant_failback.may_begin(scene, rest, exchange))
 
 
-def _as_good(scene: Scene, replica: Replica, revision: Revision) -> bool:
+def _as_good(scene: ServiceContext, replica: Replica, revision: Revision) -> bool:
     """Whether a draining replica may serve again instead of a new one of the revision: of whichever shape, if it is
     what replicas should be now."""
     hashes = scene.lineup.hashes
@@ -308,7 +310,7 @@ _REVOCABLE = (Reason.SCALE_DOWN, Reason.NOT_NEEDED, Reason.ROLLOUT, Reason.NODE_
 """Why a drain was begun that is taken back when the replica is wanted again."""
 
 
-def _cancellable(scene: Scene) -> list[Replica]:
+def _cancellable(scene: ServiceContext) -> list[Replica]:
     """Draining replicas that could serve again: of the preferred shape first, then the newest drain."""
     able = [
         replica
@@ -320,23 +322,23 @@ def _cancellable(scene: Scene) -> list[Replica]:
     return sorted(able, key=lambda replica: (scene.rank(replica), -(replica.drain_started_at or 0.0), replica.name))
 
 
-def _ordinals(scene: Scene, revision: Revision) -> Iterator[int]:
+def _ordinals(scene: ServiceContext, revision: Revision) -> Iterator[int]:
     every = (*scene.replicas, *scene.orphans)
     taken = {replica.ordinal for replica in every if replica.revision == revision.hash}
     return free_ordinals(scene.service.key, scene.service.uid, revision, scene.taken_names, taken)
 
 
-def _create(scene: Scene, revision: Revision, ordinal: int) -> Step:
+def _create(scene: ServiceContext, revision: Revision, ordinal: int) -> Step:
     names = pod_names(scene.service.key, scene.service.uid, revision, ordinal)
     actions = tuple(CreatePod(revision, ordinal, rank, name, scene.avoid_nodes) for rank, name in enumerate(names))
     event = None
     if revision.variant and revision.hash in scene.lineup.hashes:
         missed = scene.lineup.missed(revision) or "it is what replicas are of now"
         event = normal(Reason.VARIANT_USED, f"{names[0]} is of the variant {revision.variant}; {missed}.")
-    return Step(Kind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
+    return Step(StepKind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
 
 
-def _complete(scene: Scene, rest: Turnover) -> Iterator[Step]:
+def _complete(scene: ServiceContext, rest: Replacement) -> Iterator[Step]:
     """Pods that a replica of several still lacks, because their creation failed half-way; one that has begun to run is
     never completed, since its processes would not take a newcomer in."""
     for replica in rest.live:
@@ -350,4 +352,4 @@ def _complete(scene: Scene, rest: Turnover) -> Iterator[Step]:
             actions = tuple(
                 CreatePod(revision, replica.ordinal, rank, names[rank], scene.avoid_nodes) for rank in lacking
             )
-            yield Step(Kind.CREATE, actions, gpus=len(lacking) * revision.shape.gpus_per_pod, subject=names[0])
+            yield Step(StepKind.CREATE, actions, gpus=len(lacking) * revision.shape.gpus_per_pod, subject=names[0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.planner.memory import Census
-from forebay.planner.reconcile.steps import Kind, Step
+from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.scaling.decision import seconds
 from forebay.world.settings import Settings
 from forebay.world.world import World
@@ -70,9 +70,9 @@ class Budget:
 
     def grant(self, uid: str, step: Step) -> bool:
         """Whether the step may be taken; whole or not at all."""
-        if step.kind is Kind.DRAIN:
+        if step.kind is StepKind.DRAIN:
             return self._drain(uid)
-        return step.kind is not Kind.CREATE or self._create(uid, step)
+        return step.kind is not StepKind.CREATE or self._create(uid, step)
 
     def _drain(self, uid: str) -> bool:
         if self.drains < 1:

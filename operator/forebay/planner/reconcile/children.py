@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
 from forebay.world.plan import ApplyChildren
-from forebay.world.world import ChildView, Problem, ReplicaShape, ServiceView
+from forebay.world.world import ChildView, ReplicaShape, ServiceView, SpecProblem
 
 
 def min_available(spec: InferenceServiceSpec, shape: ReplicaShape) -> int:
@@ -36,7 +36,7 @@ def repair(service: ServiceView, live: Iterable[ChildView], shape: ReplicaShape)
     return (ApplyChildren(min_available(service.spec, shape), tuple(sorted(set(kinds))), groups=shape.pods > 1),)
 
 
-def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[Problem, ...]:
+def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[SpecProblem, ...]:
     """Objects of the names we need that belong to somebody else. They are not touched."""
     wanted = {(child.kind, child.namespace, child.name) for child in service.children}
     foreign = sorted(
@@ -45,7 +45,7 @@ def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[Proble
         if (child.kind, child.namespace, child.name) in wanted and child.owner_uid != service.uid
     )
     return tuple(
-        Problem(
+        SpecProblem(
             Reason.NAME_TAKEN,
             f'metadata.name: the {kind} "{name}" exists and is not ours, so the service cannot be reached by its name; '
             f"delete that {kind}, or give the InferenceService another name.",

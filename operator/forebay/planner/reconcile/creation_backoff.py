@@ -5,7 +5,7 @@ from typing import Final
 
 from forebay.api.reasons import Reason
 from forebay.planner.memory import ServiceMemory
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.scaling.decision import seconds
 from forebay.world.world import Refusal
 
@@ -14,7 +14,7 @@ LONGEST_WAIT_SECONDS: Final = 300.0
 FAILURE_WINDOW_SECONDS: Final = 600.0
 
 
-def wait_before_creating(scene: Scene) -> str:
+def wait_before_creating(scene: ServiceContext) -> str:
     """Why nothing is created just now, as a clause: creations that fail at once are not repeated at once.
 
     The first failure is answered without a wait; from then on each one doubles it, up to 5 minutes.

@@ -8,7 +8,7 @@ from typing import Final
 
 from forebay.api.reasons import Reason
 from forebay.planner.observe.replicas import Replica
-from forebay.planner.reconcile.steps import Kind, Step, normal, warning
+from forebay.planner.reconcile.steps import Step, StepKind, normal, warning
 from forebay.scaling.decision import number, seconds
 from forebay.world.plan import CancelDrain, DeletePod, StartDrain
 from forebay.world.settings import Settings
@@ -31,7 +31,7 @@ def remove(replica: Replica, reason: Reason, why: str) -> tuple[Step, ...]:
 def start(replica: Replica, reason: str, why: str) -> Step:
     pods = [pod for pod in replica.pods if pod.drain_started_at is None and not pod.deleting]
     return Step(
-        Kind.DRAIN,
+        StepKind.DRAIN,
         tuple(StartDrain(pod.name, pod.uid, pod.resource_version, reason) for pod in pods),
         subject=replica.name,
         event=normal(Reason.DRAIN_STARTED, f"{replica.name} finishes its requests and then goes: {why}."),
@@ -41,14 +41,16 @@ def start(replica: Replica, reason: str, why: str) -> Step:
 def cancel(replica: Replica, why: str) -> Step:
     pods = [pod for pod in replica.pods if not pod.deleting]
     return Step(
-        Kind.OTHER,
+        StepKind.OTHER,
         tuple(CancelDrain(pod.name, pod.uid, pod.resource_version) for pod in pods),
         subject=replica.name,
         event=normal(Reason.DRAIN_CANCELLED, f"{replica.name} serves again: {why}."),
     )
 
 
-def delete(replica: Replica, reason: Reason, why: str, *, alarming: bool = False, kind: Kind = Kind.OTHER) -> Step:
+def delete(
+    replica: Replica, reason: Reason, why: str, *, alarming: bool = False, kind: StepKind = StepKind.OTHER
+) -> Step:
     pods = [pod for pod in replica.pods if not pod.deleting]
     event = warning if alarming else normal
     grace_seconds = NEVER_SERVED_GRACE_SECONDS if replica.started is False else None

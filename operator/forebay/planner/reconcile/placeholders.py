@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Final, Self
 
 from forebay.api.reasons import Reason
-from forebay.planner.observe.fleet_context import Site
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.fleet_context import FleetContext
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.reconcile.blast_radius import Budget
 from forebay.scaling.decision import count
 from forebay.world.names import placeholder_names
@@ -27,7 +27,7 @@ ENDED: Final = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class WantedPlaceholders:
     """The placeholders of one owner: what is wanted, and what there is."""
 
     key: ServiceKey
@@ -38,7 +38,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PlaceholderShare:
     """What is done about the placeholders of one owner."""
 
     actions: tuple[Action, ...] = ()
@@ -47,7 +47,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class PlaceholderCounts:
     wanted: int
     ready: int
     """Placed, with the engine's image pulled."""
@@ -58,7 +58,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Means:
+class PlaceholderBudget:
     """What replicas have left of the operator's limits."""
 
     creates: int
@@ -78,24 +78,24 @@ class Means:
         return None if self.gpus is None or place.gpus == 0 else max(0, self.gpus) // place.gpus
 
 
-def hold_of(scene: Scene) -> Hold | None:
+def wanted_placeholders_of(scene: ServiceContext) -> WantedPlaceholders | None:
     """Of a service; None for a revision of which no placeholder can be made."""
     place = scene.target.place
     if place is None:
         return None
     wanted = scene.spec.warm_pool.placeholders * scene.target.shape.pods
-    return Hold(scene.service.key, scene.service.uid, place, wanted, scene.placeholders)
+    return WantedPlaceholders(scene.service.key, scene.service.uid, place, wanted, scene.placeholders)
 
 
-def tally(hold: Hold) -> Tally:
+def placeholder_counts_of(hold: WantedPlaceholders) -> PlaceholderCounts:
     """Of those that hold the place that is wanted."""
     there = [pod for pod in hold.pods if pod.place == hold.place.hash and not pod.deleting and pod.phase not in ENDED]
     holding = tuple(pod for pod in there if pod.ready)
     waiting = tuple(pod for pod in there if not pod.ready)
-    return Tally(hold.wanted, min(hold.wanted, len(holding)), holding, waiting)
+    return PlaceholderCounts(hold.wanted, min(hold.wanted, len(holding)), holding, waiting)
 
 
-def share_of(hold: Hold, site: Site, means: Means) -> Share:
+def share_of(hold: WantedPlaceholders, site: FleetContext, means: PlaceholderBudget) -> PlaceholderShare:
     """Deletes what is over or too much, creates what is missing, within what replicas have left."""
     over = {pod.uid: reason for pod in hold.pods if not pod.deleting and (reason := _over(pod, hold, site))}
     staying = sorted((pod for pod in hold.pods if not pod.deleting and pod.uid not in over), key=_worth)
@@ -107,14 +107,14 @@ def share_of(hold: Hold, site: Site, means: Means) -> Share:
         _delete(pod, over.get(pod.uid, "it is one too many")) for pod in hold.pods if pod.uid in over or pod in surplus
     ]
     creates, why = _creates(hold, site, means, max(0, allowed - len(staying)))
-    return Share((*deletes, *creates), held or why)
+    return PlaceholderShare((*deletes, *creates), held or why)
 
 
-def another_place(pod: PodView, hold: Hold, site: Site) -> str:
+def another_place(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
     return "it holds a place of another shape" if pod.place != hold.place.hash else ""
 
 
-def ended(pod: PodView, hold: Hold, site: Site) -> str:
+def ended(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
     """Evicted, or refused by its node. One that ended at once keeps its slot for a while, so that none follows at once.
 
     A place that is handed over leaves nothing behind: the scheduler deletes the placeholder.
@@ -122,16 +122,16 @@ def ended(pod: PodView, hold: Hold, site: Site) -> str:
     return "it has ended" if pod.phase in ENDED and site.now - pod.created_at >= PATIENCE_SECONDS else ""
 
 
-def on_a_lost_node(pod: PodView, hold: Hold, site: Site) -> str:
+def on_a_lost_node(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
     return "its node is lost" if pod.node in site.lost_nodes else ""
 
 
-def on_a_node_to_be_left(pod: PodView, hold: Hold, site: Site) -> str:
+def on_a_node_to_be_left(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
     """A place on a cordoned node is one that no replica can take."""
     return "its node is to be left" if pod.node in site.cordoned else ""
 
 
-OVER: Final[tuple[Callable[[PodView, Hold, Site], str], ...]] = (
+OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ...]] = (
     another_place,
     ended,
     on_a_lost_node,
@@ -139,7 +139,7 @@ OVER: Final[tuple[Callable[[PodView, Hold, Site], str], ...]] = (
 )
 
 
-def _over(pod: PodView, hold: Hold, site: Site) -> str:
+def _over(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
     return next((reason for check in OVER if (reason := check(pod, hold, site))), "")
 
 
@@ -148,7 +148,7 @@ def _worth(pod: PodView) -> tuple[bool, bool, float, str]:
     return (not pod.ready, pod.node is None, pod.created_at, pod.name)
 
 
-def _allowed(hold: Hold, site: Site, means: Means) -> tuple[int, str]:
+def _allowed(hold: WantedPlaceholders, site: FleetContext, means: PlaceholderBudget) -> tuple[int, str]:
     """How many there may be, and what keeps it below what is wanted."""
     short = site.quota_short.get(hold.key.namespace)
     if hold.wanted and short is not None:
@@ -159,7 +159,9 @@ def _allowed(hold: Hold, site: Site, means: Means) -> tuple[int, str]:
     return fitting, f"the operator's ceiling of {means.settings_gpus} GPUs leaves room for {fitting}"
 
 
-def _creates(hold: Hold, site: Site, means: Means, missing: int) -> tuple[list[CreatePlaceholder], str]:
+def _creates(
+    hold: WantedPlaceholders, site: FleetContext, means: PlaceholderBudget, missing: int
+) -> tuple[list[CreatePlaceholder], str]:
     refused = site.refused_placeholders.get(hold.uid, ())
     if missing and refused and site.now - refused[-1].at < PATIENCE_SECONDS:
         last = refused[-1]

@@ -13,24 +13,24 @@ from forebay.api.spec.schedule_spec import ScheduleState
 from forebay.api.warm_pool import PoolSchedule, PoolScheduleStatus
 from forebay.planner.decide.service_schedules import timetables_of, warmed_from
 from forebay.planner.memory import PoolMemory
-from forebay.planner.observe.fleet_context import Site
+from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.free_gpus import looks_ahead
 from forebay.planner.observe.placement import free_gpus, gpus_by_node, replicas_within
-from forebay.planner.reconcile.placeholders import ENDED, Hold, Share, tally
+from forebay.planner.reconcile.placeholders import ENDED, PlaceholderShare, WantedPlaceholders, placeholder_counts_of
 from forebay.scaling.decision import count
 from forebay.scaling.learning.lead_time import LeadTimes, Prospect, Start, WarmState, learn
-from forebay.schedules.schedule_floors import Booking, Pace, booked
+from forebay.schedules.schedule_floors import StartPace, WindowFloor, floor_of_window
 from forebay.schedules.timetable import Timetable
-from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, standing
+from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of
 from forebay.world.settings import Settings
 from forebay.world.world import PodView, WarmPoolView
 
 
 @dataclass(frozen=True, slots=True)
-class PoolCalendar:
+class PoolSchedules:
     """What the schedules of one pool ask for."""
 
-    bookings: tuple[Booking, ...] = ()
+    bookings: tuple[WindowFloor, ...] = ()
     free: int = 0
     """Places that the ready nodes have room for, beside all that runs and all that is held."""
 
@@ -39,12 +39,12 @@ class PoolCalendar:
         return max((at_all_times, *(found.replicas for found in self.bookings if found.counts(now))))
 
 
-def calendar_of(pool: WarmPoolView, site: Site, memory: PoolMemory) -> tuple[PoolCalendar, PoolMemory]:
+def pool_schedules_of(pool: WarmPoolView, site: FleetContext, memory: PoolMemory) -> tuple[PoolSchedules, PoolMemory]:
     """`pool.shape` must not be None."""
     pods = [pod for pod in site.placeholders.get(pool.uid, ()) if not pod.deleting and pod.phase not in ENDED]
     memory = _seen(memory, pods, site)
     if not pool.schedules:
-        return PoolCalendar(), replace(memory, timetables={})
+        return PoolSchedules(), replace(memory, timetables={})
     before = {seen.name: seen for seen in pool.status.schedules}
     timetables = timetables_of(pool.schedules, memory.timetables, before, site.now)
     free = _free(pool, site)
@@ -53,19 +53,21 @@ def calendar_of(pool: WarmPoolView, site: Site, memory: PoolMemory) -> tuple[Poo
         _booking(found, pool.placeholders, pace, site.now, warmed_from(found, before.get(name), site.now))
         for name, found in timetables.items()
     )
-    return PoolCalendar(bookings, free), replace(memory, timetables=timetables)
+    return PoolSchedules(bookings, free), replace(memory, timetables=timetables)
 
 
 def _booking(
-    found: Timetable[PoolSchedule], at_all_times: int, pace: Pace, now: float, warming_since: float
-) -> Booking:
+    found: Timetable[PoolSchedule], at_all_times: int, pace: StartPace, now: float, warming_since: float
+) -> WindowFloor:
     if found.fault:
-        return Booking(found.schedule, found.since, fault=found.fault)
+        return WindowFloor(found.schedule, found.since, fault=found.fault)
     floor = found.schedule.placeholders
-    return booked(found, floor, count(floor, "placeholder"), floor - at_all_times, pace, now, warming_since)
+    return floor_of_window(found, floor, count(floor, "placeholder"), floor - at_all_times, pace, now, warming_since)
 
 
-def _pace(pool: WarmPoolView, pods: Iterable[PodView], free: int, lead_times: LeadTimes, settings: Settings) -> Pace:
+def _pace(
+    pool: WarmPoolView, pods: Iterable[PodView], free: int, lead_times: LeadTimes, settings: Settings
+) -> StartPace:
     """Never below the priors: a placeholder that found the image there says nothing of a node that has yet to pull it.
 
     Those that a schedule has had created already have taken their places, and count as places that there were.
@@ -75,13 +77,13 @@ def _pace(pool: WarmPoolView, pods: Iterable[PodView], free: int, lead_times: Le
     room = 0 if any(pod.blocked for pod in unplaced) else max(0, free - len(unplaced))
     places = room + max(0, len(there) - len(unplaced) - pool.placeholders)
     priors, seen = Prospect(free_places=places), Prospect(lead_times, free_places=places)
-    return Pace(
+    return StartPace(
         lambda number: max(priors.lead_seconds_for(number), seen.lead_seconds_for(number)),
         settings.max_creates_per_minute - settings.max_creates_per_minute // 2,
     )
 
 
-def _seen(memory: PoolMemory, pods: Iterable[PodView], site: Site) -> PoolMemory:
+def _seen(memory: PoolMemory, pods: Iterable[PodView], site: FleetContext) -> PoolMemory:
     """With the starts that are over. One that began before we watched may have been ready before, so it tells none."""
     starts = {pod.uid: start for pod in pods if pod.created_at >= site.watching_since and (start := _start(pod, site))}
     return replace(
@@ -91,7 +93,7 @@ def _seen(memory: PoolMemory, pods: Iterable[PodView], site: Site) -> PoolMemory
     )
 
 
-def _start(pod: PodView, site: Site) -> Start | None:
+def _start(pod: PodView, site: FleetContext) -> Start | None:
     node = None if pod.node is None else site.nodes.get(pod.node)
     if node is None or pod.ready_since is None or pod.restarts or pod.ready_since < pod.created_at:
         return None
@@ -99,7 +101,7 @@ def _start(pod: PodView, site: Site) -> Start | None:
     return Start(pod.created_at, pod.scheduled_at, pod.ready_since, state)
 
 
-def _free(pool: WarmPoolView, site: Site) -> int:
+def _free(pool: WarmPoolView, site: FleetContext) -> int:
     assert pool.shape is not None
     staying = (
         pod for pod in site.world.pods if not pod.deleting and pod.drain_started_at is None and pod.phase not in ENDED
@@ -181,13 +183,18 @@ HINDRANCES: Final[tuple[Check, ...]] = (
 
 
 def pool_schedule_statuses(
-    calendar: PoolCalendar, pool: WarmPoolView, hold: Hold, share: Share, under_ceiling: int | None, site: Site
+    calendar: PoolSchedules,
+    pool: WarmPoolView,
+    hold: WantedPlaceholders,
+    share: PlaceholderShare,
+    under_ceiling: int | None,
+    site: FleetContext,
 ) -> tuple[PoolScheduleStatus, ...]:
     known = {seen.name: seen for seen in pool.status.schedules}
-    found = tally(hold)
+    found = placeholder_counts_of(hold)
     ready = tuple(sorted(pod.ready_since or pod.created_at for pod in found.holding))
 
-    def told(booking: Booking) -> PoolScheduleStatus:
+    def told(booking: WindowFloor) -> PoolScheduleStatus:
         name, window = booking.schedule.name, booking.window
         if booking.fault:
             return PoolScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{booking.fault}.")
@@ -197,7 +204,7 @@ def pool_schedule_statuses(
         start, before = rfc3339(window.start), known.get(name)
         same = before is not None and before.start == start and before.placeholders == booking.replicas
         case = PoolCase(
-            booked=booking,
+            floor_of_window=booking,
             window=window,
             now=site.now,
             before=before if same else None,
@@ -213,6 +220,6 @@ def pool_schedule_statuses(
             near=looks_ahead(booking, site.now),
         )
         why = next((said for check in HINDRANCES if (said := check(case))), "")
-        return PoolScheduleStatus(**dict(standing(case, why)), placeholders=booking.replicas)
+        return PoolScheduleStatus(**dict(window_status_of(case, why)), placeholders=booking.replicas)
 
     return tuple(told(booking) for booking in calendar.bookings)

@@ -12,15 +12,15 @@ from zlib import crc32
 
 from forebay.api.labels import GROUP_GATE
 from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
-from forebay.planner.reconcile.steps import Kind, Step
+from forebay.planner.observe.service_context import ServiceContext
+from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.world.plan import LiftGate
 
 LONGEST_STAGGER: Final = 0.25
 """Of pendingTimeout, at most, by which services differ in how long they hold on to half a group."""
 
 
-def lifts(scene: Scene, ending: Collection[str]) -> tuple[Step, ...]:
+def lifts(scene: ServiceContext, ending: Collection[str]) -> tuple[Step, ...]:
     """The gates of groups that are complete; `ending` are names of replicas that go in this tick."""
     steps = []
     for replica in scene.having(ReplicaState.LOADING, ReplicaState.BLOCKED):
@@ -32,7 +32,7 @@ def lifts(scene: Scene, ending: Collection[str]) -> tuple[Step, ...]:
             LiftGate(pod.name, pod.uid, pod.resource_version, tuple(gate for gate in pod.gates if gate != GROUP_GATE))
             for pod in held
         )
-        steps.append(Step(Kind.OTHER, actions))
+        steps.append(Step(StepKind.OTHER, actions))
     return tuple(steps)
 
 
@@ -41,7 +41,7 @@ def holds_half(replica: Replica) -> bool:
     return replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE and replica.half_placed
 
 
-def may_give_back(scene: Scene, replica: Replica) -> bool:
+def may_give_back(scene: ServiceContext, replica: Replica) -> bool:
     """Whether it is this half-bound group's turn to go: the youngest goes first, the next one only after it is gone.
 
     Two groups that hold a half each would otherwise both go, both come again, and meet once more. Services differ in

@@ -11,14 +11,14 @@ from forebay.api.inference_service import WhenNoSpare
 from forebay.api.reasons import Reason
 from forebay.planner.memory import Halt
 from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.world.world import Revision
 
 REFUSED_FOR_LACK = (Reason.QUOTA_EXCEEDED,)
 
 
 @dataclass(frozen=True, slots=True)
-class Turnover:
+class Replacement:
     """The live replicas of a service by what is to become of them."""
 
     staying: tuple[Replica, ...]
@@ -36,7 +36,7 @@ class Turnover:
         return (*self.staying, *self.leaving, *self.failing)
 
 
-def turnover(scene: Scene, live: Sequence[Replica]) -> Turnover:
+def replacement_of(scene: ServiceContext, live: Sequence[Replica]) -> Replacement:
     targets = scene.lineup.hashes
     old = [replica for replica in live if replica.revision not in targets]
     growth = _fallback(scene, old) if old else scene.lineup.next_up
@@ -49,10 +49,10 @@ def turnover(scene: Scene, live: Sequence[Replica]) -> Turnover:
             continue
         rolled = replica.revision in targets or scene.halt is not None
         (staying if rolled and not scene.must_leave(replica) else leaving).append(replica)
-    return Turnover(tuple(staying), tuple(leaving), failing, growth, proven)
+    return Replacement(tuple(staying), tuple(leaving), failing, growth, proven)
 
 
-def _fallback(scene: Scene, old: Sequence[Replica]) -> Revision:
+def _fallback(scene: ServiceContext, old: Sequence[Replica]) -> Revision:
     """The newest of the other revisions that serves, else the newest of those that exist."""
     best = max(
         old,
@@ -82,7 +82,7 @@ def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | No
     return None if recovered else before
 
 
-def lacks_spare(scene: Scene, staying: Iterable[Replica]) -> str:
+def lacks_spare(scene: ServiceContext, staying: Iterable[Replica]) -> str:
     """Why there is no place for a replica on top, as a clause; empty when there is, or when it is still being tried."""
     if scene.spec.rollout.max_surge == 0:
         return "rollout.maxSurge is 0"
@@ -95,7 +95,7 @@ def lacks_spare(scene: Scene, staying: Iterable[Replica]) -> str:
     return scene.memory.held_back
 
 
-def may_replace_without_spare(scene: Scene) -> bool:
+def may_replace_without_spare(scene: ServiceContext) -> bool:
     """Whether a serving replica may go before its replacement serves."""
     mode = scene.spec.rollout.when_no_spare
     return mode is WhenNoSpare.REPLACE or (mode is WhenNoSpare.AUTO and scene.one_less_would_do)

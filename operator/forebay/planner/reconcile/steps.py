@@ -7,7 +7,7 @@ from forebay.api.reasons import Reason
 from forebay.world.plan import Action, EventRecord
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """What a step costs, for the operator's own limits."""
 
     CREATE = "Create"
@@ -18,7 +18,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    kind: Kind
+    kind: StepKind
     actions: tuple[Action, ...]
     gpus: int = 0
     """That a creation asks for."""

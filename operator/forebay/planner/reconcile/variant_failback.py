@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from forebay.api.inference_service import ScalingMode
 from forebay.planner.observe.replica_shares import weight_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import shown
-from forebay.planner.reconcile.rollout import Turnover
+from forebay.planner.reconcile.rollout import Replacement
 from forebay.world.world import Revision
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Failback:
     """What a return would put in the place of what."""
 
     new: Revision
@@ -32,7 +32,7 @@ class Exchange:
         return f"a replica of {shown(self.new.variant)}, which is preferred, serves in its place"
 
 
-def exchange_of(scene: Scene, rest: Turnover) -> Exchange | None:
+def failback_of(scene: ServiceContext, rest: Replacement) -> Failback | None:
     """None while nothing is to go back, or while a rollout or a node drain comes first."""
     lineup = scene.lineup
     if not lineup.several or not lineup.open or rest.leaving or rest.failing or scene.halt is not None:
@@ -43,22 +43,22 @@ def exchange_of(scene: Scene, rest: Turnover) -> Exchange | None:
     if not leaving:
         return None
     carried = max(weight_of(replica, scene.revisions, scene.weights) for replica in leaving)
-    return Exchange(new, tuple(leaving), carries_less=scene.weight(new.variant) < carried)
+    return Failback(new, tuple(leaving), carries_less=scene.weight(new.variant) < carried)
 
 
-def surge_of(exchange: Exchange | None, scene: Scene) -> int:
+def surge_of(exchange: Failback | None, scene: ServiceContext) -> int:
     """Replicas above the bounds that a return may take: one, where rollouts may have any."""
     if exchange is None or exchange.carries_less:
         return 0
     return min(1, scene.spec.rollout.max_surge)
 
 
-def on_top(exchange: Exchange | None) -> int:
+def on_top(exchange: Failback | None) -> int:
     """Replicas above what is wanted that a return may take."""
     return 0 if exchange is None else 1
 
 
-def may_begin(scene: Scene, rest: Turnover, exchange: Exchange) -> bool:
+def may_begin(scene: ServiceContext, rest: Replacement, exchange: Failback) -> bool:
     """Whether one of the preferred shape may be tried now: all that is wanted serves, and nothing else is under way.
 
     Nor does anything begin to go in this very tick, such as the one whose place the last return has taken.
@@ -68,7 +68,7 @@ def may_begin(scene: Scene, rest: Turnover, exchange: Exchange) -> bool:
     return _quiet(scene, rest) and len(rest.staying) == scene.desired and len(rest.live) == len(scene.live)
 
 
-def may_finish(scene: Scene, rest: Turnover, exchange: Exchange) -> bool:
+def may_finish(scene: ServiceContext, rest: Replacement, exchange: Failback) -> bool:
     """Whether a replica that is less preferred is not needed any more.
 
     Where the new shape carries as much, what is wanted serves without the one that goes. Where it carries less, every
@@ -78,7 +78,7 @@ def may_finish(scene: Scene, rest: Turnover, exchange: Exchange) -> bool:
     return _quiet(scene, rest) and len(rest.staying) > needed
 
 
-def _quiet(scene: Scene, rest: Turnover) -> bool:
+def _quiet(scene: ServiceContext, rest: Replacement) -> bool:
     """Whether all there is serves, with the load of each known."""
     return (
         scene.load.complete
@@ -87,6 +87,6 @@ def _quiet(scene: Scene, rest: Turnover) -> bool:
     )
 
 
-def last_of(victims: Sequence[Replica], exchange: Exchange) -> Replica:
+def last_of(victims: Sequence[Replica], exchange: Failback) -> Replica:
     """The first to go of those that may."""
     return next(replica for replica in victims if replica in exchange.leaving)

@@ -7,10 +7,16 @@ from forebay.api.reasons import Reason
 from forebay.api.spec.schedule_spec import ScheduleState
 from forebay.api.warm_pool import PoolScheduleStatus, PoolStatus
 from forebay.planner.memory import PoolMemory
-from forebay.planner.observe.fleet_context import Site
-from forebay.planner.reconcile.placeholders import Hold, Means, Share, share_of, tally
-from forebay.planner.reconcile.pool_schedules import PoolCalendar, calendar_of, pool_schedule_statuses
-from forebay.planner.report.conditions import WARM, Answer, conditions, held_places
+from forebay.planner.observe.fleet_context import FleetContext
+from forebay.planner.reconcile.placeholders import (
+    PlaceholderBudget,
+    PlaceholderShare,
+    WantedPlaceholders,
+    placeholder_counts_of,
+    share_of,
+)
+from forebay.planner.reconcile.pool_schedules import PoolSchedules, pool_schedule_statuses, pool_schedules_of
+from forebay.planner.report.conditions import WARM, ConditionAnswer, conditions, held_places
 from forebay.world.plan import PoolPlan
 from forebay.world.world import WarmPoolView
 
@@ -21,11 +27,11 @@ class PoolShare:
 
     plan: PoolPlan
     memory: PoolMemory
-    calendar: PoolCalendar
+    calendar: PoolSchedules
 
 
 def pool_shares(
-    pools: Iterable[WarmPoolView], site: Site, means: Means, known: Mapping[str, PoolMemory]
+    pools: Iterable[WarmPoolView], site: FleetContext, means: PlaceholderBudget, known: Mapping[str, PoolMemory]
 ) -> tuple[PoolShare, ...]:
     """By name, so that what is scarce goes to the same ones at each tick."""
     ordered = sorted(pools, key=lambda pool: (pool.key, pool.uid))
@@ -44,49 +50,56 @@ def _remembered(share: PoolShare) -> PoolShare:
     return replace(share, memory=replace(share.memory, status=share.plan.status))
 
 
-def _share(pool: WarmPoolView, site: Site, means: Means, memory: PoolMemory) -> PoolShare:
+def _share(pool: WarmPoolView, site: FleetContext, means: PlaceholderBudget, memory: PoolMemory) -> PoolShare:
     """Total: a fault in planning one pool holds that pool alone."""
     try:
         return _planned(pool, site, means, memory)
     except Exception as error:  # noqa: BLE001 - one pool's fault must not hold the others
         told = f"Planning failed, so nothing is done for this pool: {type(error).__name__}: {error}"
         found = conditions(
-            [(WARM, Answer("False", Reason.PLANNING_FAILED, told))], pool.status.conditions, pool.generation, site.now
+            [(WARM, ConditionAnswer("False", Reason.PLANNING_FAILED, told))],
+            pool.status.conditions,
+            pool.generation,
+            site.now,
         )
         failed = PoolPlan(pool.key, pool.uid, (), pool.status.model_copy(update={"conditions": found}))
-        return PoolShare(failed, memory, PoolCalendar())
+        return PoolShare(failed, memory, PoolSchedules())
 
 
-def _planned(pool: WarmPoolView, site: Site, means: Means, memory: PoolMemory) -> PoolShare:
+def _planned(pool: WarmPoolView, site: FleetContext, means: PlaceholderBudget, memory: PoolMemory) -> PoolShare:
     if pool.deleting:
-        return PoolShare(PoolPlan(pool.key, pool.uid, (), pool.status), memory, PoolCalendar())
+        return PoolShare(PoolPlan(pool.key, pool.uid, (), pool.status), memory, PoolSchedules())
     if pool.place is None or pool.shape is None:
-        answer = Answer("False", Reason.SPEC_INVALID, pool.problem)
-        plan = _reported(pool, Share(), answer, pool.status.ready, pool.placeholders, pool.status.schedules, site.now)
-        return PoolShare(plan, memory, PoolCalendar())
-    calendar, memory = calendar_of(pool, site, memory)
+        answer = ConditionAnswer("False", Reason.SPEC_INVALID, pool.problem)
+        plan = _reported(
+            pool, PlaceholderShare(), answer, pool.status.ready, pool.placeholders, pool.status.schedules, site.now
+        )
+        return PoolShare(plan, memory, PoolSchedules())
+    calendar, memory = pool_schedules_of(pool, site, memory)
     wanted = calendar.wanted(pool.placeholders, site.now)
-    hold = Hold(pool.key, pool.uid, pool.place, wanted, site.placeholders.get(pool.uid, ()))
+    hold = WantedPlaceholders(pool.key, pool.uid, pool.place, wanted, site.placeholders.get(pool.uid, ()))
     under_ceiling = means.places(pool.place)
-    share, found = share_of(hold, site, means), tally(hold)
+    share, found = share_of(hold, site, means), placeholder_counts_of(hold)
     schedules = pool_schedule_statuses(calendar, pool, hold, share, under_ceiling, site)
     warm = _foreseen(held_places(found, share.held), schedules)
     plan = _reported(pool, share, warm, found.ready, wanted, schedules, site.now)
     return PoolShare(plan, memory, calendar)
 
 
-def _foreseen(warm: Answer, schedules: Iterable[PoolScheduleStatus]) -> Answer:
+def _foreseen(warm: ConditionAnswer, schedules: Iterable[PoolScheduleStatus]) -> ConditionAnswer:
     """What is wanted now is there; what will be wanted is not certain to be."""
     risk = next((seen for seen in schedules if seen.state is ScheduleState.AT_RISK), None)
     if warm.status != "True" or risk is None:
         return warm
-    return Answer(warm.status, Reason.SCHEDULE_AT_RISK, f'{warm.message} Schedule "{risk.name}": {risk.message}')
+    return ConditionAnswer(
+        warm.status, Reason.SCHEDULE_AT_RISK, f'{warm.message} Schedule "{risk.name}": {risk.message}'
+    )
 
 
 def _reported(
     pool: WarmPoolView,
-    share: Share,
-    warm: Answer,
+    share: PlaceholderShare,
+    warm: ConditionAnswer,
     ready: int,
     wanted: int,
     schedules: tuple[PoolScheduleStatus, ...],

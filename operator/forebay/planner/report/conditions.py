@@ -11,10 +11,10 @@ from forebay.api.inference_service import Condition, ScalingMode
 from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.reconcile.balance import Balance
-from forebay.planner.reconcile.placeholders import Tally, hold_of, tally
-from forebay.planner.reconcile.rollout import turnover
+from forebay.planner.reconcile.placeholders import PlaceholderCounts, placeholder_counts_of, wanted_placeholders_of
+from forebay.planner.reconcile.rollout import replacement_of
 from forebay.scaling.decision import count, seconds
 from forebay.scaling.load.freshness import Freshness
 from forebay.scaling.rules.stabilizer import fewest_for
@@ -27,7 +27,7 @@ UP_TO_DATE: Final = "UpToDate"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ConditionAnswer:
     status: str
     """True, False or Unknown."""
     reason: Reason
@@ -35,10 +35,10 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ServiceOutcome:
     """A scene and what came of it in this tick."""
 
-    scene: Scene
+    scene: ServiceContext
     balance: Balance
     held: str = ""
     """What the operator's own limits, or a wait after failures, keep from being done."""
@@ -47,20 +47,22 @@ class Outcome:
         return self.scene.having(*states)
 
 
-def ready(outcome: Outcome) -> Answer:
+def ready(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the service answers, with at least minReplicas. At zero it is as it was asked to be."""
     scene = outcome.scene
     if scene.desired == 0:
-        return Answer("True", Reason.SCALED_TO_ZERO, _at_zero(outcome))
+        return ConditionAnswer("True", Reason.SCALED_TO_ZERO, _at_zero(outcome))
     serving = len(outcome.replicas(ReplicaState.SERVING))
     fewest = min(max(1, scene.limits.min_replicas), scene.desired)
     text = f"{serving} of {count(scene.desired, 'replica')} serve"
     silent = [silent for silent in scene.load.silent if silent.freshness is Freshness.LOST]
     if serving and len(silent) == serving:
-        return Answer("False", Reason.METRICS_LOST, f"{text}, but none gives metrics, so load cannot be followed.")
+        return ConditionAnswer(
+            "False", Reason.METRICS_LOST, f"{text}, but none gives metrics, so load cannot be followed."
+        )
     still = [replica for replica in scene.live if replica.reason == Reason.STALLED]
     if len(still) == len(scene.live) > 1:
-        return Answer(
+        return ConditionAnswer(
             "False",
             Reason.STALLED,
             f"All {len(still)} replicas have requests and count nothing any more: either every engine hangs, or their "
@@ -69,13 +71,13 @@ def ready(outcome: Outcome) -> Answer:
     rest = _rest(outcome)
     if serving >= fewest:
         reason = Reason.SERVING if serving >= scene.desired else Reason.SCALING_UP
-        return Answer(
+        return ConditionAnswer(
             "True", reason, f"{text}{'; ' + rest if rest and serving < scene.desired else ''}".rstrip(".") + "."
         )
-    return Answer("False", _why_not(outcome), f"{text}{'; ' + rest if rest else ''}".rstrip(".") + ".")
+    return ConditionAnswer("False", _why_not(outcome), f"{text}{'; ' + rest if rest else ''}".rstrip(".") + ".")
 
 
-def planned(outcome: Outcome) -> Answer:
+def planned(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the spec means something that can run."""
     shape = outcome.scene.target.shape
     each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
@@ -89,17 +91,17 @@ def planned(outcome: Outcome) -> Answer:
     message = f"Revision {outcome.scene.target.hash}, {bounds}."
     warnings = outcome.scene.service.warnings
     if not warnings:
-        return Answer("True", Reason.PLANNED, message)
-    return Answer("True", warnings[0].reason, " ".join((message, *(warning.message for warning in warnings))))
+        return ConditionAnswer("True", Reason.PLANNED, message)
+    return ConditionAnswer("True", warnings[0].reason, " ".join((message, *(warning.message for warning in warnings))))
 
 
-def metrics_fresh(outcome: Outcome) -> Answer:
+def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the load of every replica that serves is known."""
     load = outcome.scene.load
     if load.replicas == 0 and outcome.scene.desired == 0:
-        return Answer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
+        return ConditionAnswer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
     if load.replicas == 0:
-        return Answer(
+        return ConditionAnswer(
             "Unknown", Reason.NOTHING_SERVES, "No replica is known to serve, so there are no metrics to go by."
         )
     silent = [silent for silent in load.silent if not silent.new]
@@ -107,7 +109,7 @@ def metrics_fresh(outcome: Outcome) -> Answer:
         worst = max(silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
         others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         why = f": {worst.error}" if worst.error else ""
-        return Answer(
+        return ConditionAnswer(
             "False",
             Reason.METRICS_LOST if load.freshness is Freshness.LOST else Reason.METRICS_STALE,
             f"{worst.pod}{others} {'give' if others else 'gives'} no metrics since {rfc3339(worst.since)}{why}. "
@@ -115,16 +117,16 @@ def metrics_fresh(outcome: Outcome) -> Answer:
         )
     if load.missing:
         pod, series = load.missing[0]
-        return Answer(
+        return ConditionAnswer(
             "False",
             Reason.SERIES_MISSING,
             f"{pod} does not export {', '.join(series)}, which its engine version should; "
             "check spec.engine.version against the image. The rules that need them do not act.",
         )
-    return Answer("True", Reason.FRESH, f"All {load.replicas} serving replicas give metrics.")
+    return ConditionAnswer("True", Reason.FRESH, f"All {load.replicas} serving replicas give metrics.")
 
 
-def warm(outcome: Outcome) -> Answer:
+def warm(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the spare replicas and the placeholders that were asked for are there."""
     spare, held = _spare(outcome), _held_places(outcome)
     if held is None:
@@ -132,97 +134,99 @@ def warm(outcome: Outcome) -> Answer:
     if spare.reason == Reason.NOT_ASKED:
         return held
     worse = spare if spare.status != "True" else held
-    return Answer(worse.status, worse.reason, f"{spare.message} {held.message}")
+    return ConditionAnswer(worse.status, worse.reason, f"{spare.message} {held.message}")
 
 
-def _held_places(outcome: Outcome) -> Answer | None:
+def _held_places(outcome: ServiceOutcome) -> ConditionAnswer | None:
     """None when none are asked for."""
-    hold = hold_of(outcome.scene)
+    hold = wanted_placeholders_of(outcome.scene)
     if hold is None or hold.wanted == 0:
         return None
-    return held_places(tally(hold), outcome.scene.memory.placeholders_held)
+    return held_places(placeholder_counts_of(hold), outcome.scene.memory.placeholders_held)
 
 
-def held_places(found: Tally, held: str) -> Answer:
+def held_places(found: PlaceholderCounts, held: str) -> ConditionAnswer:
     """A placeholder that waits is no fault: what is running uses the place."""
     text = f"{found.ready} of {count(found.wanted, 'placeholder')} {'holds' if found.ready == 1 else 'hold'} a place"
     if found.ready >= found.wanted:
-        return Answer("True", Reason.WARM, f"{text}.")
+        return ConditionAnswer("True", Reason.WARM, f"{text}.")
     if held:
-        return Answer("False", Reason.PLACEHOLDERS_HELD_BACK, f"{text}; {held}.")
+        return ConditionAnswer("False", Reason.PLACEHOLDERS_HELD_BACK, f"{text}; {held}.")
     stuck = next((pod for pod in found.waiting if pod.blocked), None)
     why = f"; {stuck.name} waits ({stuck.blocked}): {stuck.blocked_message}".rstrip(": .") if stuck else ""
-    return Answer("False", Reason.PLACEHOLDERS_PENDING, f"{text}{why}.")
+    return ConditionAnswer("False", Reason.PLACEHOLDERS_PENDING, f"{text}{why}.")
 
 
-def _spare(outcome: Outcome) -> Answer:
+def _spare(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the spare replicas that were asked for are there, on top of what the load needs."""
     scene = outcome.scene
     asked = scene.limits.warm_replicas
     if asked == 0:
-        return Answer("True", Reason.NOT_ASKED, "No warm replicas are asked for (warmPool.replicas is 0).")
+        return ConditionAnswer("True", Reason.NOT_ASKED, "No warm replicas are asked for (warmPool.replicas is 0).")
     there = warm_replicas(outcome)
     if there is None:
-        return Answer(
+        return ConditionAnswer(
             "Unknown", Reason.LOAD_UNKNOWN, "The load is not known, so it cannot be told which replicas are spare."
         )
     text = f"{there} of {count(asked, 'warm replica')} {'is' if there == 1 else 'are'} spare"
     if there >= asked:
-        return Answer("True", Reason.WARM, f"{text}.")
+        return ConditionAnswer("True", Reason.WARM, f"{text}.")
     if scene.desired >= scene.limits.max_replicas:
-        return Answer(
+        return ConditionAnswer(
             "False", Reason.MAX_REPLICAS, f"{text}; maxReplicas ({scene.limits.max_replicas}) leaves no more."
         )
     if len(outcome.replicas(ReplicaState.SERVING)) < scene.desired:
-        return Answer("False", Reason.LOADING, f"{text}; others are loading.")
-    return Answer("False", Reason.IN_USE, f"{text}; the load uses the others.")
+        return ConditionAnswer("False", Reason.LOADING, f"{text}; others are loading.")
+    return ConditionAnswer("False", Reason.IN_USE, f"{text}; the load uses the others.")
 
 
-def up_to_date(outcome: Outcome) -> Answer:
+def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether every replica is what, and where, it should be."""
     scene = outcome.scene
     target, halt, hashes = scene.target, scene.halt, scene.lineup.hashes
     others = [r for r in scene.live if r.revision not in hashes]
     if halt is not None:
-        return Answer(
+        return ConditionAnswer(
             "False",
             Reason.ROLLOUT_FAILED,
             f"The rollout of revision {halt.revision} is halted: {halt.why} {count(len(others), 'replica')} of the old "
             "revision serve on. Correct the spec, or set the annotation forebay.dev/restarted-at to try again.",
         )
-    leaving = turnover(scene, scene.live).leaving
+    leaving = replacement_of(scene, scene.live).leaving
     if outcome.balance.waits:
-        return Answer("False", Reason.WAITING_FOR_SPARE, outcome.balance.waits)
+        return ConditionAnswer("False", Reason.WAITING_FOR_SPARE, outcome.balance.waits)
     if others:
         done = len(scene.live) - len(others)
-        return Answer(
+        return ConditionAnswer(
             "False", Reason.ROLLING_OUT, f"{done} of {scene.desired} replicas are of revision {_names(scene)}."
         )
     if leaving:
         nodes = sorted({node for replica in leaving for node in replica.nodes & scene.cordoned})
-        return Answer(
+        return ConditionAnswer(
             "False", Reason.LEAVING_NODES, f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}."
         )
     if any(choice.update_available for choice in scene.lineup.choices[:1]):
-        return Answer(
+        return ConditionAnswer(
             "False",
             Reason.UPDATE_AVAILABLE,
             f"This operator would build the pods differently than revision {target.hash}. They are left alone until a "
             "field that affects pods changes or the annotation forebay.dev/restarted-at is set.",
         )
     if not scene.live:
-        return Answer("True", Reason.UP_TO_DATE, f"No replica runs; the next one will be of revision {target.hash}.")
-    return Answer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(scene)}.")
+        return ConditionAnswer(
+            "True", Reason.UP_TO_DATE, f"No replica runs; the next one will be of revision {target.hash}."
+        )
+    return ConditionAnswer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(scene)}.")
 
 
-def _names(scene: Scene) -> str:
+def _names(scene: ServiceContext) -> str:
     """The targets that there are replicas of, or the first."""
     used = {replica.revision for replica in scene.live}
     there = [target for target in scene.lineup.targets if target.hash in used] or [scene.target]
     return " or ".join(f"{target.hash} ({target.variant})" if target.variant else target.hash for target in there)
 
 
-ANSWERS: Final[tuple[tuple[str, Callable[[Outcome], Answer]], ...]] = (
+ANSWERS: Final[tuple[tuple[str, Callable[[ServiceOutcome], ConditionAnswer]], ...]] = (
     (READY, ready),
     (PLANNED, planned),
     (METRICS_FRESH, metrics_fresh),
@@ -232,14 +236,14 @@ ANSWERS: Final[tuple[tuple[str, Callable[[Outcome], Answer]], ...]] = (
 
 
 def conditions(
-    answers: Iterable[tuple[str, Answer]], before: Iterable[Condition], generation: int, now: float
+    answers: Iterable[tuple[str, ConditionAnswer]], before: Iterable[Condition], generation: int, now: float
 ) -> tuple[Condition, ...]:
     """Conditions with their times: kept as long as the status is the same."""
     earlier = {condition.type: condition for condition in before}
     return tuple(_condition(kind, answer, earlier.get(kind), generation, now) for kind, answer in answers)
 
 
-def _condition(kind: str, answer: Answer, before: Condition | None, generation: int, now: float) -> Condition:
+def _condition(kind: str, answer: ConditionAnswer, before: Condition | None, generation: int, now: float) -> Condition:
     if before is not None and (before.reason, before.message, before.status, before.observed_generation) == (
         answer.reason,
         answer.message,
@@ -258,7 +262,7 @@ def _condition(kind: str, answer: Answer, before: Condition | None, generation: 
     )
 
 
-def warm_replicas(outcome: Outcome) -> int | None:
+def warm_replicas(outcome: ServiceOutcome) -> int | None:
     """How many of the warm replicas that were asked for the load leaves unused; None while the load is not known."""
     scene = outcome.scene
     needed = fewest_for(scene.load, scene.limits)
@@ -268,7 +272,7 @@ def warm_replicas(outcome: Outcome) -> int | None:
     return max(0, min(scene.limits.warm_replicas, spare))
 
 
-def _at_zero(outcome: Outcome) -> str:
+def _at_zero(outcome: ServiceOutcome) -> str:
     scene = outcome.scene
     leaving = len(outcome.replicas(ReplicaState.SERVING, ReplicaState.DRAINING))
     runs = f"{count(leaving, 'replica')} finishes its requests and goes" if leaving else "No replica runs"
@@ -277,7 +281,7 @@ def _at_zero(outcome: Outcome) -> str:
     return f"{runs}{why}. `forebay wake {key.name} -n {key.namespace}` starts one."
 
 
-def _rest(outcome: Outcome) -> str:
+def _rest(outcome: ServiceOutcome) -> str:
     """What the replicas that do not serve are doing, as clauses."""
     loading = outcome.replicas(ReplicaState.LOADING)
     stuck = outcome.replicas(ReplicaState.BLOCKED)
@@ -294,7 +298,7 @@ def _rest(outcome: Outcome) -> str:
     return "; ".join(clauses)
 
 
-def _why_not(outcome: Outcome) -> Reason:
+def _why_not(outcome: ServiceOutcome) -> Reason:
     """The reason for a service that does not serve enough: what is worst."""
     stuck = outcome.replicas(ReplicaState.BLOCKED)
     loading = outcome.replicas(ReplicaState.LOADING)

@@ -20,16 +20,16 @@ from forebay.api.status import (
     UpcomingStatus,
 )
 from forebay.planner.observe.replicas import ReplicaState
-from forebay.planner.observe.service_context import Scene
-from forebay.planner.report.conditions import Outcome
-from forebay.planner.report.upcoming import agenda_of, instant
+from forebay.planner.observe.service_context import ServiceContext
+from forebay.planner.report.conditions import ServiceOutcome
+from forebay.planner.report.upcoming import instant, upcoming_of
 
 LATEST: Final = 8
 """Of so many last decisions every one is kept. Of those before only changes of the number, so that two rules that take
 turns do not push out what people ask for later."""
 
 
-def decision_status(outcome: Outcome) -> DecisionStatus:
+def decision_status(outcome: ServiceOutcome) -> DecisionStatus:
     decision = outcome.scene.decision
     return DecisionStatus(
         rule=decision.rule,
@@ -43,11 +43,11 @@ def decision_status(outcome: Outcome) -> DecisionStatus:
         ),
         would_raise=decision.would_raise[:MOST_LINES],
         would_lower=decision.would_lower[:MOST_LINES],
-        upcoming=tuple(UpcomingStatus(at=instant(due), what=due.what) for due in agenda_of(outcome)[:MOST_LINES]),
+        upcoming=tuple(UpcomingStatus(at=instant(due), what=due.what) for due in upcoming_of(outcome)[:MOST_LINES]),
     )
 
 
-def signals_status(scene: Scene) -> SignalsStatus:
+def signals_status(scene: ServiceContext) -> SignalsStatus:
     """Ages are told by their limit while all is fresh: a time that moved with every scrape would be written each."""
     load = scene.load
     silent = [each.since for each in load.silent if not each.new]
@@ -60,7 +60,7 @@ def signals_status(scene: Scene) -> SignalsStatus:
     )
 
 
-def decisions(before: Sequence[PastDecision], outcome: Outcome, now: float) -> tuple[PastDecision, ...]:
+def decisions(before: Sequence[PastDecision], outcome: ServiceOutcome, now: float) -> tuple[PastDecision, ...]:
     """With the decision of now, when it gives another number or another rule than the last."""
     decision = outcome.scene.decision
     last = before[-1] if before else None

@@ -11,7 +11,7 @@ from forebay.api.inference_service import Condition, DecisionStatus, InferenceSe
 from forebay.api.reasons import Reason
 from forebay.planner.memory import MOST_NOTES, Note
 from forebay.planner.observe.learned import Learned
-from forebay.planner.reconcile.steps import Kind, Step, normal, warning
+from forebay.planner.reconcile.steps import Step, StepKind, normal, warning
 from forebay.planner.report.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
 from forebay.scaling.decision import Decision, count
 from forebay.world.plan import EventRecord
@@ -55,7 +55,7 @@ def rule_changed(decision: Decision, before: DecisionStatus | None) -> tuple[Ste
     if before is None or before.rule == decision.rule or decision.applied != decision.before:
         return ()
     text = f"{decision.rule}, no longer {before.rule}, gives {count(decision.desired, 'replica')}: {decision.because}."
-    return (Step(Kind.OTHER, (), subject=decision.rule, event=normal(Reason.RULE_CHANGED, text)),)
+    return (Step(StepKind.OTHER, (), subject=decision.rule, event=normal(Reason.RULE_CHANGED, text)),)
 
 
 def forgotten_learning(learned: Learned | None) -> tuple[EventRecord, ...]:

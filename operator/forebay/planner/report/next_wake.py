@@ -4,20 +4,22 @@ from collections.abc import Iterable, Iterator
 
 from forebay.planner.observe.free_gpus import LOOKAHEAD_SECONDS
 from forebay.planner.observe.replicas import ReplicaState
-from forebay.planner.observe.service_context import Scene
-from forebay.schedules.schedule_floors import Booking
+from forebay.planner.observe.service_context import ServiceContext
+from forebay.schedules.schedule_floors import WindowFloor
 
 SOONEST_SECONDS = 0.5
 
 
-def wake_in_seconds(scenes: Iterable[Scene | None], of_pools: Iterable[Booking], now: float) -> float | None:
+def wake_in_seconds(
+    scenes: Iterable[ServiceContext | None], of_pools: Iterable[WindowFloor], now: float
+) -> float | None:
     """`of_pools` is what the schedules of all WarmPools ask for."""
     of_services = (at for scene in scenes if scene is not None for at in _due(scene))
     due = [at for at in (*of_services, *(at for booked in of_pools for at in _edges(booked))) if at > now]
     return max(SOONEST_SECONDS, min(due) - now) if due else None
 
 
-def _due(scene: Scene) -> Iterator[float]:
+def _due(scene: ServiceContext) -> Iterator[float]:
     settings = scene.settings
     for replica in scene.having(ReplicaState.DRAINING):
         started_at = replica.drain_started_at
@@ -42,7 +44,7 @@ def _due(scene: Scene) -> Iterator[float]:
         yield scaling.raised_at + scene.limits.scale_down_cooldown_seconds
 
 
-def _calendar(scene: Scene) -> Iterator[float]:
+def _calendar(scene: ServiceContext) -> Iterator[float]:
     """The edges of every window that is open or next, and the moments at which replicas for it are due."""
     for booked in scene.bookings:
         yield from _edges(booked)
@@ -51,7 +53,7 @@ def _calendar(scene: Scene) -> Iterator[float]:
                 yield replica.created_at + booked.lead_seconds + SOONEST_SECONDS
 
 
-def _edges(booked: Booking) -> Iterator[float]:
+def _edges(booked: WindowFloor) -> Iterator[float]:
     yield booked.warm_from - LOOKAHEAD_SECONDS
     yield booked.warm_from
     for window in (booked.opened, booked.coming):

@@ -10,44 +10,44 @@ from typing import Final
 
 from forebay.api.inference_service import ScalingMode, ScheduleState, ScheduleStatus
 from forebay.api.instants import rfc3339
-from forebay.planner.observe.free_gpus import Room
+from forebay.planner.observe.free_gpus import FreeGpus
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
-from forebay.planner.report.conditions import Outcome
+from forebay.planner.observe.service_context import ServiceContext
+from forebay.planner.report.conditions import ServiceOutcome
 from forebay.scaling.decision import count
-from forebay.schedules.schedule_floors import Booking
-from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, standing
+from forebay.schedules.schedule_floors import WindowFloor
+from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of
 
 
 @dataclass(frozen=True, slots=True)
-class Case(WindowCase):
+class ScheduleCase(WindowCase):
     """One schedule of a service with a window that is open or ahead, and the replicas there are for it."""
 
-    outcome: Outcome
+    outcome: ServiceOutcome
     loading: tuple[Replica, ...]
 
     @property
-    def scene(self) -> Scene:
+    def scene(self) -> ServiceContext:
         return self.outcome.scene
 
 
-Check = Callable[[Case], str | None]
+Check = Callable[[ScheduleCase], str | None]
 
 
-def above_max_replicas(case: Case) -> str | None:
+def above_max_replicas(case: ScheduleCase) -> str | None:
     most = case.scene.limits.max_replicas
     if case.booked.replicas <= most:
         return None
     return f"scaling.maxReplicas is {most}; raise it, or lower the floor"
 
 
-def mode_paused(case: Case) -> str | None:
+def mode_paused(case: ScheduleCase) -> str | None:
     if case.scene.spec.scaling.mode is not ScalingMode.PAUSED or not _to_create(case):
         return None
     return "scaling.mode is Paused, so no replica is created"
 
 
-def replica_stuck(case: Case) -> str | None:
+def replica_stuck(case: ScheduleCase) -> str | None:
     """One that is marked as stuck, or that has waited for a node for half of the lead time."""
     if not case.counts or not case.missing:
         return None
@@ -63,12 +63,12 @@ def replica_stuck(case: Case) -> str | None:
     return None
 
 
-def held_back(case: Case) -> str | None:
+def held_back(case: ScheduleCase) -> str | None:
     """The operator's own limits, or a wait after creations that failed."""
     return case.outcome.held or None if case.counts and _to_create(case) else None
 
 
-def ceiling_too_low(case: Case) -> str | None:
+def ceiling_too_low(case: ScheduleCase) -> str | None:
     room, needed = case.scene.room, _to_create(case)
     if room is None or room.under_ceiling is None or needed <= room.under_ceiling:
         return None
@@ -78,7 +78,7 @@ def ceiling_too_low(case: Case) -> str | None:
     )
 
 
-def nodes_too_full(case: Case) -> str | None:
+def nodes_too_full(case: ScheduleCase) -> str | None:
     room, needed = case.scene.room, _to_place(case)
     if room is None or needed <= room.replicas:
         return None
@@ -96,7 +96,7 @@ HINDRANCES: Final[tuple[Check, ...]] = (
 )
 
 
-def schedule_statuses(outcome: Outcome, before: tuple[ScheduleStatus, ...]) -> tuple[ScheduleStatus, ...]:
+def schedule_statuses(outcome: ServiceOutcome, before: tuple[ScheduleStatus, ...]) -> tuple[ScheduleStatus, ...]:
     known = {seen.name: seen for seen in before}
     return tuple(_status(booked, outcome, known.get(booked.schedule.name)) for booked in outcome.scene.bookings)
 
@@ -106,7 +106,7 @@ def ready_since(replica: Replica) -> float:
     return max(pod.ready_since or pod.created_at for pod in replica.pods)
 
 
-def _status(booked: Booking, outcome: Outcome, before: ScheduleStatus | None) -> ScheduleStatus:
+def _status(booked: WindowFloor, outcome: ServiceOutcome, before: ScheduleStatus | None) -> ScheduleStatus:
     name, window = booked.schedule.name, booked.window
     if booked.fault:
         return ScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{booked.fault}.")
@@ -116,7 +116,7 @@ def _status(booked: Booking, outcome: Outcome, before: ScheduleStatus | None) ->
     start = rfc3339(window.start)
     same = before is not None and before.start == start and before.replicas == booked.replicas
     loading = outcome.replicas(ReplicaState.LOADING)
-    case = Case(
+    case = ScheduleCase(
         booked=booked,
         window=window,
         now=outcome.scene.now,
@@ -129,11 +129,11 @@ def _status(booked: Booking, outcome: Outcome, before: ScheduleStatus | None) ->
         loading=loading,
     )
     why = next((said for check in HINDRANCES if (said := check(case))), "")
-    told = dict(standing(case, why))
+    told = dict(window_status_of(case, why))
     return ScheduleStatus(**told, replicas=booked.replicas, **_released(booked, outcome.scene))
 
 
-def _released(booked: Booking, scene: Scene) -> dict[str, str]:
+def _released(booked: WindowFloor, scene: ServiceContext) -> dict[str, str]:
     released_at = booked.released_at
     if released_at is None:
         return {}
@@ -143,20 +143,20 @@ def _released(booked: Booking, scene: Scene) -> dict[str, str]:
     return {"floor_released_at": rfc3339(released_at), "drains_until": rfc3339(until)}
 
 
-def _to_create(case: Case) -> int:
+def _to_create(case: ScheduleCase) -> int:
     """Replicas that are asked for and do not exist yet, as far as maxReplicas lets them."""
     wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
     return max(0, wanted - len(case.ready_times) - len(case.loading))
 
 
-def _to_place(case: Case) -> int:
+def _to_place(case: ScheduleCase) -> int:
     """The same with those that have not found a node."""
     placed = sum(all(pod.node is not None for pod in replica.pods) for replica in case.loading)
     wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
     return max(0, wanted - len(case.ready_times) - placed)
 
 
-def _no_room(room: Room, needed: int, scene: Scene) -> str:
+def _no_room(room: FreeGpus, needed: int, scene: ServiceContext) -> str:
     shape = scene.target.shape
     each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
     are = "is" if needed == 1 else "are"

@@ -16,20 +16,28 @@ from forebay.api.status import CapacityStatus, ScaledToZeroStatus
 from forebay.capacity.model.profile_choice import Basis
 from forebay.planner.decide.wake_request import answered_wake
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
-from forebay.planner.report.conditions import ANSWERS, PLANNED, READY, Answer, Outcome, conditions, warm_replicas
+from forebay.planner.observe.service_context import ServiceContext
+from forebay.planner.report.conditions import (
+    ANSWERS,
+    PLANNED,
+    READY,
+    ConditionAnswer,
+    ServiceOutcome,
+    conditions,
+    warm_replicas,
+)
 from forebay.planner.report.decision_record import decision_status, decisions
 from forebay.planner.report.schedule_status import schedule_statuses
 from forebay.planner.report.variant_status import variant_statuses
 from forebay.scaling.decision import count as number_of
-from forebay.scaling.load.service_load import Load
-from forebay.world.world import Problem, ServiceKey, ServiceView
+from forebay.scaling.load.service_load import ServiceLoad
+from forebay.world.world import ServiceKey, ServiceView, SpecProblem
 
 TELEMETRY_SECONDS: Final = 30.0
 """Numbers that move with the load are written at most this often."""
 
 
-def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> InferenceServiceStatus:
+def status_of(outcome: ServiceOutcome, before: InferenceServiceStatus, now: float) -> InferenceServiceStatus:
     scene = outcome.scene
     generation = scene.service.generation
     answers = [(kind, answer(outcome)) for kind, answer in ANSWERS]
@@ -56,7 +64,9 @@ def status_of(outcome: Outcome, before: InferenceServiceStatus, now: float) -> I
     )
 
 
-def scaled_to_zero_status(scene: Scene, before: InferenceServiceStatus, now: float) -> ScaledToZeroStatus | None:
+def scaled_to_zero_status(
+    scene: ServiceContext, before: InferenceServiceStatus, now: float
+) -> ScaledToZeroStatus | None:
     """Kept as it was when the last replica was let go; what was asked for since then is a new call."""
     if scene.desired > 0:
         return None
@@ -67,14 +77,14 @@ def scaled_to_zero_status(scene: Scene, before: InferenceServiceStatus, now: flo
 
 def unplanned_status(
     service: ServiceView,
-    problems: Sequence[Problem],
+    problems: Sequence[SpecProblem],
     before: InferenceServiceStatus,
     now: float,
     replicas: Sequence[Replica] | None = None,
 ) -> InferenceServiceStatus:
     """Of a service that cannot be planned: why, and what serves on. What is not known any more stays as it was."""
     message = " ".join(problem.message for problem in problems)
-    answers = [(PLANNED, Answer("False", problems[0].reason, message))]
+    answers = [(PLANNED, ConditionAnswer("False", problems[0].reason, message))]
     count = before.replicas
     if replicas is not None:
         states = Counter(replica.state for replica in replicas)
@@ -98,19 +108,21 @@ def unplanned_status(
     )
 
 
-def _ready_unplanned(serving: int, problem: Problem) -> Answer:
+def _ready_unplanned(serving: int, problem: SpecProblem) -> ConditionAnswer:
     if serving:
-        return Answer(
+        return ConditionAnswer(
             "True", Reason.SERVING, f"{number_of(serving, 'replica')} of an earlier spec serve on as they are."
         )
-    return Answer("False", problem.reason, "No replica serves, and none is created before the spec is corrected.")
+    return ConditionAnswer(
+        "False", problem.reason, "No replica serves, and none is created before the spec is corrected."
+    )
 
 
 def url_of(key: ServiceKey) -> str:
     return f"http://{key.name}.{key.namespace}.svc:80/v1"
 
 
-def load_status(load: Load) -> LoadStatus:
+def load_status(load: ServiceLoad) -> LoadStatus:
     """Absent while unknown: missing is not zero."""
     if not load.known:
         return LoadStatus()
@@ -125,7 +137,7 @@ def capacity_status(service: ServiceView, carry: float) -> CapacityStatus | None
     return one.model_copy(update={"tokens_per_minute": round(one.per_replica * carry)})
 
 
-def capacity_now(scene: Scene) -> CapacityStatus | None:
+def capacity_now(scene: ServiceContext) -> CapacityStatus | None:
     """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
     offered, carry = scene.memory.scaling.offered, scene.load.weights.carried(scene.load.replicas)
     if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):

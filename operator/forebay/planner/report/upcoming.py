@@ -10,13 +10,13 @@ from typing import Final
 from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import shown
 from forebay.planner.reconcile.rank_groups import holds_half
-from forebay.planner.reconcile.rollout import turnover
-from forebay.planner.reconcile.steps import Kind
+from forebay.planner.reconcile.rollout import replacement_of
+from forebay.planner.reconcile.steps import StepKind
 from forebay.planner.reconcile.terminations import retry_due_at
-from forebay.planner.report.conditions import Outcome
+from forebay.planner.report.conditions import ServiceOutcome
 from forebay.planner.report.variant_status import returns
 from forebay.scaling.decision import Due, count, seconds
 from forebay.scaling.learning.lead_time import ENOUGH_STARTS, LeadTimes, WarmState
@@ -27,10 +27,10 @@ EXPECTED: Final = 0.95
 """Share of starts within the time by which a replica is expected."""
 
 
-Teller = Callable[[Scene, Replica], Due | None]
+Teller = Callable[[ServiceContext, Replica], Due | None]
 
 
-def agenda_of(outcome: Outcome) -> tuple[Due, ...]:
+def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
     """The soonest first, and what has no time of its own after that."""
     found = [
         *outcome.scene.decision.ahead,
@@ -46,7 +46,7 @@ def agenda_of(outcome: Outcome) -> tuple[Due, ...]:
     return tuple(sorted(found, key=lambda due: (due.at is None, due.at or 0.0)))
 
 
-def _schedules(scene: Scene) -> Iterator[Due]:
+def _schedules(scene: ServiceContext) -> Iterator[Due]:
     """The next edge of each."""
     for booked in scene.bookings:
         name, window, replicas = booked.schedule.name, booked.window, count(booked.replicas, "replica")
@@ -61,17 +61,17 @@ def _schedules(scene: Scene) -> Iterator[Due]:
             yield Due(booked.warm_from, f"Schedule {name} begins to count: {replicas} have to serve by {start}.")
 
 
-def _now(outcome: Outcome) -> Iterator[Due]:
+def _now(outcome: ServiceOutcome) -> Iterator[Due]:
     """What the plan of this very moment does."""
-    created = [step for step in outcome.balance.steps if step.kind is Kind.CREATE]
-    drained = [step for step in outcome.balance.steps if step.kind is Kind.DRAIN]
+    created = [step for step in outcome.balance.steps if step.kind is StepKind.CREATE]
+    drained = [step for step in outcome.balance.steps if step.kind is StepKind.DRAIN]
     if created:
         yield Due(None, f"{count(len(created), 'replica')} {'is' if len(created) == 1 else 'are'} being created.")
     for step in drained[:MOST_NAMED]:
         yield Due(None, f"{step.subject} begins to drain: it gets no new requests and finishes those it has.")
 
 
-def _named(outcome: Outcome, state: ReplicaState, tell: Teller, doing: str, fate: str) -> Iterator[Due]:
+def _named(outcome: ServiceOutcome, state: ReplicaState, tell: Teller, doing: str, fate: str) -> Iterator[Due]:
     """The first of them by name; of the others how many there are, and when the last of them has met its fate."""
     found = (tell(outcome.scene, replica) for replica in outcome.replicas(state))
     told = sorted((due for due in found if due), key=lambda due: due.at or 0.0)
@@ -83,7 +83,7 @@ def _named(outcome: Outcome, state: ReplicaState, tell: Teller, doing: str, fate
         yield Due(last_at, f"{count(more, 'more replica')} {are} {doing}{by_then}.")
 
 
-def _arrival(scene: Scene, replica: Replica) -> Due | None:
+def _arrival(scene: ServiceContext, replica: Replica) -> Due | None:
     """When a replica on its way is expected, or given up."""
     since = min(pod.waiting_since for pod in replica.pods)
     homeless = [pod for pod in replica.pods if pod.node is None]
@@ -107,7 +107,7 @@ def _arrival(scene: Scene, replica: Replica) -> Due | None:
     return Due(since + limit, f"{replica.name} is given up if it does not serve by then: engine.startupTimeout.")
 
 
-def _retry(scene: Scene, replica: Replica) -> Due | None:
+def _retry(scene: ServiceContext, replica: Replica) -> Due | None:
     why, due_at = replica.message.rstrip("."), retry_due_at(scene, replica)
     if replica.reason == Reason.STALLED:
         return Due(None, f"{why}; {_of_the_stalled(scene)}.")
@@ -122,13 +122,13 @@ def _retry(scene: Scene, replica: Replica) -> Due | None:
     return Due(due_at, f"{why}; another one is tried in its place.")
 
 
-def _of_the_stalled(scene: Scene) -> str:
+def _of_the_stalled(scene: ServiceContext) -> str:
     if any(replica.state is ReplicaState.SERVING for replica in scene.live):
         return "it is replaced in its turn, one at a time"
     return "nothing is done about it until one of all that stand still counts on"
 
 
-def _end(scene: Scene, replica: Replica) -> Due | None:
+def _end(scene: ServiceContext, replica: Replica) -> Due | None:
     started_at = replica.drain_started_at
     if started_at is None:
         return None
@@ -145,11 +145,13 @@ def _requests(in_flight: float) -> str:
     return count(ceil(in_flight), "request")
 
 
-def _rollout(outcome: Outcome) -> Iterator[Due]:
+def _rollout(outcome: ServiceOutcome) -> Iterator[Due]:
     scene = outcome.scene
     if scene.halt is not None or outcome.balance.waits:
         return
-    old = [replica for replica in turnover(scene, scene.live).leaving if replica.revision not in scene.lineup.hashes]
+    old = [
+        replica for replica in replacement_of(scene, scene.live).leaving if replica.revision not in scene.lineup.hashes
+    ]
     if old:
         yield Due(
             None,

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from forebay.api.instants import rfc3339
 from forebay.api.status import VariantState, VariantStatus
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import Scene
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import opens_at, shown
-from forebay.planner.reconcile.rollout import turnover
-from forebay.planner.reconcile.variant_failback import Exchange, exchange_of, surge_of
+from forebay.planner.reconcile.rollout import replacement_of
+from forebay.planner.reconcile.variant_failback import Failback, failback_of, surge_of
 from forebay.scaling.decision import Due, count, seconds
 from forebay.world.world import Revision
 
 
-def variant_statuses(scene: Scene) -> tuple[VariantStatus, ...]:
+def variant_statuses(scene: ServiceContext) -> tuple[VariantStatus, ...]:
     """In order of preference; none for a service that has only one shape."""
     return tuple(_status(scene, target) for target in scene.lineup.targets) if scene.lineup.several else ()
 
 
-def returns(scene: Scene) -> Iterator[Due]:
+def returns(scene: ServiceContext) -> Iterator[Due]:
     """What brings replicas back to each shape that is preferred to one that serves."""
     lineup = scene.lineup
     yield from _return_under_way(scene)
@@ -35,9 +35,9 @@ def returns(scene: Scene) -> Iterator[Due]:
         )
 
 
-def _return_under_way(scene: Scene) -> Iterator[Due]:
+def _return_under_way(scene: ServiceContext) -> Iterator[Due]:
     """To a shape that may be tried, or is."""
-    exchange = exchange_of(scene, turnover(scene, scene.live))
+    exchange = failback_of(scene, replacement_of(scene, scene.live))
     if exchange is None:
         return
     new, behind = shown(exchange.new.variant), _less_preferred(len(exchange.leaving))
@@ -52,7 +52,7 @@ def _less_preferred(replicas: int) -> str:
     return f"{count(replicas, 'replica')} that {'is' if replicas == 1 else 'are'} less preferred"
 
 
-def _status(scene: Scene, target: Revision) -> VariantStatus:
+def _status(scene: ServiceContext, target: Revision) -> VariantStatus:
     states = Counter(replica.state for replica in scene.replicas if _is_of(scene, replica, target.variant))
     return VariantStatus(
         name=shown(target.variant),
@@ -65,18 +65,18 @@ def _status(scene: Scene, target: Revision) -> VariantStatus:
     )
 
 
-def _is_of(scene: Scene, replica: Replica, variant: str) -> bool:
+def _is_of(scene: ServiceContext, replica: Replica, variant: str) -> bool:
     known = scene.revisions.get(replica.revision)
     return known is not None and known.variant == variant
 
 
-def _state(scene: Scene, target: Revision) -> VariantState:
+def _state(scene: ServiceContext, target: Revision) -> VariantState:
     if scene.lineup.opens_at(target.variant) is not None:
         return VariantState.SHORT
     return VariantState.NEXT if target == scene.lineup.next_up else VariantState.STANDBY
 
 
-def _message(scene: Scene, target: Revision) -> str:
+def _message(scene: ServiceContext, target: Revision) -> str:
     """A time that moves with every tick is not told: it would be written with every tick."""
     lineup = scene.lineup
     due_at = lineup.opens_at(target.variant)
@@ -89,7 +89,7 @@ def _message(scene: Scene, target: Revision) -> str:
     return f"{shortage.why}. It is tried again at {rfc3339(due_at)}."
 
 
-def _why_not_yet(scene: Scene, exchange: Exchange) -> str:
+def _why_not_yet(scene: ServiceContext, exchange: Failback) -> str:
     """What a return waits for, as a clause; empty where it is a matter of moments."""
     most, surge = scene.limits.max_replicas, surge_of(exchange, scene)
     if not scene.load.complete:

@@ -59,7 +59,9 @@ class Growth:
         return 0.0
 
 
-def watch(growth: Growth, work: float | None, capacity: float | None, lead_seconds: float, now: float) -> Growth:
+def observed_growth(
+    growth: Growth, work: float | None, capacity: float | None, lead_seconds: float, now: float
+) -> Growth:
     """With one more look at the arriving work; the same object when it teaches nothing.
 
     Unknown work is no reading, so nothing is compared across a silence, whose end is no growth.

@@ -13,9 +13,9 @@ from typing import Final
 
 from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.profile_choice import Basis
-from forebay.capacity.model.replica_model import Bound, Engine, Mix, Promise, capacity
-from forebay.scaling.load.arrivals import Lengths
-from forebay.scaling.load.service_load import Load
+from forebay.capacity.model.replica_model import Bound, EngineModel, Mix, Promise, capacity
+from forebay.scaling.load.arrivals import RequestLengths
+from forebay.scaling.load.service_load import ServiceLoad
 
 FASTEST: Final = 0.7
 SLOWEST: Final = 1.5
@@ -58,7 +58,7 @@ class Carried:
 class Refinement:
     """What live replicas have shown of an engine against its profile."""
 
-    engine: Engine
+    engine: EngineModel
     factor: float = 1.0
     """q: above 1 is slower than the profile."""
     evidence_seconds: float = 0.0
@@ -70,10 +70,10 @@ class Refinement:
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
+class ReplicaCapacity:
     """One replica as the model sees it."""
 
-    engine: Engine
+    engine: EngineModel
     engines: int
     """Data-parallel engines of one replica."""
     promise: Promise
@@ -81,10 +81,10 @@ class Carrier:
     """Of the profile."""
     architecture: Architecture
     """Says what a window leaves of a context."""
-    declared: Lengths | None = None
+    declared: RequestLengths | None = None
     """The mix that the spec declares, for as long as nothing was seen."""
 
-    def carries(self, lengths: Lengths, refinement: Refinement | None = None) -> Carried | None:
+    def carries(self, lengths: RequestLengths, refinement: Refinement | None = None) -> Carried | None:
         """None when the promises cannot be kept by any number of such replicas."""
         known = refinement if refinement is not None and refinement.measured else None
         engine = self.engine
@@ -105,17 +105,17 @@ class Carrier:
             idle_token_seconds=step,
         )
 
-    def requests_per_second(self, lengths: Lengths) -> float | None:
+    def requests_per_second(self, lengths: RequestLengths) -> float | None:
         """That one replica carries by its profile; None when the promises cannot be kept by any number of them."""
         found = self.carries(lengths)
         return None if found is None else found.usable / found.work_seconds
 
-    def speed(self, lengths: Lengths) -> float:
+    def speed(self, lengths: RequestLengths) -> float:
         """Requests that one replica works off per second with nothing kept back for promises; 0 where nothing tells."""
         work_seconds = capacity(self.engine, self.mix(lengths), self.promise).work_seconds
         return self.engines / work_seconds if work_seconds > 0 else 0.0
 
-    def mix(self, lengths: Lengths) -> Mix:
+    def mix(self, lengths: RequestLengths) -> Mix:
         """Requests of the mean length, their prompts spread. What a prefix cache spares is not computed, but read."""
         full = Mix.fixed(lengths.prompt_tokens, lengths.output_tokens, self.architecture.tokens_read)
         computed = lengths.prompt_tokens * lengths.computed_share
@@ -123,7 +123,12 @@ class Carrier:
 
 
 def refine(
-    before: Refinement | None, carrier: Carrier, lengths: Lengths, load: Load, saturated: bool, now: float
+    before: Refinement | None,
+    carrier: ReplicaCapacity,
+    lengths: RequestLengths,
+    load: ServiceLoad,
+    saturated: bool,
+    now: float,
 ) -> Refinement:
     """The refinement with one more look. Another engine or profile begins anew."""
     if before is None or before.engine != carrier.engine:
@@ -142,7 +147,7 @@ def refine(
     return replace(seen, factor=moved, evidence_seconds=min(REFINING_SECONDS, before.evidence_seconds + seconds))
 
 
-def _factor(carrier: Carrier, lengths: Lengths, load: Load) -> float | None:
+def _factor(carrier: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
     """q: from the steps that were counted; None where they were not, or where an engine may have been idle."""
     served, work = load.served, _work(carrier, lengths, load)
     if served is None or served.steps_per_second is None or work is None:
@@ -154,7 +159,7 @@ def _factor(carrier: Carrier, lengths: Lengths, load: Load) -> float | None:
     return 1 / filled if filled > 0 else None
 
 
-def _work(carrier: Carrier, lengths: Lengths, load: Load) -> float | None:
+def _work(carrier: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
     """w: seconds of work that an engine did in each second of the last minute, by the unrefined profile."""
     served = load.served
     if served is None or not served.replicas:

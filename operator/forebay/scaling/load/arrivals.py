@@ -46,7 +46,7 @@ DISPERSION_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class ArrivalFlow:
     """What goes through the pods of one service, per second, all of them together."""
 
     requests: float
@@ -61,7 +61,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class RequestLengths:
     """What requests look like, on average."""
 
     prompt_tokens: float
@@ -78,9 +78,9 @@ class Arrivals:
 
     marks: tuple[tuple[float, float], ...] = ()
     """(since when, requests per second), oldest first: of the last minute, and one from before it."""
-    lengths: Lengths | None = None
+    lengths: RequestLengths | None = None
     """As seen here; None before enough requests have finished."""
-    gathering: Lengths | None = None
+    gathering: RequestLengths | None = None
     """The same as it was counted, enough or not: prompts are computed before their requests finish, so a share of more
     than all of them evens out with one of less."""
     dispersion: float = USUAL_DISPERSION
@@ -111,13 +111,13 @@ class Arrivals:
         return _mean(self.marks, now, SMOOTHING_SECONDS) if self.settled(now) else None
 
 
-def flow_of(histories: Iterable[PodHistory]) -> Flow | None:
+def flow_of(histories: Iterable[PodHistory]) -> ArrivalFlow | None:
     """The flow through all pods that can tell one; None when none can. The order of the pods does not matter."""
     spans = [(history.marks[-2], history.newest) for history in histories if len(history.marks) > 1]
     told = [flow for earlier, later in spans if (flow := _between(earlier, later)) is not None]
     if not told:
         return None
-    return Flow(
+    return ArrivalFlow(
         requests=_sum(flow.requests for flow in told),
         finished_requests=_sum(flow.finished_requests for flow in told),
         finished_prompt_tokens=_sum(flow.finished_prompt_tokens for flow in told),
@@ -127,7 +127,7 @@ def flow_of(histories: Iterable[PodHistory]) -> Flow | None:
     )
 
 
-def observe(before: Arrivals, flow: Flow | None, now: float, asked_requests: float | None = None) -> Arrivals:
+def observe(before: Arrivals, flow: ArrivalFlow | None, now: float, asked_requests: float | None = None) -> Arrivals:
     """The arrivals with one more look. Without a flow the rate is unknown once what was seen has grown old.
 
     A gateway that counts what it was `asked` for knows the arrivals better than the engines behind it.
@@ -154,15 +154,19 @@ def observe(before: Arrivals, flow: Flow | None, now: float, asked_requests: flo
     )
 
 
-def _asked(before: tuple[float, float] | None, flow: Flow | None, now: float, asked: float | None) -> Flow | None:
+def _asked(
+    before: tuple[float, float] | None, flow: ArrivalFlow | None, now: float, asked: float | None
+) -> ArrivalFlow | None:
     """The flow with the gateway's count of arrivals; a count that went down began anew."""
     if asked is None or before is None or asked < before[1] or now <= before[0]:
         return flow
     rate, seconds = (asked - before[1]) / (now - before[0]), now - before[0]
-    return Flow(rate, span_seconds=seconds) if flow is None else replace(flow, requests=rate, span_seconds=seconds)
+    return (
+        ArrivalFlow(rate, span_seconds=seconds) if flow is None else replace(flow, requests=rate, span_seconds=seconds)
+    )
 
 
-def _between(earlier: EngineSample, later: EngineSample) -> Flow | None:
+def _between(earlier: EngineSample, later: EngineSample) -> ArrivalFlow | None:
     """Of one pod. A history begins anew with the engine's process, so a counter that went down is not seen here."""
     seconds = later.taken_at - earlier.taken_at
     began, ended = _taken_in(earlier), _taken_in(later)
@@ -172,7 +176,7 @@ def _between(earlier: EngineSample, later: EngineSample) -> Flow | None:
     outputs = _gain(earlier.finished_output_tokens, later.finished_output_tokens)
     computed = _gain(earlier.prompt_tokens, later.prompt_tokens)
     generated = _gain(earlier.generation_tokens, later.generation_tokens)
-    return Flow(
+    return ArrivalFlow(
         requests=max(0.0, ended - began) / seconds,
         finished_requests=(_gain(earlier.finished_requests, later.finished_requests) or 0.0) / seconds,
         finished_prompt_tokens=_first(prompts, computed) / seconds,
@@ -223,7 +227,7 @@ def _mean(marks: tuple[tuple[float, float], ...], now: float, span_seconds: floa
     return total / weight if weight > 0 else marks[-1][1]
 
 
-def _lengths(before: Lengths | None, flow: Flow, seconds: float) -> Lengths | None:
+def _lengths(before: RequestLengths | None, flow: ArrivalFlow, seconds: float) -> RequestLengths | None:
     """The mean of what has finished, the older counted less, and bounded."""
     new = flow.finished_requests * seconds
     if new <= 0 or flow.finished_output_tokens <= 0:
@@ -236,8 +240,8 @@ def _lengths(before: Lengths | None, flow: Flow, seconds: float) -> Lengths | No
     spent = flow.finished_prompt_tokens
     share = min(LARGEST_SHARE, flow.computed_prompt_tokens / spent) if spent > 0 else 1.0
     if before is None:
-        return Lengths(prompt, output, share, new)
-    return Lengths(
+        return RequestLengths(prompt, output, share, new)
+    return RequestLengths(
         prompt_tokens=before.prompt_tokens + part * (prompt - before.prompt_tokens),
         output_tokens=before.output_tokens + part * (output - before.output_tokens),
         computed_share=before.computed_share + part * (share - before.computed_share),
@@ -245,14 +249,14 @@ def _lengths(before: Lengths | None, flow: Flow, seconds: float) -> Lengths | No
     )
 
 
-def _believed(gathering: Lengths | None) -> Lengths | None:
+def _believed(gathering: RequestLengths | None) -> RequestLengths | None:
     """None before enough requests have finished."""
     if gathering is None or gathering.requests < FEWEST_REQUESTS:
         return None
     return replace(gathering, computed_share=min(1.0, max(FEWEST_COMPUTED, gathering.computed_share)))
 
 
-def _dispersion(before: Arrivals, flow: Flow, seconds: float, now: float) -> float:
+def _dispersion(before: Arrivals, flow: ArrivalFlow, seconds: float, now: float) -> float:
     """Index of dispersion: a rate over t seconds with mean m has the variance IDC · m / t."""
     mean = before.in_the_last_minute(now)
     if mean is None or mean <= 0 or seconds <= 0:

@@ -9,7 +9,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class GatewayDemand:
     """Of one service."""
 
     asked_requests: float | None = None
@@ -25,5 +25,5 @@ class Demand:
         return (self.held_requests or 0.0) > 0 or (self.held_work_seconds or 0.0) > 0
 
 
-NOT_TOLD: Final = Demand()
+NOT_TOLD: Final = GatewayDemand()
 """Of a service without a gateway, or whose gateway is silent."""

@@ -9,9 +9,9 @@ from math import ceil
 
 from forebay.api.instants import rfc3339
 from forebay.scaling.decision import count, number
-from forebay.scaling.load.gateway_demand import Demand
+from forebay.scaling.load.gateway_demand import GatewayDemand
 from forebay.scaling.load.load_window import LONGEST_BLINK_SECONDS
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.service_load import ServiceLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Idleness:
     """The gateway's count at that look."""
 
 
-def look_idle(before: Idleness, load: Load, demand: Demand, draining: int, now: float) -> Idleness:
+def look_idle(before: Idleness, load: ServiceLoad, demand: GatewayDemand, draining: int, now: float) -> Idleness:
     """The clock after one more look. It counts from the later of the last request and Ready, never from creation."""
     because = _not_idle(load, demand, draining)
     if not because and demand.asked_requests != before.asked_requests:
@@ -39,7 +39,7 @@ def look_idle(before: Idleness, load: Load, demand: Demand, draining: int, now: 
     return Idleness(since, looked_at=now, asked_requests=demand.asked_requests)
 
 
-def _not_idle(load: Load, demand: Demand, draining: int) -> str:
+def _not_idle(load: ServiceLoad, demand: GatewayDemand, draining: int) -> str:
     if load.replicas == 0:
         return "no replica serves yet, and the idle clock begins when one does"
     if not load.complete:

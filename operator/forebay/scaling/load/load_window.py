@@ -9,7 +9,7 @@ from typing import Final
 
 from forebay.scaling.decision import Proposal
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules.guards import LATENCY_GUARDS
 
 PARTS: Final = 20
@@ -24,7 +24,7 @@ LONGEST_BLINK_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WindowPart:
     """The highest values of one part of the window, over all replicas together."""
 
     since: float
@@ -48,11 +48,11 @@ class Strain:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class LoadWindow:
     since: float | None = None
     """From when on every serving replica has been known without a gap; None while one is not."""
     looked_at: float = 0.0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[WindowPart, ...] = ()
     strains: tuple[Strain, ...] = ()
     work_since: float | None = None
     """From when on it has been known without a gap how many replicas the work asks for."""
@@ -94,20 +94,22 @@ class Watch:
         return max((part.kv_total for part in self.parts), default=0.0)
 
 
-def look(watch: Watch, load: Load, limits: Limits, now: float, replicas: float | None = None) -> Watch:
+def extended(
+    watch: LoadWindow, load: ServiceLoad, limits: Limits, now: float, replicas: float | None = None
+) -> LoadWindow:
     """The watch with one more look at the load. A replica that has gone silent ends it; a new one is waited for.
 
     `replicas` is what the work asks for, before rounding; None while it is not known.
     """
     if load.replicas == 0 or any(not silent.new for silent in load.silent):
-        return Watch(strains=watch.strains)
+        return LoadWindow(strains=watch.strains)
     window_seconds = limits.scale_down_cooldown_seconds
     if not load.known:
         return watch
     gap = now - watch.looked_at > LONGEST_BLINK_SECONDS
     near = _late(load, _with_headroom(limits))
     known_before = None if gap else watch.work_since
-    return Watch(
+    return LoadWindow(
         since=now if watch.since is None or gap else watch.since,
         looked_at=now,
         parts=_with(watch.parts, _part(load, near, replicas, now), window_seconds, now),
@@ -129,8 +131,8 @@ def _long(
     return (*kept[:-1], (kept[-1][0], max(kept[-1][1], replicas)))
 
 
-def _part(load: Load, late: Proposal | None, replicas: float | None, now: float) -> Part:
-    return Part(
+def _part(load: ServiceLoad, late: Proposal | None, replicas: float | None, now: float) -> WindowPart:
+    return WindowPart(
         since=now,
         waiting_requests=load.waiting_requests,
         running_requests=load.running_requests + load.draining_requests,
@@ -140,14 +142,14 @@ def _part(load: Load, late: Proposal | None, replicas: float | None, now: float)
     )
 
 
-def _with(parts: tuple[Part, ...], new: Part, window_seconds: float, now: float) -> tuple[Part, ...]:
+def _with(parts: tuple[WindowPart, ...], new: WindowPart, window_seconds: float, now: float) -> tuple[WindowPart, ...]:
     """A part is dropped only once its youngest look has left the window."""
     width = max(SHORTEST_PART_SECONDS, window_seconds / PARTS)
     kept = tuple(part for part in parts if part.since + width >= now - window_seconds)
     if not kept or now - kept[-1].since >= width:
         return (*kept, new)
     last = kept[-1]
-    joined = Part(
+    joined = WindowPart(
         since=last.since,
         waiting_requests=max(last.waiting_requests, new.waiting_requests),
         running_requests=max(last.running_requests, new.running_requests),
@@ -159,7 +161,7 @@ def _with(parts: tuple[Part, ...], new: Part, window_seconds: float, now: float)
 
 
 def _strains(
-    strains: tuple[Strain, ...], load: Load, limits: Limits, late: Proposal | None, now: float
+    strains: tuple[Strain, ...], load: ServiceLoad, limits: Limits, late: Proposal | None, now: float
 ) -> tuple[Strain, ...]:
     """One per scaleUpCooldown at most, the lowest load of each; the rest is forgotten in time."""
     kept = tuple(s for s in strains if now - s.at < STRAIN_COOLDOWNS * limits.scale_down_cooldown_seconds)
@@ -173,7 +175,7 @@ def _strains(
     return (*kept, new)[-MOST_STRAINS:]
 
 
-def _late(load: Load, limits: Limits) -> Proposal | None:
+def _late(load: ServiceLoad, limits: Limits) -> Proposal | None:
     return next((proposal for guard in LATENCY_GUARDS if (proposal := guard(load, limits))), None)
 
 

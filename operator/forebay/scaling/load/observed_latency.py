@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import fsum, isinf
 from operator import sub
 
-from forebay.scaling.load.signals import Histogram
+from forebay.scaling.load.signals import HistogramSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Latency:
         return 0.0
 
 
-Span = tuple[Histogram | None, Histogram | None]
+Span = tuple[HistogramSample | None, HistogramSample | None]
 """One pod's histogram at the beginning and at the end of a span of time."""
 
 
@@ -70,7 +70,7 @@ def observed(spans: Iterable[Span]) -> Latency | None:
     Counts that went down mean a restart in between: everything that is counted now came after it. Pods of two engine
     versions may use different buckets; those with most observations then speak for all.
     """
-    by_bounds: dict[tuple[float, ...], tuple[list[Histogram], list[Histogram]]] = {}
+    by_bounds: dict[tuple[float, ...], tuple[list[HistogramSample], list[HistogramSample]]] = {}
     for earlier, later in spans:
         if earlier is None or later is None or earlier.bounds != later.bounds:
             continue
@@ -82,7 +82,7 @@ def observed(spans: Iterable[Span]) -> Latency | None:
     return max(sums, key=lambda latency: latency.count, default=None)
 
 
-def _difference(bounds: tuple[float, ...], before: list[Histogram], after: list[Histogram]) -> Latency:
+def _difference(bounds: tuple[float, ...], before: list[HistogramSample], after: list[HistogramSample]) -> Latency:
     nothing = (0.0,) * len(bounds)
     ended = map(sum, zip(*(histogram.counts for histogram in after), strict=True))
     began = map(sum, zip(nothing, *(histogram.counts for histogram in before), strict=True))

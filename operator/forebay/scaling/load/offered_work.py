@@ -6,8 +6,8 @@ the tokens of one mix than of another.
 
 from dataclasses import dataclass
 
-from forebay.scaling.learning.replica_capacity import Carried, Carrier, Refinement
-from forebay.scaling.load.arrivals import Arrivals, Lengths
+from forebay.scaling.learning.replica_capacity import Carried, Refinement, ReplicaCapacity
+from forebay.scaling.load.arrivals import Arrivals, RequestLengths
 
 NO_CARRIER = "what a replica carries is not known: it takes a model of the catalogue (or its shape) and gpu.product"
 NO_LENGTHS = "the lengths of requests are not known yet: none has been seen, and no traffic is declared"
@@ -16,12 +16,12 @@ NO_ARRIVALS = "arrivals are not known yet"
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedWork:
     """The load in the unit of capacity."""
 
     requests_per_second: float | None
     """Of the last minute; None while unknown."""
-    lengths: Lengths
+    lengths: RequestLengths
     carried: Carried
     dispersion: float
     """Of arrivals: variance over mean."""
@@ -41,14 +41,14 @@ class Offered:
 
 
 def offer(
-    carrier: Carrier | None,
+    carrier: ReplicaCapacity | None,
     arrivals: Arrivals,
     refinement: Refinement | None,
-    earlier: Lengths | None,
+    earlier: RequestLengths | None,
     now: float,
     *,
     held: bool = False,
-) -> Offered | str:
+) -> OfferedWork | str:
     """What is offered, or why it cannot be told. Lengths seen now go before those of earlier, then declared ones."""
     if carrier is None:
         return NO_CARRIER
@@ -58,8 +58,8 @@ def offer(
     carried = carrier.carries(lengths, refinement)
     if carried is None:
         return NO_PROMISE
-    return Offered(arrivals.requests_per_second(now), lengths, carried, arrivals.dispersion, held)
+    return OfferedWork(arrivals.requests_per_second(now), lengths, carried, arrivals.dispersion, held)
 
 
-def lengths_of(carrier: Carrier, arrivals: Arrivals, earlier: Lengths | None) -> Lengths | None:
+def lengths_of(carrier: ReplicaCapacity, arrivals: Arrivals, earlier: RequestLengths | None) -> RequestLengths | None:
     return arrivals.lengths or earlier or carrier.declared

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, inf
 
-from forebay.scaling.load.arrivals import Flow, flow_of
+from forebay.scaling.load.arrivals import ArrivalFlow, flow_of
 from forebay.scaling.load.freshness import Ages, Freshness, freshness
 from forebay.scaling.load.observed_latency import Latency, observed
 from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.load.signals import EngineSample
-from forebay.scaling.replica_weights import EVEN, Weights
+from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReplicaReading:
     """What is known of one serving or draining replica: the pod that answers for it."""
 
     pod: str
@@ -57,7 +57,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ServiceLoad:
     replicas: int
     """That serve, known or not."""
     known: int
@@ -75,7 +75,7 @@ class Load:
     kv_total: float = 0.0
     """KV use of this very moment in full replicas of the service's own shape, draining ones included: 1.2 fills one and
     a fifth of another."""
-    flow: Flow | None = None
+    flow: ArrivalFlow | None = None
     """What goes through, draining replicas included, and silent ones as they were last; None when nobody tells."""
     served: Served | None = None
     finished_requests: float | None = None
@@ -92,7 +92,7 @@ class Load:
     """When the last of the replicas became ready."""
     known_weight: float | None = None
     """What those with a fresh sample carry together, in replicas of the service's own shape; None where all are."""
-    weights: Weights = EVEN
+    weights: ReplicaWeights = EVEN
     """Of all replicas there are, those that serve first."""
     all_own: bool = True
     """Whether all that serve are of the service's own shape, so that they show what its profile is worth."""
@@ -115,13 +115,13 @@ class Load:
 
 
 def load_of(
-    serving: Sequence[Reading],
-    draining: Sequence[Reading],
+    serving: Sequence[ReplicaReading],
+    draining: Sequence[ReplicaReading],
     now: float,
     ages: Ages,
     since: float = -inf,
-    weights: Weights = EVEN,
-) -> Load:
+    weights: ReplicaWeights = EVEN,
+) -> ServiceLoad:
     """Sums do not depend on the order of the readings.
 
     What looks back (smoothed KV, latencies) begins at `since`, the time when the replicas that serve last became more:
@@ -136,7 +136,7 @@ def load_of(
         for reading in draining
         if reading.history is not None and _freshness(reading, now, ages) is Freshness.FRESH
     ]
-    return Load(
+    return ServiceLoad(
         replicas=len(serving),
         known=len(known),
         waiting_requests=fsum(history.newest.waiting_requests for history in known),
@@ -167,7 +167,7 @@ def load_of(
     )
 
 
-def by_name(readings: Iterable[Reading]) -> list[Reading]:
+def by_name(readings: Iterable[ReplicaReading]) -> list[ReplicaReading]:
     return sorted(readings, key=lambda reading: reading.pod)
 
 
@@ -215,12 +215,12 @@ def _active_at(known: Sequence[PodHistory]) -> float | None:
     return max(history.active_at for history in known)
 
 
-def _freshness(reading: Reading, now: float, ages: Ages) -> Freshness:
+def _freshness(reading: ReplicaReading, now: float, ages: Ages) -> Freshness:
     taken_at = None if reading.history is None else reading.history.newest.taken_at
     return freshness(taken_at, reading.ready_since, now, ages)
 
 
-def _silent(reading: Reading, state: Freshness, now: float, ages: Ages) -> Silent:
+def _silent(reading: ReplicaReading, state: Freshness, now: float, ages: Ages) -> Silent:
     history = reading.history
     return Silent(
         pod=reading.pod,

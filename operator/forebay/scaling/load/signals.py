@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class HistogramSample:
     """A Prometheus histogram: `counts[i]` observations were ≤ `bounds[i]` (cumulative; the last bound is infinity)."""
 
     bounds: tuple[float, ...]
@@ -43,9 +43,9 @@ class EngineSample:
     """Answer tokens of the requests that have finished."""
     rejected_requests: float | None = None
     preemptions: float | None = None
-    time_to_first_token: Histogram | None = None
-    inter_token_latency: Histogram | None = None
-    queue_time: Histogram | None = None
+    time_to_first_token: HistogramSample | None = None
+    inter_token_latency: HistogramSample | None = None
+    queue_time: HistogramSample | None = None
     kv_cache_tokens: int | None = None
     missing: tuple[str, ...] = ()
     """Names of series that this engine version should have and the answer lacked."""

@@ -8,14 +8,14 @@ it do not serve before that.
 from typing import Final
 
 from forebay.scaling.decision import Proposal, count, number, significant
-from forebay.scaling.load.offered_work import Offered
-from forebay.scaling.load.service_load import Load
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.load.offered_work import OfferedWork
+from forebay.scaling.load.service_load import ServiceLoad
+from forebay.scaling.scaling_inputs import ScalingInputs
 
 SHORTEST_SECONDS: Final = 60.0
 
 
-def replicas_with_backlog(offered: Offered, load: Load, outlook: Outlook) -> float:
+def replicas_with_backlog(offered: OfferedWork, load: ServiceLoad, outlook: ScalingInputs) -> float:
     """(A + min(Q/max(60 s, L), max(A/2, u)))/u with Q the GPU-seconds of waiting work; unknown arrivals add none."""
     work, usable = offered.work or 0.0, offered.carried.usable
     extra = min(
@@ -24,14 +24,14 @@ def replicas_with_backlog(offered: Offered, load: Load, outlook: Outlook) -> flo
     return (work + extra) / usable
 
 
-def waiting_seconds(offered: Offered, load: Load, outlook: Outlook) -> float:
+def waiting_seconds(offered: OfferedWork, load: ServiceLoad, outlook: ScalingInputs) -> float:
     """Q: what waits in engines, and what the gateway holds back."""
     each, demand = offered.carried.work_seconds, outlook.demand
     held = demand.held_work_seconds
     return load.waiting_requests * each + ((demand.held_requests or 0.0) * each if held is None else held)
 
 
-def backlog(offered: Offered | None, load: Load, outlook: Outlook) -> Proposal | None:
+def backlog(offered: OfferedWork | None, load: ServiceLoad, outlook: ScalingInputs) -> Proposal | None:
     """Enough replicas to work off what waits, from none as well; one where it is not known what a replica carries."""
     requests = load.waiting_requests + (outlook.demand.held_requests or 0.0)
     if requests <= 0 and not outlook.demand.waits:

@@ -12,9 +12,9 @@ from typing import Final
 
 from forebay.scaling.decision import Proposal, amount, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.offered_work import Offered
-from forebay.scaling.replica_weights import EVEN, Weights
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.load.offered_work import OfferedWork
+from forebay.scaling.replica_weights import EVEN, ReplicaWeights
+from forebay.scaling.scaling_inputs import ScalingInputs
 
 QUANTILE: Final = 2.33
 """z: 99 of 100 bursts are within it (docs/design/scaling.md says what other values gave)."""
@@ -38,7 +38,7 @@ class Headroom:
         )
 
 
-def headroom(offered: Offered, limits: Limits, outlook: Outlook) -> Headroom:
+def headroom(offered: OfferedWork, limits: Limits, outlook: ScalingInputs) -> Headroom:
     """Never above 100 %: a service that may more than double within a lead time needs a schedule."""
     sequences = (offered.requests_per_second or 0.0) * offered.carried.residence_seconds
     burst = min(LARGEST_HEADROOM, QUANTILE * sqrt(offered.dispersion / sequences)) if sequences > 0 else 0.0
@@ -47,7 +47,7 @@ def headroom(offered: Offered, limits: Limits, outlook: Outlook) -> Headroom:
     return Headroom(fraction, burst, growth, limits.headroom)
 
 
-def replicas_for_arrivals(offered: Offered, limits: Limits, outlook: Outlook) -> float | None:
+def replicas_for_arrivals(offered: OfferedWork, limits: Limits, outlook: ScalingInputs) -> float | None:
     """A·(1 + h)/u before it is rounded up; None while arrivals are not known."""
     work = offered.work
     if work is None:
@@ -55,7 +55,9 @@ def replicas_for_arrivals(offered: Offered, limits: Limits, outlook: Outlook) ->
     return work * (1 + headroom(offered, limits, outlook).fraction) / offered.carried.usable
 
 
-def feed_forward(offered: Offered, limits: Limits, outlook: Outlook, weights: Weights = EVEN) -> Proposal | None:
+def feed_forward(
+    offered: OfferedWork, limits: Limits, outlook: ScalingInputs, weights: ReplicaWeights = EVEN
+) -> Proposal | None:
     """Enough replicas for the work that arrives, with headroom."""
     needed, work = replicas_for_arrivals(offered, limits, outlook), offered.work
     if needed is None or work is None:

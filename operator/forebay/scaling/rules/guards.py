@@ -11,7 +11,7 @@ from typing import Final
 from forebay.scaling.decision import Proposal, count, number, percent, seconds
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.observed_latency import Latency
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.service_load import ServiceLoad
 
 LARGEST_STEP: Final = 1.5
 """At most half as many again at once: the next look, with the new replicas serving, decides on more."""
@@ -22,7 +22,7 @@ PREEMPTED_SHARE: Final = 0.01
 """Of the requests that finish, preempted ones that are no matter of chance."""
 
 
-def queue_depth(load: Load, limits: Limits) -> Proposal | None:
+def queue_depth(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """Enough replicas to bring waiting requests back to the target per replica, with headroom.
 
     Only requests that wait for capacity count: those deferred for an adapter or a remote KV block would not start
@@ -39,7 +39,7 @@ def queue_depth(load: Load, limits: Limits) -> Proposal | None:
     )
 
 
-def kv_cache(load: Load, limits: Limits) -> Proposal | None:
+def kv_cache(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """Enough replicas to bring the KV cache back to its target: a full cache preempts, and preempted work is redone."""
     if not load.known or load.kv_fraction <= limits.kv_fraction:
         return None
@@ -51,18 +51,18 @@ def kv_cache(load: Load, limits: Limits) -> Proposal | None:
     )
 
 
-def queue_wait(load: Load, limits: Limits) -> Proposal | None:
+def queue_wait(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """The 99th percentile of the time that requests waited before their first step."""
     return _late(load, limits, load.queue_time, 0.99, limits.queue_wait_seconds, "queue_wait", "queue wait (p99)")
 
 
-def time_to_first_token(load: Load, limits: Limits) -> Proposal | None:
+def time_to_first_token(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """The 95th percentile of the time to the first token."""
     seen, limit = load.time_to_first_token, limits.time_to_first_token_seconds
     return _late(load, limits, seen, 0.95, limit, "time_to_first_token", "time to first token (p95)")
 
 
-def inter_token_latency(load: Load, limits: Limits) -> Proposal | None:
+def inter_token_latency(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """The mean time between two tokens.
 
     A step takes T = a / (1 − w): its part `a` does not depend on load and cannot be divided among more replicas, so the
@@ -80,7 +80,7 @@ def inter_token_latency(load: Load, limits: Limits) -> Proposal | None:
     )
 
 
-def preemptions(load: Load, limits: Limits) -> Proposal | None:
+def preemptions(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """Requests that were thrown out of a full KV cache, to be computed again: their users wait twice.
 
     It sees what the mean use of the cache hides: one replica that is full while others are not.
@@ -96,7 +96,7 @@ def preemptions(load: Load, limits: Limits) -> Proposal | None:
     )
 
 
-def admission_rejections(load: Load, limits: Limits) -> Proposal | None:
+def admission_rejections(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """Requests that engines turned away: they wait in no queue, so no other guard sees them."""
     rejected, finished = load.rejected_requests, load.finished_requests or 0.0
     if rejected is None or rejected < FEWEST_LATE or _alone(load):
@@ -110,18 +110,18 @@ def admission_rejections(load: Load, limits: Limits) -> Proposal | None:
     )
 
 
-Guard = Callable[[Load, Limits], Proposal | None]
+Guard = Callable[[ServiceLoad, Limits], Proposal | None]
 LATENCY_GUARDS: Final[tuple[Guard, ...]] = (queue_wait, time_to_first_token, inter_token_latency)
 GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS, preemptions, admission_rejections)
 
 
-def propose(load: Load, limits: Limits) -> tuple[Proposal, ...]:
+def propose(load: ServiceLoad, limits: Limits) -> tuple[Proposal, ...]:
     """What every guard that fires proposes, in the order of `GUARDS`."""
     return tuple(proposal for guard in GUARDS if (proposal := guard(load, limits)))
 
 
 def _late(
-    load: Load, limits: Limits, seen: Latency | None, quantile: float, limit: float, rule: str, what: str
+    load: ServiceLoad, limits: Limits, seen: Latency | None, quantile: float, limit: float, rule: str, what: str
 ) -> Proposal | None:
     """Counters that stand still are no violation: nobody waited."""
     value = None if seen is None else seen.quantile_seconds(quantile)
@@ -144,12 +144,12 @@ def _excess(mean: float, limit: float, idle: float | None) -> float:
     return (1 - idle / mean) / (1 - idle / limit)
 
 
-def _alone(load: Load) -> bool:
+def _alone(load: ServiceLoad) -> bool:
     """Less than one request per replica: nobody is late because of somebody else, so more replicas cure nothing."""
     return load.running_requests + load.waiting_requests < load.known
 
 
-def _stepped(load: Load, ratio: float, limits: Limits) -> int:
+def _stepped(load: ServiceLoad, ratio: float, limits: Limits) -> int:
     """What the ratio of measured to allowed asks for, with headroom, within the largest step."""
     serving = load.weights.carried(load.replicas)
     return load.weights.replicas_for(serving * min(ratio * (1 + limits.headroom), LARGEST_STEP))

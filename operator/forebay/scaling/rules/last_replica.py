@@ -12,7 +12,7 @@ from typing import Final
 from forebay.api.instants import rfc3339
 from forebay.scaling.decision import Proposal, count, seconds
 from forebay.scaling.load.idleness import Idleness
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.service_load import ServiceLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class LastReplica:
     """Replicas on their way, stuck ones included."""
     replacing: bool
     """Whether replicas are to be replaced: of another revision, or on a node that is to be left."""
-    load: Load
+    load: ServiceLoad
     idleness: Idleness
     now: float
 

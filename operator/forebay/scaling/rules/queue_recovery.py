@@ -10,8 +10,8 @@ from typing import Final
 
 from forebay.scaling.decision import seconds
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.load_window import Watch
-from forebay.scaling.load.service_load import Load
+from forebay.scaling.load.load_window import LoadWindow
+from forebay.scaling.load.service_load import ServiceLoad
 
 SETTLING_SECONDS: Final = 45.0
 """After replicas came: until they have been scraped and the queue can be seen to turn. No longer than the cooldown."""
@@ -23,7 +23,7 @@ SHORTEST_LEAD_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Relief:
+class QueueRecovery:
     """What is remembered of it between two looks."""
 
     serving: int = 0
@@ -33,16 +33,18 @@ class Relief:
     """When a queue was last seen to be on its way out."""
 
 
-def follow(relief: Relief, serving: int, load: Load, watch: Watch, lead_seconds: float, now: float) -> Relief:
+def follow(
+    relief: QueueRecovery, serving: int, load: ServiceLoad, watch: LoadWindow, lead_seconds: float, now: float
+) -> QueueRecovery:
     """One more look. Replicas that an operator finds when it starts have not just come."""
-    return Relief(
+    return QueueRecovery(
         serving=serving,
         grew_at=now if 0 < relief.serving < serving else relief.grew_at,
         relieved_at=now if _clears_in_time(load, watch, lead_seconds, now) else relief.relieved_at,
     )
 
 
-def waits_for(relief: Relief, limits: Limits, now: float) -> str:
+def waits_for(relief: QueueRecovery, limits: Limits, now: float) -> str:
     """Why guards do not act yet; empty when they may."""
     cooldown = limits.scale_up_cooldown_seconds
     if now - relief.grew_at < min(SETTLING_SECONDS, cooldown):
@@ -52,7 +54,7 @@ def waits_for(relief: Relief, limits: Limits, now: float) -> str:
     return ""
 
 
-def _clears_in_time(load: Load, watch: Watch, lead_seconds: float, now: float) -> bool:
+def _clears_in_time(load: ServiceLoad, watch: LoadWindow, lead_seconds: float, now: float) -> bool:
     """Whether a replica that is ordered now would come too late for all who wait, at the pace of the last while."""
     before = next((part for part in reversed(watch.parts) if part.since <= now - PACE_SECONDS), None)
     if before is None or not load.complete or load.waiting_requests >= before.waiting_requests:

@@ -12,9 +12,9 @@ from typing import Final
 from forebay.scaling.decision import Proposal, count, number, percent, seconds
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.freshness import Freshness
-from forebay.scaling.load.load_window import LONG_SECONDS, Watch
-from forebay.scaling.load.service_load import Load
-from forebay.scaling.replica_weights import EVEN, Weights
+from forebay.scaling.load.load_window import LONG_SECONDS, LoadWindow
+from forebay.scaling.load.service_load import ServiceLoad
+from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 
 MARGIN: Final = 1.2
 """Work that asked for so much more than it did in scaleDownCooldown would still be carried after a step down."""
@@ -27,7 +27,7 @@ UNKNOWN_WORK_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScaleDownInput:
     """The fleet as it is, and the count that a step down would leave."""
 
     desired: int
@@ -36,8 +36,8 @@ class Standing:
     draining: int
     raised_at: float
     """When the count last rose."""
-    load: Load
-    watch: Watch
+    load: ServiceLoad
+    watch: LoadWindow
     limits: Limits
     now: float
     floor: int = 0
@@ -62,12 +62,12 @@ class Standing:
         return self.load.weights.carried(self.left)
 
 
-def nobody_left(standing: Standing) -> str | None:
+def nobody_left(standing: ScaleDownInput) -> str | None:
     """What no replica would carry cannot be asked of the load."""
     return "no replica would be left to serve" if standing.left < 1 else None
 
 
-def metrics_unknown(standing: Standing) -> str | None:
+def metrics_unknown(standing: ScaleDownInput) -> str | None:
     """Silence is not idleness."""
     load = standing.load
     if load.complete:
@@ -84,14 +84,14 @@ def metrics_unknown(standing: Standing) -> str | None:
     return f"the load is not known, and silence is no reason to scale down: {worst.pod}{others} {give} no metrics{why}"
 
 
-def recently_raised(standing: Standing) -> str | None:
+def recently_raised(standing: ScaleDownInput) -> str | None:
     cooldown = standing.limits.scale_down_cooldown_seconds
     if standing.now - standing.raised_at >= cooldown:
         return None
     return f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago; none goes before that is over"
 
 
-def not_watched_in_full(standing: Standing) -> str | None:
+def not_watched_in_full(standing: ScaleDownInput) -> str | None:
     """A window that began before we did, or that has a gap, may hide a peak."""
     window = standing.limits.scale_down_cooldown_seconds
     if standing.watch.covers(window, standing.now):
@@ -99,12 +99,12 @@ def not_watched_in_full(standing: Standing) -> str | None:
     return f"the load has not yet been watched for scaleDownCooldown ({seconds(window)}) without a gap"
 
 
-def draining_now(standing: Standing) -> str | None:
+def draining_now(standing: ScaleDownInput) -> str | None:
     """The next step waits for the end of the one before it."""
     return f"{count(standing.draining, 'replica')} still draining" if standing.draining else None
 
 
-def work_would_not_fit(standing: Standing) -> str | None:
+def work_would_not_fit(standing: ScaleDownInput) -> str | None:
     """The most that the work asked for in the window, with a margin, must fit on what is left beside the warm ones."""
     watch, now = standing.watch, standing.now
     if watch.work_since is None:
@@ -113,23 +113,23 @@ def work_would_not_fit(standing: Standing) -> str | None:
     return _work(watch, standing.limits, standing.wanted - standing.limits.warm_replicas, now, standing.load.weights)
 
 
-def queue_would_grow(standing: Standing) -> str | None:
+def queue_would_grow(standing: ScaleDownInput) -> str | None:
     return _queue(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
-def kv_cache_would_fill(standing: Standing) -> str | None:
+def kv_cache_would_fill(standing: ScaleDownInput) -> str | None:
     return _kv(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
-def latency_was_late(standing: Standing) -> str | None:
+def latency_was_late(standing: ScaleDownInput) -> str | None:
     return _late(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
-def load_was_too_much(standing: Standing) -> str | None:
+def load_was_too_much(standing: ScaleDownInput) -> str | None:
     return _strained(standing.watch, standing.limits, standing.left, standing.load.weights)
 
 
-Check = Callable[[Standing], str | None]
+Check = Callable[[ScaleDownInput], str | None]
 CHECKS: Final[tuple[Check, ...]] = (
     metrics_unknown,
     nobody_left,
@@ -149,7 +149,7 @@ def largest_batch(replicas: int) -> int:
     return max(1, replicas // LARGEST_BATCH)
 
 
-def stabilize(standing: Standing) -> Proposal:
+def stabilize(standing: ScaleDownInput) -> Proposal:
     """The count of until now with the first reason to keep it, or as many less as the load allows at once."""
     for check in CHECKS:
         if held := check(standing):
@@ -159,7 +159,7 @@ def stabilize(standing: Standing) -> Proposal:
     return scale_down(next((s for s in steps if not any(check(s) for check in CHECKS)), standing))
 
 
-def scale_down(standing: Standing) -> Proposal:
+def scale_down(standing: ScaleDownInput) -> Proposal:
     watch, window = standing.watch, standing.limits.scale_down_cooldown_seconds
     most = watch.most_replicas(window, standing.now)
     work = "" if most is None else f"; the work that arrived asked for {number(most)} replicas at most"
@@ -172,7 +172,7 @@ def scale_down(standing: Standing) -> Proposal:
     )
 
 
-def carried_by(replicas: int, watch: Watch, limits: Limits, now: float, weights: Weights = EVEN) -> bool:
+def carried_by(replicas: int, watch: LoadWindow, limits: Limits, now: float, weights: ReplicaWeights = EVEN) -> bool:
     """Whether so many replicas would have carried the load of the whole window; False when that is not known."""
     if replicas < 1 or not watch.covers(limits.scale_down_cooldown_seconds, now):
         return False
@@ -181,7 +181,7 @@ def carried_by(replicas: int, watch: Watch, limits: Limits, now: float, weights:
     return not any(check(watch, limits, replicas, weights) for check in (_queue, _kv, _late, _strained))
 
 
-def fewest_for(load: Load, limits: Limits) -> int | None:
+def fewest_for(load: ServiceLoad, limits: Limits) -> int | None:
     """How many of the serving replicas the load of this moment needs; None when the load is not known."""
     if not load.complete:
         return None
@@ -194,7 +194,7 @@ def fewest_for(load: Load, limits: Limits) -> int | None:
     return load.replicas
 
 
-def _work(watch: Watch, limits: Limits, replicas: int, now: float, weights: Weights) -> str | None:
+def _work(watch: LoadWindow, limits: Limits, replicas: int, now: float, weights: ReplicaWeights) -> str | None:
     """Over half an hour the smaller margin is enough."""
     carry = weights.carried(replicas)
     window = limits.scale_down_cooldown_seconds
@@ -212,7 +212,7 @@ def _work(watch: Watch, limits: Limits, replicas: int, now: float, weights: Weig
     )
 
 
-def _queue(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+def _queue(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
     """Requests that wait now would still wait, and those beyond maxNumSeqs would begin to."""
     margin = 1 + limits.headroom
     waiting = max(watch.waiting_requests * margin, watch.in_flight * margin - replicas * limits.max_num_seqs)
@@ -224,7 +224,7 @@ def _queue(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str
     )
 
 
-def _kv(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+def _kv(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
     filled = watch.kv_total / weights.carried(replicas) * (1 + limits.headroom)
     if filled <= limits.kv_fraction:
         return None
@@ -234,13 +234,13 @@ def _kv(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | 
     )
 
 
-def _late(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+def _late(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
     """Latencies do not scale by a rule that is known here, so none may have come near its limit."""
     late = next((part.late for part in reversed(watch.parts) if part.late), "")
     return f"{late}: less than {percent(limits.headroom)} headroom" if late else None
 
 
-def _strained(watch: Watch, limits: Limits, replicas: int, weights: Weights) -> str | None:
+def _strained(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
     """Below the limits now is no proof for fewer replicas; a load that was too much before is proof against them."""
     worst = min(watch.strains, key=lambda strain: strain.running_per_replica, default=None)
     each = watch.running_requests / weights.carried(replicas)

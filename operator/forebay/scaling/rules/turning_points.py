@@ -13,34 +13,34 @@ from typing import Final
 from forebay.scaling.decision import Due, Proposal, amount, count, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.observed_latency import Latency
-from forebay.scaling.load.offered_work import Offered
+from forebay.scaling.load.offered_work import OfferedWork
 from forebay.scaling.rules.feed_forward import headroom
-from forebay.scaling.rules.stabilizer import MARGIN, Standing
-from forebay.scaling.scaling_inputs import Outlook
+from forebay.scaling.rules.stabilizer import MARGIN, ScaleDownInput
+from forebay.scaling.scaling_inputs import ScalingInputs
 
 _COOLED: Final = "scaleUpCooldown ({}) is over: guards count again, unless replicas they asked for still load."
 
 
 @dataclass(frozen=True, slots=True)
-class Crossroads:
+class ThresholdInput:
     """Where a service stands, what its rules proposed, and what of it counted."""
 
-    standing: Standing
+    standing: ScaleDownInput
     """What a step down would leave."""
     proposals: tuple[Proposal, ...]
     desired: int
     """What the rules came to."""
     unbounded: int
     """The same without maxReplicas."""
-    offered: Offered | None
-    outlook: Outlook
+    offered: OfferedWork | None
+    outlook: ScalingInputs
     jumped_at: float
     """When a guard last made the count rise."""
     idle_since: float | None = None
     """From when on nothing has been asked; None while something is, or while that is not known."""
 
 
-def would_raise(here: Crossroads) -> tuple[str, ...]:
+def would_raise(here: ThresholdInput) -> tuple[str, ...]:
     """The smallest change of each signal with which one more replica would be asked for, at least."""
     limits = here.standing.limits
     if here.desired >= limits.max_replicas:
@@ -49,7 +49,7 @@ def would_raise(here: Crossroads) -> tuple[str, ...]:
     return (*_late_signals(here), *_more_work(here))
 
 
-def would_lower(here: Crossroads) -> tuple[str, ...]:
+def would_lower(here: ThresholdInput) -> tuple[str, ...]:
     """What has to hold for one replica less, each value beside the most that was seen."""
     standing = here.standing
     if here.desired > standing.desired or here.desired < standing.desired:
@@ -63,7 +63,7 @@ def would_lower(here: Crossroads) -> tuple[str, ...]:
     return tuple(_low_enough(here))
 
 
-def ahead(here: Crossroads) -> tuple[Due, ...]:
+def ahead(here: ThresholdInput) -> tuple[Due, ...]:
     """The clocks of scaling that still run."""
     standing, limits = here.standing, here.standing.limits
     due: list[Due] = []
@@ -88,7 +88,7 @@ def ahead(here: Crossroads) -> tuple[Due, ...]:
     return tuple(due)
 
 
-def _late_signals(here: Crossroads) -> Iterator[str]:
+def _late_signals(here: ThresholdInput) -> Iterator[str]:
     load, limits = here.standing.load, here.standing.limits
     fired = {proposal.rule for proposal in here.proposals}
     if not load.known:
@@ -120,7 +120,7 @@ def _late_signals(here: Crossroads) -> Iterator[str]:
             yield f"{what} above {seconds(limit)} ({seconds(seen)} now): {rule}."
 
 
-def _more_work(here: Crossroads) -> Iterator[str]:
+def _more_work(here: ThresholdInput) -> Iterator[str]:
     """Feed-forward asks for the next replica past this much work."""
     offered, limits = here.offered, here.standing.limits
     if offered is None or offered.work is None:
@@ -138,7 +138,7 @@ def _more_work(here: Crossroads) -> Iterator[str]:
     )
 
 
-def _floor_holds(here: Crossroads) -> tuple[str, ...]:
+def _floor_holds(here: ThresholdInput) -> tuple[str, ...]:
     floor_count = here.standing.floor
     last = next((p for p in reversed(here.proposals) if p.replicas >= floor_count and not p.waits_for), None)
     if floor_count == 0 or last is None:
@@ -153,7 +153,7 @@ def _last_replica(limits: Limits) -> tuple[str, ...]:
     return (f"The last replica goes once nothing has been asked for {seconds(after)} (scaleToZeroAfter).",)
 
 
-def _low_enough(here: Crossroads) -> Iterator[str]:
+def _low_enough(here: ThresholdInput) -> Iterator[str]:
     standing, limits, watch = here.standing, here.standing.limits, here.standing.watch
     margin, left, carry = 1 + limits.headroom, here.standing.left, here.standing.left_carry
     weights = standing.load.weights

@@ -17,7 +17,7 @@ from forebay.simulation.cluster.policy import Control
 from forebay.simulation.cluster.scrape_model import Page, Scrapes
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.cluster.timeline import Timeline
-from forebay.simulation.compare.outcome import Outcome, Tick
+from forebay.simulation.compare.outcome import RunOutcome, Tick
 from forebay.simulation.fluid.fluid_gateway import FluidGateway
 from forebay.simulation.fluid.fluid_outcome import FluidOutcome
 from forebay.simulation.traffic.flow import Flow
@@ -25,7 +25,7 @@ from forebay.simulation.traffic.traces import Trace
 from forebay.world.names import pod_names
 from forebay.world.world import ServiceKey, WarmPoolView
 
-Played = Outcome | FluidOutcome
+Played = RunOutcome | FluidOutcome
 STANDING_SECONDS = 3600.0
 """For so long standing replicas have served when a simulation begins."""
 
@@ -79,10 +79,10 @@ class ClosedLoop:
         self.timeline.at(seconds, lambda: act(self))
         return self
 
-    def run(self, seconds: float) -> dict[ServiceKey, Outcome]:
+    def run(self, seconds: float) -> dict[ServiceKey, RunOutcome]:
         """Of traces, so with what became of each request."""
         played = self.play(seconds)
-        return {key: outcome for key, outcome in played.items() if isinstance(outcome, Outcome)}
+        return {key: outcome for key, outcome in played.items() if isinstance(outcome, RunOutcome)}
 
     def play(self, seconds: float) -> dict[ServiceKey, Played]:
         """Until then; what is still on its way then is unfinished."""
@@ -144,7 +144,7 @@ class ClosedLoop:
         ticks, changes, model = tuple(self.ticks[key]), tuple(cluster.changes.get(key, ())), cluster.models[key]
         if isinstance(gateway, FluidGateway):
             return FluidOutcome(key, seconds, gateway, ticks, gpu_seconds, changes, model)
-        return Outcome(key, seconds, gateway.trace, gateway.log, ticks, gpu_seconds, changes, model)
+        return RunOutcome(key, seconds, gateway.trace, gateway.log, ticks, gpu_seconds, changes, model)
 
 
 def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings) -> Gateway | FluidGateway:

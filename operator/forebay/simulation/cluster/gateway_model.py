@@ -13,7 +13,7 @@ from math import nan
 
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
-from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.traffic.traces import Trace
 
@@ -167,7 +167,7 @@ class Gateway:
             self._shed(index)
             return
         cached = min(self._cached[index], self._prompts[index] - 1) if self._cached else 0
-        best.submit(Request(str(index), self._prompts[index], self._outputs[index], now, cached))
+        best.submit(EngineRequest(str(index), self._prompts[index], self._outputs[index], now, cached))
         self.log.replica[index] = best.number
 
     def _shed(self, index: int) -> None:

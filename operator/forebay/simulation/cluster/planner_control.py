@@ -12,7 +12,7 @@ from forebay.api.status import DecisionStatus
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.simulation.cluster.cluster_model import ClusterModel
-from forebay.simulation.cluster.scrape_model import Scrapes, ScrapeSettings
+from forebay.simulation.cluster.scrape_model import Scrapes, SimulatedScrapes
 from forebay.world.settings import Settings
 from forebay.world.world import ServiceKey, World
 
@@ -45,9 +45,9 @@ class Told:
 class PlannerControl:
     """The operator, as far as it decides."""
 
-    def __init__(self, settings: Settings | None = None, scrape: ScrapeSettings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, scrape: SimulatedScrapes | None = None) -> None:
         self._settings = settings or Settings()
-        self._scrape = scrape or ScrapeSettings()
+        self._scrape = scrape or SimulatedScrapes()
         self.state = State.empty(0.0)
         self.decisions: list[Decided] = []
         self.told: list[Told] = []
@@ -57,7 +57,7 @@ class PlannerControl:
         self._generation = 0
 
     @property
-    def scrape(self) -> ScrapeSettings:
+    def scrape(self) -> SimulatedScrapes:
         return self._scrape
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:

@@ -27,7 +27,7 @@ from typing import Protocol
 from forebay.scaling.load.signals import EngineSample
 from forebay.simulation.cluster.cluster_model import ClusterModel
 from forebay.simulation.cluster.gateway_model import GatewaySample
-from forebay.simulation.cluster.scrape_model import Scrapes, ScrapeSettings
+from forebay.simulation.cluster.scrape_model import Scrapes, SimulatedScrapes
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 from forebay.world.world import ServiceKey
 
@@ -82,7 +82,7 @@ class Policy(Protocol):
         ...
 
     @property
-    def scrape(self) -> ScrapeSettings:
+    def scrape(self) -> SimulatedScrapes:
         """Its documented pace."""
         ...
 
@@ -95,7 +95,7 @@ class Control(Protocol):
     """What the loop runs: it looks at the cluster and acts on it, at times it chooses itself."""
 
     @property
-    def scrape(self) -> ScrapeSettings: ...
+    def scrape(self) -> SimulatedScrapes: ...
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:
         """Take hold of the cluster and announce the first look on its timeline."""
@@ -146,7 +146,7 @@ class PolicyControl:
         self._actuators: dict[ServiceKey, ReplicaCountActuator] = {}
 
     @property
-    def scrape(self) -> ScrapeSettings:
+    def scrape(self) -> SimulatedScrapes:
         return next(iter(self._policies.values())).scrape
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:

@@ -16,7 +16,7 @@ from random import Random
 from forebay.scaling.load.signals import EngineSample, PodSignals
 from forebay.simulation.cluster.cluster_model import ClusterModel
 from forebay.simulation.cluster.gateway_model import GatewaySample
-from forebay.simulation.cluster.simulated_replica import Engine, SimulatedReplica
+from forebay.simulation.cluster.simulated_replica import SimulatedEngine, SimulatedReplica
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.engine.scraped_sample import sample_of_engine
 from forebay.simulation.fluid.fluid_gateway import FluidEngine
@@ -31,7 +31,7 @@ Page = Callable[[SimulatedReplica, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ScrapeSettings:
+class SimulatedScrapes:
     period_seconds: float = 5.0
     delay_seconds: float = 0.5
     """From the question to the moment when a policy can see the answer."""
@@ -43,7 +43,7 @@ class ScrapeSettings:
 @dataclass(slots=True)
 class Scrapes:
     cluster: ClusterModel
-    settings: ScrapeSettings
+    settings: SimulatedScrapes
     on_news: Callable[[], None]
     page: Page | None = None
     signals: dict[str, PodSignals] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Scrapes:
         self.gateway_samples[key] = sample
 
 
-def _sample(engine: Engine, taken_at: float) -> EngineSample:
+def _sample(engine: SimulatedEngine, taken_at: float) -> EngineSample:
     assert isinstance(engine, ReplicaEngine)
     return sample_of_engine(engine, taken_at)
 

@@ -7,12 +7,12 @@ from math import inf
 from typing import Any, Protocol
 
 from forebay.simulation.cluster.served_model import ServedModel
-from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.world.world import PodView
 
 
-class Engine(Protocol):
+class SimulatedEngine(Protocol):
     """What a cluster wants to know of an engine: one of discrete events, or a part of a fluid."""
 
     @property
@@ -49,7 +49,7 @@ class SimulatedReplica:
         """Order of creation in the whole run."""
         self.avoid = avoid
         """Nodes that it may not be placed on."""
-        self.engine: Engine | None = None
+        self.engine: SimulatedEngine | None = None
         self.next_event = inf
         """Before this no request of it ends."""
         self.done: list[Completion] = []
@@ -83,13 +83,13 @@ class SimulatedReplica:
         if changed != self.view:
             self.view = replace(changed, resource_version=str(int(self.view.resource_version) + 1))
 
-    def start_engine(self, engine: Engine, now: float) -> None:
+    def start_engine(self, engine: SimulatedEngine, now: float) -> None:
         """A process with empty counters."""
         self.engine = engine
         self.engine.advance(now)
         self.next_event = inf
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: EngineRequest) -> None:
         engine = self.engine
         assert isinstance(engine, ReplicaEngine)
         engine.submit(request)

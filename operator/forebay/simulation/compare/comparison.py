@@ -1,6 +1,6 @@
 """One service on one trace under several policies: the same arrivals, lengths, starts and router for all of them.
 
-What is the same for all is a `Case`. The true engine differs from the profile that the planner believes by a drawn
+What is the same for all is a `ComparedCase`. The true engine differs from the profile that the planner believes by a drawn
 ±20 %. Every figure of a result is of the run it names; nothing is carried over from another.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from forebay.capacity.model.replica_model import Mix, Promise, capacity
 from forebay.capacity.model.replica_model import load as load_of
-from forebay.scaling.learning.replica_capacity import Carrier
+from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.simulation.cluster.closed_loop import ClosedLoop, Played, Setting
 from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.gateway_model import GatewaySettings
@@ -24,7 +24,7 @@ from forebay.simulation.cluster.planner_control import Decided, PlannerControl
 from forebay.simulation.cluster.policy import Control, PolicyControl
 from forebay.simulation.cluster.served_model import ServedModel, drawn_profile, limits_of
 from forebay.simulation.compare.oracle import Needs, Oracle, needs, static_peak
-from forebay.simulation.compare.outcome import ClassShare, Outcome, Summary
+from forebay.simulation.compare.outcome import ClassShare, RunOutcome, Summary
 from forebay.simulation.fluid.fluid_need import flow_needs
 from forebay.simulation.peers.believed import Believed
 from forebay.simulation.peers.peer_grid import Entry, Ground
@@ -47,7 +47,7 @@ PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ComparedCase:
     """What all policies meet."""
 
     model: ServedModel
@@ -85,7 +85,7 @@ class Case:
         return self.trace.mix if isinstance(self.trace, Flow) else Mix.of(self.trace.lengths)
 
     @property
-    def carrier(self) -> Carrier:
+    def carrier(self) -> ReplicaCapacity:
         """One replica as the planner believes it to be."""
         assert self.model.view.carrier is not None
         return self.model.view.carrier
@@ -193,7 +193,7 @@ class Result:
 class Comparison:
     """Runs policies on a case; what all of them rest on is found once."""
 
-    case: Case
+    case: ComparedCase
     on_progress: Callable[[float], None] = lambda share: None
     """Told how much of a run has been played, 0 to 1."""
 
@@ -271,7 +271,7 @@ class Comparison:
         promise = case.yardstick
         summary, tenants, classes = outcome.summary(promise), outcome.by_tenant(promise), outcome.by_class(promise)
         result = Result(name, version, target, outcome, summary, tenants, classes)
-        if not isinstance(outcome, Outcome):
+        if not isinstance(outcome, RunOutcome):
             return result
         strict = replace(promise, inter_token_latency=STRICT_TOKEN_SECONDS)
         return replace(

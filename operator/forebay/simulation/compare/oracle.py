@@ -15,10 +15,10 @@ from math import ceil
 
 from forebay.capacity.model.replica_model import Promise
 from forebay.simulation.cluster.policy import View
-from forebay.simulation.cluster.scrape_model import ScrapeSettings
+from forebay.simulation.cluster.scrape_model import SimulatedScrapes
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.compare.outcome import possible, prefilled
-from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.engine.shared_engines import played
 from forebay.simulation.traffic.traces import Trace
@@ -107,10 +107,10 @@ def _keep(
     return in_time >= IN_TIME * len(window)
 
 
-def _request(trace: Trace, index: int) -> Request:
+def _request(trace: Trace, index: int) -> EngineRequest:
     prompt, output = int(trace.prompt_tokens[index]), int(trace.output_tokens[index])
     cached = 0 if trace.cached_tokens is None else min(int(trace.cached_tokens[index]), prompt - 1)
-    return Request(str(index), prompt, output, float(trace.times[index]), cached)
+    return EngineRequest(str(index), prompt, output, float(trace.times[index]), cached)
 
 
 class Oracle:
@@ -120,7 +120,7 @@ class Oracle:
 
     def __init__(self, fleet: Needs) -> None:
         self.fleet = fleet
-        self.scrape = ScrapeSettings()
+        self.scrape = SimulatedScrapes()
 
     def decide(self, view: View) -> int:
         return self.fleet.at(view.now)

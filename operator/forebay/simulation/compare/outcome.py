@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from forebay.capacity.model.engine_profile import EngineProfile
-from forebay.capacity.model.replica_model import Engine, Mix, Promise, capacity
+from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, capacity
 from forebay.simulation.cluster.gateway_model import Fate, RequestLog
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
@@ -119,7 +119,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class RunOutcome:
     key: ServiceKey
     seconds: float
     trace: Trace
@@ -275,9 +275,9 @@ def usable(model: ServedModel, trace: Trace, promise: Promise, usable_share: flo
     return capacity(engine, Mix.of(trace.lengths), promise).usable
 
 
-def _engine(profile: EngineProfile, limits: EngineLimits, usable_share: float) -> Engine:
+def _engine(profile: EngineProfile, limits: EngineLimits, usable_share: float) -> EngineModel:
     blocks = limits.kv_blocks or profile.kv_tokens // limits.block_size
-    return Engine(profile, (blocks - 1) * limits.block_size, limits.max_num_seqs, usable_share=usable_share)
+    return EngineModel(profile, (blocks - 1) * limits.block_size, limits.max_num_seqs, usable_share=usable_share)
 
 
 def _work_seconds(model: ServedModel, trace: Trace) -> Floats:

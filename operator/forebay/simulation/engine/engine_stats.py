@@ -12,7 +12,7 @@ from forebay.simulation.engine.histogram import (
     REQUEST_SECONDS,
     STEP_TOKENS,
     TOKEN_SECONDS,
-    Histogram,
+    BucketHistogram,
     token_bounds,
 )
 
@@ -21,7 +21,7 @@ UNBOUNDED_CONTEXT: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EngineRequest:
     """One request as the engine sees it: numbers of tokens and a time, no text."""
 
     id: str
@@ -39,7 +39,7 @@ class Request:
 class Completion:
     """How one request went, in seconds on the engine's clock."""
 
-    request: Request
+    request: EngineRequest
     reason: Reason
     tokens: int
     """Answer tokens that were generated."""
@@ -88,21 +88,21 @@ class EngineStats:
         self.generation_tokens = 0
         self.preemptions = 0
         self.finished: dict[str, int] = {"stop": 0, "length": 0, "abort": 0}
-        self.first_token_seconds = Histogram(FIRST_TOKEN_SECONDS)
-        self.token_seconds = Histogram(TOKEN_SECONDS)
-        self.step_tokens = Histogram(STEP_TOKENS)
+        self.first_token_seconds = BucketHistogram(FIRST_TOKEN_SECONDS)
+        self.token_seconds = BucketHistogram(TOKEN_SECONDS)
+        self.step_tokens = BucketHistogram(STEP_TOKENS)
         """Per engine step with output: prompt tokens whose prefill ended plus generated tokens."""
-        self.request_token_seconds = Histogram(TOKEN_SECONDS)
-        self.end_to_end_seconds = Histogram(REQUEST_SECONDS)
-        self.queue_seconds = Histogram(REQUEST_SECONDS)
-        self.inference_seconds = Histogram(REQUEST_SECONDS)
-        self.prefill_seconds = Histogram(REQUEST_SECONDS)
-        self.decode_seconds = Histogram(REQUEST_SECONDS)
-        self.request_prompt_tokens = Histogram(tokens)
-        self.request_generation_tokens = Histogram(tokens)
-        self.request_max_tokens = Histogram(tokens)
-        self.request_computed_tokens = Histogram(tokens)
-        self.request_preemptions = Histogram(PREEMPTIONS)
+        self.request_token_seconds = BucketHistogram(TOKEN_SECONDS)
+        self.end_to_end_seconds = BucketHistogram(REQUEST_SECONDS)
+        self.queue_seconds = BucketHistogram(REQUEST_SECONDS)
+        self.inference_seconds = BucketHistogram(REQUEST_SECONDS)
+        self.prefill_seconds = BucketHistogram(REQUEST_SECONDS)
+        self.decode_seconds = BucketHistogram(REQUEST_SECONDS)
+        self.request_prompt_tokens = BucketHistogram(tokens)
+        self.request_generation_tokens = BucketHistogram(tokens)
+        self.request_max_tokens = BucketHistogram(tokens)
+        self.request_computed_tokens = BucketHistogram(tokens)
+        self.request_preemptions = BucketHistogram(PREEMPTIONS)
 
     def record(self, completion: Completion, queued: float) -> None:
         """Take a finished request in; vLLM's per-request histograms see a request only now.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.engine_stats import EngineRequest
 
 
 class Sequence:
@@ -13,7 +13,7 @@ class Sequence:
     __slots__ = ("computed", "finish_step", "first_token", "generated", "joined", "last_token", "preemptions", "ready",
                  "request", "scheduled", "target")  # fmt: skip
 
-    def __init__(self, request: Request, ready: float) -> None:
+    def __init__(self, request: EngineRequest, ready: float) -> None:
         self.request = request
         self.ready = ready
         self.target = request.prompt_tokens

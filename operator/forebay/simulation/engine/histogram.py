@@ -35,7 +35,7 @@ def token_bounds(max_model_len: int) -> tuple[float, ...]:
         power *= 10
 
 
-class Histogram:
+class BucketHistogram:
     """Counts per bucket (not cumulative; the last one is +Inf) and the sum of what was observed."""
 
     __slots__ = ("bounds", "counts", "total")

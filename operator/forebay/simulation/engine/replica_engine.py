@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from forebay.simulation.engine.engine_stats import UNBOUNDED_CONTEXT, Completion, EngineStats, Reason, Request
+from forebay.simulation.engine.engine_stats import UNBOUNDED_CONTEXT, Completion, EngineRequest, EngineStats, Reason
 from forebay.simulation.engine.engine_steps import DecodeRun, PrefillStep, Sequence
 from forebay.simulation.engine.kv_blocks import KVBlocks
 from forebay.simulation.engine.simulated_profile import EngineProfile
@@ -128,7 +128,7 @@ class ReplicaEngine:
 
     # What can be done
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: EngineRequest) -> None:
         """Take a request that arrives at or after everything that was simulated or submitted so far.
 
         One that arrives exactly at `now` without any overhead misses the step that began at `now`.

@@ -11,8 +11,8 @@ from itertools import accumulate
 from math import inf
 
 from forebay.scaling.load.signals import EngineSample
-from forebay.scaling.load.signals import Histogram as Scraped
-from forebay.simulation.engine.histogram import Histogram
+from forebay.scaling.load.signals import HistogramSample as Scraped
+from forebay.simulation.engine.histogram import BucketHistogram
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 
 
@@ -39,7 +39,7 @@ def sample_of_engine(engine: ReplicaEngine, taken_at: float) -> EngineSample:
     )
 
 
-def _scraped(histogram: Histogram) -> Scraped:
+def _scraped(histogram: BucketHistogram) -> Scraped:
     return Scraped(
         bounds=_bounds(tuple(histogram.bounds)),
         counts=tuple(map(float, accumulate(histogram.counts))),

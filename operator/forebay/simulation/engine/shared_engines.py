@@ -5,13 +5,13 @@ For whoever asks what so many replicas would have done, with no cluster around t
 
 from collections.abc import Iterable, Sequence
 
-from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 
 _EVER_AFTER_SECONDS = 1e6
 
 
-def played(engines: Sequence[ReplicaEngine], requests: Iterable[Request]) -> list[Completion]:
+def played(engines: Sequence[ReplicaEngine], requests: Iterable[EngineRequest]) -> list[Completion]:
     """Of all requests, which come in order of arrival; in order of completion as far as arrivals tell it."""
     done: list[Completion] = []
     for request in requests:
@@ -19,7 +19,7 @@ def played(engines: Sequence[ReplicaEngine], requests: Iterable[Request]) -> lis
     return done + finished(engines)
 
 
-def routed(engines: Sequence[ReplicaEngine], request: Request) -> list[Completion]:
+def routed(engines: Sequence[ReplicaEngine], request: EngineRequest) -> list[Completion]:
     """It has arrived and is on its way; what had finished by then."""
     done: list[Completion] = []
     now = request.arrival

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from forebay.scaling.load.signals import EngineSample, Histogram
+from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.simulation.engine.histogram import FIRST_TOKEN_SECONDS, REQUEST_SECONDS, TOKEN_SECONDS
 from forebay.simulation.fluid.fluid_latency import below
 from forebay.simulation.traffic.traces import Floats
@@ -152,9 +152,9 @@ class FluidCounters:
             finished_output_tokens=told["finished_outputs"],
             rejected_requests=0.0,
             preemptions=told["preemptions"],
-            time_to_first_token=Histogram((*FIRST_TOKEN_SECONDS, _INFINITE), tuple(first), sums[0]),
-            inter_token_latency=Histogram((*TOKEN_SECONDS, _INFINITE), tuple(token), sums[1]),
-            queue_time=Histogram((*REQUEST_SECONDS, _INFINITE), tuple(queued), sums[2]),
+            time_to_first_token=HistogramSample((*FIRST_TOKEN_SECONDS, _INFINITE), tuple(first), sums[0]),
+            inter_token_latency=HistogramSample((*TOKEN_SECONDS, _INFINITE), tuple(token), sums[1]),
+            queue_time=HistogramSample((*REQUEST_SECONDS, _INFINITE), tuple(queued), sums[2]),
             kv_cache_tokens=kv_tokens,
         )
 

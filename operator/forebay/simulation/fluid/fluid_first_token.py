@@ -16,13 +16,13 @@ from typing import Final
 
 import numpy as np
 
-from forebay.capacity.model.replica_model import Engine, Mix, work_seconds
-from forebay.simulation.engine.engine_stats import Completion, Request
+from forebay.capacity.model.replica_model import EngineModel, Mix, work_seconds
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.prefill_seconds import prefill_seconds
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.shared_engines import finished, routed
 from forebay.simulation.engine.simulated_profile import EngineProfile
-from forebay.simulation.traffic.flow import BIN_SECONDS, Lengths
+from forebay.simulation.traffic.flow import BIN_SECONDS, FlowLengths
 from forebay.simulation.traffic.traces import Floats
 
 BUSIEST: Final = 0.97
@@ -51,7 +51,7 @@ class FirstToken:
     log_deviation: Floats
 
     @staticmethod
-    def of(profile: EngineProfile, limits: EngineLimits, lengths: Lengths) -> FirstToken:
+    def of(profile: EngineProfile, limits: EngineLimits, lengths: FlowLengths) -> FirstToken:
         """Measured once for the same arguments."""
         return _measured(profile, limits, lengths.prompts.tobytes(), lengths.answers.tobytes())
 
@@ -62,7 +62,7 @@ class FirstToken:
 @cache
 def _measured(profile: EngineProfile, limits: EngineLimits, prompts: bytes, answers: bytes) -> FirstToken:
     lengths = np.stack([np.frombuffer(prompts), np.frombuffer(answers)]).astype(np.int64)
-    work = work_seconds(Engine(profile, _UNBOUNDED, _UNBOUNDED), Mix.of(lengths.T.tolist()))
+    work = work_seconds(EngineModel(profile, _UNBOUNDED, _UNBOUNDED), Mix.of(lengths.T.tolist()))
     levels = (_Level(profile, limits, lengths, work / level / REPLICAS, round(1000 * level)) for level in LEVELS)
     seen = np.concatenate([level.seen() for level in levels])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]
@@ -115,7 +115,7 @@ class _Level:
                 for engine in self.engines:
                     yield from engine.advance(len(self.decoding) * BIN_SECONDS)
                 self._look()
-            yield from routed(self.engines, Request(str(number), int(prompt), int(answer), time))
+            yield from routed(self.engines, EngineRequest(str(number), int(prompt), int(answer), time))
         yield from finished(self.engines)
 
     def _look(self) -> None:

@@ -23,7 +23,7 @@ from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.fluid.fluid_counters import FluidCounters, Worked
 from forebay.simulation.fluid.fluid_first_token import BUSIEST, FirstToken
 from forebay.simulation.fluid.fluid_latency import BetweenTokens, below, engine_of
-from forebay.simulation.traffic.flow import Lengths
+from forebay.simulation.traffic.flow import FlowLengths
 from forebay.simulation.traffic.traces import Floats
 
 STAGES: Final = 3
@@ -73,7 +73,7 @@ class Left:
 class FluidFleet:
     """Rows are taken with `start` and given back with `stop`."""
 
-    def __init__(self, model: ServedModel, lengths: Lengths, promise: Promise, step_seconds: float) -> None:
+    def __init__(self, model: ServedModel, lengths: FlowLengths, promise: Promise, step_seconds: float) -> None:
         self.profile, self.limits, self.promise = model.profile, model.limits, promise
         self.kv_tokens = engine_of(model.profile, model.limits).kv_tokens
         self.first = FirstToken.of(model.profile, model.limits, lengths)

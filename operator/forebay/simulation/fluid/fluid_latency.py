@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.capacity.model.replica_model import Engine
+from forebay.capacity.model.replica_model import EngineModel
 from forebay.simulation.engine.prefill_seconds import prefill_seconds
 from forebay.simulation.engine.replica_engine import EngineLimits
 from forebay.simulation.engine.simulated_profile import EngineProfile
-from forebay.simulation.traffic.flow import Lengths
+from forebay.simulation.traffic.flow import FlowLengths
 from forebay.simulation.traffic.traces import Floats
 
 
@@ -35,7 +35,7 @@ class BetweenTokens:
     """Of the KV reads of one sequence, in seconds squared."""
 
     @staticmethod
-    def of(profile: EngineProfile, lengths: Lengths) -> BetweenTokens:
+    def of(profile: EngineProfile, lengths: FlowLengths) -> BetweenTokens:
         prompts, answers = lengths.prompts, lengths.answers
         seconds = prefill_seconds(profile, prompts, prompts)
         weights = answers / answers.sum()
@@ -59,7 +59,7 @@ class BetweenTokens:
         return below(np.log(limit / mean) / deviation + deviation / 2)
 
 
-def engine_of(profile: EngineProfile, limits: EngineLimits) -> Engine:
+def engine_of(profile: EngineProfile, limits: EngineLimits) -> EngineModel:
     """The true engine as the replica model has it; its whole KV cache, as vLLM fills it."""
     blocks = limits.kv_blocks or profile.kv_tokens // limits.block_size
-    return Engine(profile, (blocks - 1) * limits.block_size, limits.max_num_seqs, kv_share=1.0)
+    return EngineModel(profile, (blocks - 1) * limits.block_size, limits.max_num_seqs, kv_share=1.0)

@@ -17,13 +17,13 @@ from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.compare.oracle import IN_TIME, WINDOW_SECONDS, Needs
 from forebay.simulation.fluid.fluid_first_token import BUSIEST, FirstToken
 from forebay.simulation.fluid.fluid_latency import BetweenTokens, below, engine_of
-from forebay.simulation.traffic.flow import BIN_SECONDS, Flow, Lengths
+from forebay.simulation.traffic.flow import BIN_SECONDS, Flow, FlowLengths
 from forebay.simulation.traffic.traces import Floats
 
 _TRIED: Final = np.linspace(0.01, BUSIEST, 193)
 
 
-def busiest(model: ServedModel, lengths: Lengths, promise: Promise) -> float:
+def busiest(model: ServedModel, lengths: FlowLengths, promise: Promise) -> float:
     """Share of each second that a replica may be at work on what is not fixed cost."""
     profile, engine, mix = model.profile, engine_of(model.profile, model.limits), lengths.mix
     rate = _TRIED / work_seconds(engine, mix)

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field
 from heapq import heapify, heapreplace
 from random import Random
 
-from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.kwok_fleet.simulated_pod import EngineCommand, SimulatedPod
-from forebay.simulation.kwok_fleet.stated_traffic import Arrivals, Traffic
+from forebay.simulation.kwok_fleet.stated_traffic import StatedArrivals, Traffic
 
 ServiceName = tuple[str, str]
 """Namespace and name."""
@@ -36,7 +36,7 @@ class PodState:
 
 
 @dataclass(slots=True)
-class Tally:
+class FleetTally:
     """What became of a service's requests."""
 
     offered: int = 0
@@ -51,14 +51,14 @@ class Tally:
 
 @dataclass(slots=True)
 class _Service:
-    arrivals: Arrivals
+    arrivals: StatedArrivals
     rotation: list[SimulatedPod] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: FleetTally = field(default_factory=FleetTally)
     stated: bool = False
     """Whether its traffic was set for it by name, and not by default."""
 
 
-class Fleet:
+class SimulatedFleet:
     """All simulated pods and the traffic on them."""
 
     def __init__(self, default: Traffic, seed: int = 0) -> None:
@@ -150,7 +150,7 @@ class Fleet:
         for time in times:
             outstanding, index = busy[0]
             self._sent += 1
-            request = Request(str(self._sent), traffic.prompt_tokens, traffic.output_tokens, time)
+            request = EngineRequest(str(self._sent), traffic.prompt_tokens, traffic.output_tokens, time)
             if service.rotation[index].take(request):
                 outstanding += 1
             else:
@@ -166,5 +166,5 @@ class Fleet:
             self._services[name] = _Service(self._arrivals(name, self.default))
         return self._services[name]
 
-    def _arrivals(self, name: ServiceName, traffic: Traffic) -> Arrivals:
-        return Arrivals(traffic, self.now, Random(f"{self._seed}/{name[0]}/{name[1]}"))
+    def _arrivals(self, name: ServiceName, traffic: Traffic) -> StatedArrivals:
+        return StatedArrivals(traffic, self.now, Random(f"{self._seed}/{name[0]}/{name[1]}"))

@@ -33,7 +33,7 @@ from forebay.cluster.client.kube_api import PODS
 from forebay.cluster.client.kubernetes_api import KubernetesApi
 from forebay.cluster.read.watch_cache import WatchCache, Watched
 from forebay.simulation.engine.simulated_profile import parse_profile
-from forebay.simulation.kwok_fleet.fleet import Fleet, PodState, ServiceName
+from forebay.simulation.kwok_fleet.fleet import PodState, ServiceName, SimulatedFleet
 from forebay.simulation.kwok_fleet.fleet_pods import EnginePod, pod_state
 from forebay.simulation.kwok_fleet.stated_traffic import Traffic, parse_traffic
 from forebay.simulation.vllm_server.engine_sim import DEFAULT_PROFILE
@@ -50,7 +50,7 @@ USAGE_SECONDS: Final = 5.0
 class FleetServer:
     """The HTTP side of a fleet, and its clock."""
 
-    def __init__(self, fleet: Fleet, pods: WatchCache[EnginePod, PodState], changed: asyncio.Event) -> None:
+    def __init__(self, fleet: SimulatedFleet, pods: WatchCache[EnginePod, PodState], changed: asyncio.Event) -> None:
         """`changed` is set whenever `pods` has news; the next tick takes it in."""
         self._fleet = fleet
         self._pods = pods
@@ -124,7 +124,7 @@ class FleetServer:
         return web.Response(body=pod.text(self._usage[1]).encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
-def read_traffic_file(text: str, fleet: Fleet, base: Traffic) -> None:
+def read_traffic_file(text: str, fleet: SimulatedFleet, base: Traffic) -> None:
     """Take over `{"default": {…}, "services": {"namespace/name": {…}}}`, in YAML."""
     given: Any = yaml.safe_load(text) or {}
     if not isinstance(given, dict) or not set(given) <= {"default", "services"}:
@@ -144,7 +144,7 @@ def read_traffic_file(text: str, fleet: Fleet, base: Traffic) -> None:
 def fleet_sim(arguments: list[str]) -> None:
     """Run until SIGTERM."""
     options = _parser().parse_args(arguments)
-    fleet = Fleet(Traffic(), seed=options.seed)
+    fleet = SimulatedFleet(Traffic(), seed=options.seed)
     flags = Traffic(options.requests_per_second, options.prompt_tokens, options.output_tokens)
     try:
         parse_profile(options.profile)
@@ -159,7 +159,7 @@ def fleet_sim(arguments: list[str]) -> None:
         raise SystemExit(1) from fault
 
 
-async def _serve(options: argparse.Namespace, fleet: Fleet) -> None:
+async def _serve(options: argparse.Namespace, fleet: SimulatedFleet) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from forebay.simulation.engine.engine_stats import Request
+from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.simulated_profile import EngineProfile
 from forebay.simulation.vllm_server.engine_sim import DEFAULT_PROFILE, read_settings
@@ -79,7 +79,7 @@ class SimulatedPod:
         """Requests taken and not finished, over all ranks."""
         return sum(engine.outstanding for engine in self.engines)
 
-    def take(self, request: Request) -> bool:
+    def take(self, request: EngineRequest) -> bool:
         """Give a request to the least busy rank; False when the server would refuse it."""
         assert self._startup is not None, "only pods with engines are in rotation"
         arguments, limits = self._startup.arguments, self._startup.limits

@@ -59,7 +59,7 @@ class Traffic:
         return self.requests_per_second * (1.0 if self.shape is None else self.shape.factor(seconds))
 
 
-class Arrivals:
+class StatedArrivals:
     """Draws the arrival times of one service's traffic."""
 
     def __init__(self, traffic: Traffic, began: float, draw: Random) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from math import fsum
 
 from forebay.scaling.load.observed_latency import observed
-from forebay.scaling.load.signals import EngineSample, Histogram
+from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.simulation.cluster.policy import ReplicaReading, View
-from forebay.simulation.cluster.scrape_model import ScrapeSettings
-from forebay.simulation.peers.peer_view import Peer, ReplicaSight, Sight
+from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.peers.peer_view import Peer, PeerView, ReplicaSight
 
 MINUTE_SECONDS = 60.0
-PROMETHEUS = ScrapeSettings(period_seconds=15.0, delay_seconds=1.0, staggered=True)
+PROMETHEUS = SimulatedScrapes(period_seconds=15.0, delay_seconds=1.0, staggered=True)
 """What rules see that read Prometheus: its customary interval."""
 
 
@@ -23,7 +23,7 @@ class PeerPolicy:
     peer: Peer
     version: str
     """Of the product, or the date at which its rule was read."""
-    scrape: ScrapeSettings = PROMETHEUS
+    scrape: SimulatedScrapes = PROMETHEUS
     _seen: dict[str, deque[EngineSample]] = field(default_factory=dict)
 
     @property
@@ -40,7 +40,7 @@ class PeerPolicy:
         spans = {reading.name: (self._seen[reading.name][0], self._seen[reading.name][-1]) for reading in readings}
         prompt, output = _lengths(spans.values())
         return self.peer.replicas(
-            Sight(
+            PeerView(
                 now=view.now,
                 wanted=view.desired,
                 ready=tuple(_replica(reading.name, *spans[reading.name]) for reading in readings),
@@ -73,7 +73,7 @@ def _replica(name: str, earlier: EngineSample, later: EngineSample) -> ReplicaSi
     )
 
 
-def _mean(earlier: Histogram | None, later: Histogram | None) -> float | None:
+def _mean(earlier: HistogramSample | None, later: HistogramSample | None) -> float | None:
     seen = observed([(earlier, later)])
     return None if seen is None else seen.mean_seconds
 
@@ -97,5 +97,5 @@ def _lengths(spans: Iterable[tuple[EngineSample, EngineSample]]) -> tuple[float,
     return (prompts / started if started > 0 else 0.0, answers / ended if ended > 0 else 0.0)
 
 
-def _count(histogram: Histogram | None) -> float:
+def _count(histogram: HistogramSample | None) -> float:
     return 0.0 if histogram is None else histogram.count

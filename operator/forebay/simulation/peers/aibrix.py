@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import ceil, floor, fsum
 
 from forebay.simulation.peers.hpa import PodMetric, kv_fraction
-from forebay.simulation.peers.peer_view import Sight
-from forebay.simulation.peers.window import Window
+from forebay.simulation.peers.peer_view import PeerView
+from forebay.simulation.peers.window import SlidingWindow
 
 TOLERANCE = 0.1
 
@@ -22,12 +22,12 @@ class AdaptivePodAutoscaler:
     down_cooldown_seconds: float = 300.0
     name: str = "AIBrix APA"
     period_seconds: float = 10.0
-    _recommended: Window = field(init=False)
+    _recommended: SlidingWindow = field(init=False)
 
     def __post_init__(self) -> None:
-        self._recommended = Window(self.down_cooldown_seconds)
+        self._recommended = SlidingWindow(self.down_cooldown_seconds)
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         if not sight.ready:
             return sight.wanted
         wanted = sight.wanted

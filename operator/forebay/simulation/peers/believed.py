@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from forebay.capacity.model.engine_profile import EngineProfile
-from forebay.capacity.model.replica_model import Engine, Mix, work_seconds
+from forebay.capacity.model.replica_model import EngineModel, Mix, work_seconds
 from forebay.simulation.peers.peer_view import ReplicaSight
 
 
@@ -18,7 +18,7 @@ class Believed:
     def requests_per_second(self, prompt_tokens: float, output_tokens: float, inter_token_seconds: float) -> float:
         """The most that one engine carries while a step stays within the limit: `(1 - a/ITL)/s` (science of the model:
         `T = a/(1 - r·s)`)."""
-        work = work_seconds(Engine(self.profile, self.profile.kv_tokens), Mix.fixed(prompt_tokens, output_tokens))
+        work = work_seconds(EngineModel(self.profile, self.profile.kv_tokens), Mix.fixed(prompt_tokens, output_tokens))
         return max(0.0, 1 - self.profile.step_seconds / inter_token_seconds) / work
 
     def first_token_seconds(self, replica: ReplicaSight, prompt_tokens: float) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from forebay.simulation.peers.believed import Believed
-from forebay.simulation.peers.peer_view import Sight
+from forebay.simulation.peers.peer_view import PeerView
 
 
 @dataclass(slots=True)
@@ -27,19 +27,19 @@ class DynamoPlanner:
     _planned_at: float | None = field(init=False, default=None)
     _floor: int = field(init=False, default=1)
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         if self._planned_at is None or sight.now - self._planned_at >= self.throughput_every_seconds:
             self._planned_at, self._floor = sight.now, self._by_throughput(sight)
         return max(self._floor, self._by_load(sight)) if self.by_load else self._floor
 
-    def _by_throughput(self, sight: Sight) -> int:
+    def _by_throughput(self, sight: PeerView) -> int:
         each = 0.0
         if sight.output_tokens > 0:
             limit = self.inter_token_seconds
             each = self.believed.requests_per_second(sight.prompt_tokens, sight.output_tokens, limit)
         return max(1, ceil(sight.requests_per_second / each - 1e-9)) if each > 0 else max(1, sight.wanted)
 
-    def _by_load(self, sight: Sight) -> int:
+    def _by_load(self, sight: PeerView) -> int:
         """No step while one is under way."""
         n = len(sight.ready)
         if n == 0 or sight.starting or n != sight.wanted:
@@ -50,7 +50,7 @@ class DynamoPlanner:
             return n - 1
         return n
 
-    def _late(self, sight: Sight, index: int, times: float, share: float) -> bool:
+    def _late(self, sight: PeerView, index: int, times: float, share: float) -> bool:
         replica = sight.ready[index]
         first = self.believed.first_token_seconds(replica, sight.prompt_tokens) * times
         between = self.believed.inter_token_seconds(replica, times)

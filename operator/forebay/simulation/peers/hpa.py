@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from math import ceil, fsum
 from typing import Protocol
 
-from forebay.simulation.peers.peer_view import ReplicaSight, Sight
-from forebay.simulation.peers.window import Window
+from forebay.simulation.peers.peer_view import PeerView, ReplicaSight
+from forebay.simulation.peers.window import SlidingWindow
 
 TOLERANCE = 0.1
 PodMetric = Callable[[ReplicaSight], float]
@@ -31,7 +31,7 @@ def in_flight(replica: ReplicaSight) -> float:
 class Metric(Protocol):
     """One entry of an autoscaler's `metrics`."""
 
-    def proposal(self, sight: Sight) -> int | None:
+    def proposal(self, sight: PeerView) -> int | None:
         """The count it asks for; None when it has no data."""
         ...
 
@@ -43,7 +43,7 @@ class PerPod:
     metric: PodMetric
     target: float
 
-    def proposal(self, sight: Sight) -> int | None:
+    def proposal(self, sight: PeerView) -> int | None:
         if not sight.ready:
             return None
         total = fsum(self.metric(replica) for replica in sight.ready)
@@ -63,7 +63,7 @@ class Total:
     metric: PodMetric
     target: float
 
-    def proposal(self, sight: Sight) -> int | None:
+    def proposal(self, sight: PeerView) -> int | None:
         if not sight.ready:
             return None
         total = fsum(self.metric(replica) for replica in sight.ready)
@@ -78,7 +78,7 @@ class Cron:
     """Begin and end, seconds since the run began."""
     desired: int
 
-    def proposal(self, sight: Sight) -> int | None:
+    def proposal(self, sight: PeerView) -> int | None:
         inside = any(begin <= sight.now < end for begin, end in self.windows)
         asked = self.desired if inside else 1
         return sight.wanted if _tolerable(asked / sight.wanted) else asked
@@ -92,12 +92,12 @@ class HorizontalPodAutoscaler:
     metrics: tuple[Metric, ...]
     period_seconds: float = 15.0
     down_window_seconds: float = 300.0
-    _recommended: Window = field(init=False)
+    _recommended: SlidingWindow = field(init=False)
 
     def __post_init__(self) -> None:
-        self._recommended = Window(self.down_window_seconds)
+        self._recommended = SlidingWindow(self.down_window_seconds)
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         proposals = [proposal for metric in self.metrics if (proposal := metric.proposal(sight)) is not None]
         if not proposals:
             return sight.wanted

@@ -6,8 +6,8 @@ Rules: knative/serving `pkg/autoscaler/scaling/autoscaler.go`, defaults of `conf
 from dataclasses import dataclass, field
 from math import ceil, floor
 
-from forebay.simulation.peers.peer_view import Sight
-from forebay.simulation.peers.window import Window
+from forebay.simulation.peers.peer_view import PeerView
+from forebay.simulation.peers.window import SlidingWindow
 
 PANIC_THRESHOLD = 2.0
 MOST_UP = 1000.0
@@ -24,15 +24,15 @@ class KnativePodAutoscaler:
     panic_seconds: float = 6.0
     name: str = "Knative KPA"
     period_seconds: float = 2.0
-    _stable: Window = field(init=False)
-    _panic: Window = field(init=False)
+    _stable: SlidingWindow = field(init=False)
+    _panic: SlidingWindow = field(init=False)
     _panicked_at: float | None = field(init=False, default=None)
     _most_in_panic: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._stable, self._panic = Window(self.stable_seconds), Window(self.panic_seconds)
+        self._stable, self._panic = SlidingWindow(self.stable_seconds), SlidingWindow(self.panic_seconds)
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         ready = max(1, len(sight.ready))
         self._stable.add(sight.now, sight.in_flight)
         self._panic.add(sight.now, sight.in_flight)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from forebay.capacity.model.replica_model import Promise
 from forebay.simulation.cluster.policy import Policy
-from forebay.simulation.cluster.scrape_model import ScrapeSettings
+from forebay.simulation.cluster.scrape_model import SimulatedScrapes
 from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
 from forebay.simulation.peers.aibrix import AdaptivePodAutoscaler
 from forebay.simulation.peers.believed import Believed
@@ -20,7 +20,7 @@ from forebay.simulation.peers.static import Static
 from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, Applied, Saturation, SaturationTokens
 from forebay.simulation.peers.wva_queueing import Coefficients, Queueing
 
-TIGHT = ScrapeSettings(period_seconds=5.0, delay_seconds=0.5)
+TIGHT = SimulatedScrapes(period_seconds=5.0, delay_seconds=0.5)
 """For rules that read their pods themselves."""
 SHORT_WINDOW_SECONDS = 30.0
 
@@ -50,7 +50,7 @@ class Entry:
     """The setting, in the rule's own words."""
     tuned: bool
     build: Callable[[Ground], Peer]
-    scrape: ScrapeSettings = PROMETHEUS
+    scrape: SimulatedScrapes = PROMETHEUS
 
     def policy(self, ground: Ground) -> Policy:
         return PeerPolicy(self.build(ground), self.version, self.scrape)
@@ -136,7 +136,7 @@ def _knative(share: float | None, *, tuned: bool) -> Entry:
         return KnativePodAutoscaler() if share is None else KnativePodAutoscaler(share * ground.batch)
 
     said = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
-    return Entry("Knative KPA", "1", said, tuned, build, ScrapeSettings(2.0, 0.5))
+    return Entry("Knative KPA", "1", said, tuned, build, SimulatedScrapes(2.0, 0.5))
 
 
 def _aibrix(target: float, *, tuned: bool) -> Entry:
@@ -148,7 +148,7 @@ def _ray(target: float | None, share: float | None, *, tuned: bool) -> Entry:
         return RayServe(target if target is not None else (share or 1.0) * ground.batch)
 
     said = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
-    return Entry("Ray Serve", "2", said, tuned, build, ScrapeSettings(10.0, 0.5))
+    return Entry("Ray Serve", "2", said, tuned, build, SimulatedScrapes(10.0, 0.5))
 
 
 def _wva_saturation(kv: float, *, tuned: bool) -> Entry:

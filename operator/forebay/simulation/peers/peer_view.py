@@ -25,7 +25,7 @@ class ReplicaSight:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PeerView:
     now: float
     """Seconds since the run began."""
     wanted: int
@@ -57,6 +57,6 @@ class Peer(Protocol):
     @property
     def period_seconds(self) -> float: ...
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         """How many replicas are wanted now; the caller keeps it within the bounds of the service."""
         ...

@@ -6,8 +6,8 @@ Rules: ray-project/ray `python/ray/serve/autoscaling_policy.py`, defaults of `Au
 from dataclasses import dataclass, field
 from math import ceil
 
-from forebay.simulation.peers.peer_view import Sight
-from forebay.simulation.peers.window import Window
+from forebay.simulation.peers.peer_view import PeerView
+from forebay.simulation.peers.window import SlidingWindow
 
 
 @dataclass(slots=True)
@@ -22,14 +22,14 @@ class RayServe:
     name: str = "Ray Serve"
     period_seconds: float = 10.0
     """Replicas report their ongoing requests so often."""
-    _ongoing: Window = field(init=False)
+    _ongoing: SlidingWindow = field(init=False)
     _direction: int = field(init=False, default=0)
     _since: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self._ongoing = Window(self.look_back_seconds)
+        self._ongoing = SlidingWindow(self.look_back_seconds)
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         self._ongoing.add(sight.now, sight.in_flight)
         wanted = sight.wanted
         exact = self._ongoing.mean / self.target

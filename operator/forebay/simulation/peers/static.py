@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from forebay.simulation.peers.peer_view import Sight
+from forebay.simulation.peers.peer_view import PeerView
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,5 +11,5 @@ class Static:
     name: str = "static peak"
     period_seconds: float = 15.0
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         return self.count

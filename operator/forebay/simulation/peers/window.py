@@ -4,7 +4,7 @@ from collections import deque
 from math import fsum
 
 
-class Window:
+class SlidingWindow:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._seen: deque[tuple[float, float]] = deque()

@@ -9,8 +9,8 @@ from math import ceil, floor, fsum
 from typing import Protocol
 
 from forebay.simulation.peers.believed import Believed
-from forebay.simulation.peers.peer_view import Sight
-from forebay.simulation.peers.window import Window
+from forebay.simulation.peers.peer_view import PeerView
+from forebay.simulation.peers.window import SlidingWindow
 
 APPLIED_AFTER_SECONDS = 240.0
 
@@ -18,7 +18,7 @@ APPLIED_AFTER_SECONDS = 240.0
 class Analyzer(Protocol):
     """Proposes a count once a period; the HPA below it decides when that is acted on."""
 
-    def proposal(self, sight: Sight) -> int: ...
+    def proposal(self, sight: PeerView) -> int: ...
 
 
 @dataclass(slots=True)
@@ -31,14 +31,14 @@ class Applied:
     period_seconds: float = 15.0
     """Of the HPA."""
     analyzed_every_seconds: float = 60.0
-    _asked: Window = field(init=False)
+    _asked: SlidingWindow = field(init=False)
     _analyzed_at: float | None = field(init=False, default=None)
     _proposal: int = field(init=False, default=1)
 
     def __post_init__(self) -> None:
-        self._asked = Window(self.window_seconds)
+        self._asked = SlidingWindow(self.window_seconds)
 
-    def replicas(self, sight: Sight) -> int:
+    def replicas(self, sight: PeerView) -> int:
         self._asked.begin(sight.now, sight.wanted)
         if self._analyzed_at is None or sight.now - self._analyzed_at >= self.analyzed_every_seconds:
             self._analyzed_at, self._proposal = sight.now, max(1, self.analyzer.proposal(sight))
@@ -58,9 +58,9 @@ class Saturation:
     spare_kv: float = 0.10
     spare_queue: float = 3.0
     peak_seconds: float = 60.0
-    _peaks: dict[str, tuple[Window, Window]] = field(init=False, default_factory=dict)
+    _peaks: dict[str, tuple[SlidingWindow, SlidingWindow]] = field(init=False, default_factory=dict)
 
-    def proposal(self, sight: Sight) -> int:
+    def proposal(self, sight: PeerView) -> int:
         peaks = self._seen(sight)
         n = len(peaks)
         if n == 0:
@@ -74,9 +74,10 @@ class Saturation:
         kv_left, queue_left = self._spare(unsaturated, len(unsaturated) - 1)
         return n - 1 if kv_left >= self.spare_kv and queue_left >= self.spare_queue else sight.wanted
 
-    def _seen(self, sight: Sight) -> list[tuple[float, float]]:
+    def _seen(self, sight: PeerView) -> list[tuple[float, float]]:
         self._peaks = {
-            replica.name: self._peaks.get(replica.name) or (Window(self.peak_seconds), Window(self.peak_seconds))
+            replica.name: self._peaks.get(replica.name)
+            or (SlidingWindow(self.peak_seconds), SlidingWindow(self.peak_seconds))
             for replica in sight.ready
         }
         for replica in sight.ready:
@@ -102,7 +103,7 @@ class SaturationTokens:
     down_at: float = 0.70
     kv_share: float = 0.80
 
-    def proposal(self, sight: Sight) -> int:
+    def proposal(self, sight: PeerView) -> int:
         if not sight.ready or sight.prompt_tokens + sight.output_tokens <= 0:
             return sight.wanted
         capacity = self._capacity(sight.prompt_tokens, sight.output_tokens)

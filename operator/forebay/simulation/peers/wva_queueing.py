@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.simulation.peers.peer_view import Sight
+from forebay.simulation.peers.peer_view import PeerView
 
 WAITING_PER_SLOT = 10
 """Length of the modelled queue, in full batches."""
@@ -29,12 +29,12 @@ class Coefficients:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class QueueEstimate:
     first_token_seconds: float
     inter_token_seconds: float
 
 
-def expected(rate: float, model: Coefficients, prompt: float, output: float, most: int) -> Expected:
+def expected(rate: float, model: Coefficients, prompt: float, output: float, most: int) -> QueueEstimate:
     """Of one replica at `rate` requests a second that works on at most `most` at once: a birth-death chain."""
     states = np.arange(1, most * (1 + WAITING_PER_SLOT) + 1, dtype=float)
     batch = np.minimum(states, most)
@@ -48,7 +48,7 @@ def expected(rate: float, model: Coefficients, prompt: float, output: float, mos
     queued = float(weights[1:] @ (states - batch))
     inter_token = model.step_seconds(working, prompt, output)
     wait = queued / through if through > 0 else 0.0
-    return Expected(wait + inter_token + model.beta * prompt, inter_token)
+    return QueueEstimate(wait + inter_token + model.beta * prompt, inter_token)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Queueing:
     def model(self) -> Coefficients:
         return Coefficients(*(float(value) for value in self._state))
 
-    def proposal(self, sight: Sight) -> int:
+    def proposal(self, sight: PeerView) -> int:
         prompt, output = sight.prompt_tokens, sight.output_tokens
         if not sight.ready or output <= 0 or sight.requests_per_second <= 0:
             return sight.wanted
@@ -81,7 +81,7 @@ class Queueing:
         rate = self._largest_rate(prompt, output)
         return max(1, ceil(sight.requests_per_second / rate - 1e-9)) if rate > 0 else sight.wanted
 
-    def _observe(self, sight: Sight) -> None:
+    def _observe(self, sight: PeerView) -> None:
         """One Kalman step for each replica that says how long its tokens took."""
         prompt, output = sight.prompt_tokens, sight.output_tokens
         for replica in sight.ready:

@@ -26,7 +26,7 @@ SAMPLED_REQUESTS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class FlowLengths:
     """What requests look like: the classes of answers, and requests that stand for all."""
 
     edges: tuple[float, ...]
@@ -39,14 +39,14 @@ class Lengths:
     """Of the same."""
 
     @staticmethod
-    def of(trace: Trace) -> Lengths:
+    def of(trace: Trace) -> FlowLengths:
         prompts, answers = trace.prompt_tokens.astype(float), trace.output_tokens.astype(float)
         edges = np.unique(np.quantile(answers, np.arange(1, CLASSES) / CLASSES)) if len(trace) else np.zeros(0)
         edges = edges[edges > answers.min()] if len(trace) else edges
         number = np.searchsorted(edges, answers, side="right")
         means = [answers[number == each].mean() if (number == each).any() else 1.0 for each in range(len(edges) + 1)]
         chosen = np.linspace(0, len(trace) - 1, min(len(trace), SAMPLED_REQUESTS)).astype(np.int64)
-        return Lengths(tuple(edges.tolist()), np.array(means), prompts[chosen], answers[chosen])
+        return FlowLengths(tuple(edges.tolist()), np.array(means), prompts[chosen], answers[chosen])
 
     @property
     def mix(self) -> Mix:
@@ -58,7 +58,7 @@ class Flow:
     """Offered requests by step. Row t holds what came in the `BIN_SECONDS` from t × `BIN_SECONDS` on."""
 
     name: str
-    lengths: Lengths
+    lengths: FlowLengths
     requests: Floats
     """[step, class of answer]."""
     prompts: Floats
@@ -95,10 +95,10 @@ class Flow:
         )
 
 
-def flow_of(trace: Trace, seconds: float, lengths: Lengths | None = None) -> Flow:
+def flow_of(trace: Trace, seconds: float, lengths: FlowLengths | None = None) -> Flow:
     """The first so many seconds of a trace; classes of answers from the trace itself unless given."""
     trace = between(trace, 0.0, seconds)
-    lengths = lengths or Lengths.of(trace)
+    lengths = lengths or FlowLengths.of(trace)
     rows, classes = int(np.ceil(seconds / BIN_SECONDS)), len(lengths.outputs)
     number = np.searchsorted(lengths.edges, trace.output_tokens, side="right")
     step = (trace.times / BIN_SECONDS).astype(np.int64)

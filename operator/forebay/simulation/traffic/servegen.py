@@ -33,7 +33,7 @@ REST: Final = "rest"
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ClientWindow:
     """Ten minutes of one client."""
 
     rate: float
@@ -45,7 +45,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class ClientLengths:
     """How often each number of tokens came."""
 
     tokens: Integers
@@ -58,11 +58,11 @@ class Lengths:
 @dataclass(frozen=True, slots=True)
 class Client:
     name: str
-    windows: Mapping[int, Window]
+    windows: Mapping[int, ClientWindow]
     """By the second at which they begin."""
-    prompts: Mapping[int, Lengths]
+    prompts: Mapping[int, ClientLengths]
     """By the second at which their six hours begin; those without data are not here."""
-    outputs: Mapping[int, Lengths]
+    outputs: Mapping[int, ClientLengths]
 
     def requests(self) -> float:
         return sum(window.rate for window in self.windows.values())
@@ -158,18 +158,18 @@ def _members(path: Path, suffix: str) -> dict[str, str]:
     return found
 
 
-def _windows(client: str, content: str) -> dict[int, Window]:
+def _windows(client: str, content: str) -> dict[int, ClientWindow]:
     windows = {}
     for line, row in enumerate(csv.reader(io.StringIO(content)), start=1):
         try:
             begin, rate, _, family, shape, scale = row
-            windows[int(float(begin))] = Window(float(rate), family, float(shape or 0), float(scale or 0))
+            windows[int(float(begin))] = ClientWindow(float(rate), family, float(shape or 0), float(scale or 0))
         except ValueError as error:
             raise TraceError(f"{client}: line {line}: {error}; six columns are expected") from error
     return windows
 
 
-def _lengths(data: Mapping[str, Mapping[str, str]], column: str) -> dict[int, Lengths]:
+def _lengths(data: Mapping[str, Mapping[str, str]], column: str) -> dict[int, ClientLengths]:
     """The counts are Python literals in text; they are parsed as such and never run."""
     found = {}
     for begin, columns in data.items():
@@ -177,11 +177,11 @@ def _lengths(data: Mapping[str, Mapping[str, str]], column: str) -> dict[int, Le
         if counts:
             tokens = np.array(sorted(counts), dtype=np.int64)
             shares = np.array([counts[number] for number in tokens.tolist()], dtype=np.float64)
-            found[int(begin)] = Lengths(tokens, shares / shares.sum())
+            found[int(begin)] = ClientLengths(tokens, shares / shares.sum())
     return found
 
 
-def _nearest(by_begin: Mapping[int, Lengths], begin: float) -> Lengths:
+def _nearest(by_begin: Mapping[int, ClientLengths], begin: float) -> ClientLengths:
     """Of the six hours that hold `begin`, else of those nearest to it."""
     wanted = begin // LENGTHS_SECONDS * LENGTHS_SECONDS
     return by_begin[min(by_begin, key=lambda there: (abs(there - wanted), there))]
@@ -200,7 +200,7 @@ def _sources(clients: Sequence[Client], begins: range) -> tuple[dict[int, int], 
     return sources, filled
 
 
-def _arrivals(draw: np.random.Generator, window: Window) -> Floats:
+def _arrivals(draw: np.random.Generator, window: ClientWindow) -> Floats:
     """Seconds within a window at which one client's requests come."""
     times: list[Floats] = []
     reached = 0.0
@@ -214,7 +214,7 @@ def _arrivals(draw: np.random.Generator, window: Window) -> Floats:
     return arrivals[arrivals < WINDOW_SECONDS]
 
 
-def _between(draw: np.random.Generator, window: Window, count: int) -> Floats:
+def _between(draw: np.random.Generator, window: ClientWindow, count: int) -> Floats:
     if window.family == "Gamma" and window.shape > 0 and window.scale > 0:
         return draw.gamma(window.shape, window.scale, count)
     if window.family == "Weibull" and window.shape > 0 and window.scale > 0:

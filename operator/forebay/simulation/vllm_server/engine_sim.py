@@ -36,7 +36,7 @@ BACKLOG: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EngineSimSettings:
     """The simulator's own settings and what it takes from vLLM's environment."""
 
     profile: EngineProfile
@@ -46,7 +46,7 @@ class Settings:
     api_keys: tuple[str, ...]
 
 
-def read_settings(environment: Mapping[str, str]) -> Settings:
+def read_settings(environment: Mapping[str, str]) -> EngineSimSettings:
     """Settings from environment variables; raises `ValueError` that names the variable."""
 
     def whole(name: str, default: float) -> float:
@@ -60,7 +60,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         return value
 
     key = environment.get("VLLM_API_KEY")
-    return Settings(
+    return EngineSimSettings(
         profile=parse_profile(environment.get("ENGINE_SIM_PROFILE", DEFAULT_PROFILE)),
         load_seconds=whole("ENGINE_SIM_LOAD_SECONDS", 0),
         unbounded_tokens=max(1, int(whole("ENGINE_SIM_OUTPUT_TOKENS", 256))),
@@ -84,7 +84,7 @@ def engine_sim(arguments: list[str]) -> None:
     asyncio.run(_serve(serve, settings, limits))
 
 
-def build_server(arguments: ServeArguments, settings: Settings, limits: EngineLimits) -> OpenAIServer:
+def build_server(arguments: ServeArguments, settings: EngineSimSettings, limits: EngineLimits) -> OpenAIServer:
     """The server with its engines, paced by the running event loop."""
     rules = Rules(
         models=arguments.served_model_names,
@@ -98,7 +98,7 @@ def build_server(arguments: ServeArguments, settings: Settings, limits: EngineLi
     return OpenAIServer(arguments, rules, pacer, api_keys=(*arguments.api_keys, *settings.api_keys))
 
 
-async def _serve(arguments: ServeArguments, settings: Settings, limits: EngineLimits) -> None:
+async def _serve(arguments: ServeArguments, settings: EngineSimSettings, limits: EngineLimits) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

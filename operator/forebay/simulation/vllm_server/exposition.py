@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from forebay.simulation.engine.histogram import Histogram
+from forebay.simulation.engine.histogram import BucketHistogram
 
 Labels = Mapping[str, str]
 HOLE: Final = "%s"
@@ -26,7 +26,7 @@ def number(value: float) -> str:
     return f"{whole[0]}{'.' if digits else ''}{digits}e+{len(whole) - 1:02d}"
 
 
-def counts(histogram: Histogram) -> list[str]:
+def counts(histogram: BucketHistogram) -> list[str]:
     """Cumulative counts, their end, and the sum: the values for `Page.histogram`."""
     values = [f"{reached}.0" for reached in accumulate(histogram.counts)]
     values.append(values[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.simulation.engine.histogram import Histogram
+from forebay.simulation.engine.histogram import BucketHistogram
 from forebay.simulation.vllm_server.exposition import Page, counts, number
 
 FINE_SECONDS: Final = (
@@ -26,7 +26,7 @@ class _Handler:
     requests: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
-    seconds: Histogram = field(default_factory=lambda: Histogram(COARSE_SECONDS))
+    seconds: BucketHistogram = field(default_factory=lambda: BucketHistogram(COARSE_SECONDS))
 
 
 class HttpCounts:
@@ -35,7 +35,7 @@ class HttpCounts:
     def __init__(self, created: float) -> None:
         self._created = created
         self._handlers: dict[tuple[str, str], _Handler] = {}
-        self._all = Histogram(FINE_SECONDS)
+        self._all = BucketHistogram(FINE_SECONDS)
 
     def finished(
         self, path: str, method: str, status: int, *, seconds: float, received: int, sent: int, now: float

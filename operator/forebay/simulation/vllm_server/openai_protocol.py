@@ -137,7 +137,7 @@ def _chat_tokens(messages: object) -> int:
     return max(1, tokens)
 
 
-class Answer:
+class CompletionAnswer:
     """The bytes of one answer; the parts that do not change from token to token are put together once."""
 
     def __init__(self, ask: Ask, request_id: str, created: int) -> None:

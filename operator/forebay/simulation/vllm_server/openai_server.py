@@ -18,7 +18,14 @@ from typing import Final
 from aiohttp import web
 
 from forebay.simulation.vllm_server.http_counts import UNKNOWN_HANDLER, HttpCounts
-from forebay.simulation.vllm_server.openai_protocol import DONE, Answer, Ask, RefusedError, Rules, read_request
+from forebay.simulation.vllm_server.openai_protocol import (
+    DONE,
+    Ask,
+    CompletionAnswer,
+    RefusedError,
+    Rules,
+    read_request,
+)
 from forebay.simulation.vllm_server.pacer import Pacer, Ticket
 from forebay.simulation.vllm_server.process_metrics import own_usage, process_text
 from forebay.simulation.vllm_server.vllm_arguments import ServeArguments
@@ -168,7 +175,7 @@ class OpenAIServer:
 
     async def _whole(self, ask: Ask) -> web.Response:
         request_id = os.urandom(16).hex()
-        answer = Answer(ask, request_id, int(time.time()))
+        answer = CompletionAnswer(ask, request_id, int(time.time()))
         ticket = self._submit(ask, request_id)
         try:
             while ticket.completion is None:
@@ -179,7 +186,7 @@ class OpenAIServer:
 
     async def _stream(self, request: web.Request, ask: Ask) -> web.StreamResponse:
         request_id = os.urandom(16).hex()
-        answer = Answer(ask, request_id, int(time.time()))
+        answer = CompletionAnswer(ask, request_id, int(time.time()))
         response = await _open_stream(request)
         ticket = self._submit(ask, request_id)
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from forebay.simulation.engine.engine_stats import Completion, Reason, Request
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest, Reason
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 
 
@@ -19,7 +19,7 @@ class Ticket:
 
     __slots__ = ("_changed", "completion", "rank", "request", "tokens")
 
-    def __init__(self, request: Request, rank: int) -> None:
+    def __init__(self, request: EngineRequest, rank: int) -> None:
         self.request = request
         self.rank = rank
         self.tokens = 0
@@ -72,7 +72,7 @@ class Pacer:
         """Give a request to the rank with the shortest queue, as vLLM's balancer does; the least used wins a tie."""
         now = self.now
         rank = min(range(len(self.engines)), key=lambda rank: (*self._load(rank), self._taken[rank]))
-        request = Request(request_id, prompt_tokens, output_tokens, now, stop_reason=reason)
+        request = EngineRequest(request_id, prompt_tokens, output_tokens, now, stop_reason=reason)
         self.engines[rank].submit(request)
         ticket = Ticket(request, rank)
         self._taken[rank] += 1

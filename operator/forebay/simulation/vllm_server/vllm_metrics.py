@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.simulation.engine.engine_stats import EngineStats
-from forebay.simulation.engine.histogram import CHOICES, Histogram
+from forebay.simulation.engine.histogram import CHOICES, BucketHistogram
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.vllm_server.exposition import Labels, Page, counts, number
 from forebay.simulation.vllm_server.vllm_arguments import ServeArguments
@@ -99,7 +99,7 @@ _COUNTERS: Final = (
         _by("finished_reason", "stop", "length", "abort", "error", "repetition"),
     ),
 )
-_HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[EngineStats], Histogram]], ...]] = (
+_HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[EngineStats], BucketHistogram]], ...]] = (
     ("vllm:request_prompt_tokens", "Prompt tokens of a request.", lambda stats: stats.request_prompt_tokens),
     ("vllm:request_generation_tokens", "Answer tokens of a request.", lambda stats: stats.request_generation_tokens),
     ("vllm:iteration_tokens_total", "Tokens of an engine step.", lambda stats: stats.step_tokens),
@@ -120,9 +120,9 @@ _HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[EngineStats], Histogram]], ..
 _REJECTIONS: Final = ("max_num_queued_reqs", "max_num_queued_tokens")
 
 
-def _single_choices(stats: EngineStats) -> Histogram:
+def _single_choices(stats: EngineStats) -> BucketHistogram:
     """Every request asks for one answer here."""
-    histogram = Histogram(CHOICES)
+    histogram = BucketHistogram(CHOICES)
     histogram.observe(1.0, sum(stats.finished.values()))
     return histogram
 
@@ -219,7 +219,7 @@ class MetricsPage:
         readers: list[Callable[[], list[str]]],
         name: str,
         about: str,
-        read: Callable[[EngineStats], Histogram],
+        read: Callable[[EngineStats], BucketHistogram],
     ) -> None:
         page.family(name, "histogram", about)
         for rank, engine in enumerate(self._engines):
@@ -233,7 +233,7 @@ def _values(read: Read, engine: ReplicaEngine) -> Callable[[], list[str]]:
     return lambda: [number(value) for value in read(engine)]
 
 
-def _histogram_values(read: Callable[[EngineStats], Histogram], stats: EngineStats) -> Callable[[], list[str]]:
+def _histogram_values(read: Callable[[EngineStats], BucketHistogram], stats: EngineStats) -> Callable[[], list[str]]:
     return lambda: counts(read(stats))
 
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 import aiohttp
 
 
-class Failure(StrEnum):
+class FetchFailure(StrEnum):
     """Why a scrape gave nothing; the label values of the failure counter, so the set is closed."""
 
     ADDRESS = "address"
@@ -21,7 +21,7 @@ class Failure(StrEnum):
 
 
 class ScrapeFailed(Exception):  # noqa: N818 - reads as a sentence where it is raised and caught
-    def __init__(self, failure: Failure, message: str) -> None:
+    def __init__(self, failure: FetchFailure, message: str) -> None:
         super().__init__(message)
         self.failure = failure
 
@@ -46,16 +46,18 @@ async def fetch(session: aiohttp.ClientSession, url: str, max_bytes: int) -> byt
     try:
         async with session.get(url, allow_redirects=False) as response:
             if response.status != 200:
-                raise ScrapeFailed(Failure.STATUS, f"answered HTTP {response.status} {response.reason or ''}".rstrip())
+                raise ScrapeFailed(
+                    FetchFailure.STATUS, f"answered HTTP {response.status} {response.reason or ''}".rstrip()
+                )
             return await _bounded(response, max_bytes)
     except aiohttp.InvalidURL as error:
-        raise ScrapeFailed(Failure.ADDRESS, f"{url} is no address") from error
+        raise ScrapeFailed(FetchFailure.ADDRESS, f"{url} is no address") from error
     except aiohttp.ClientPayloadError as error:
-        raise ScrapeFailed(Failure.CUT, "the answer ended before its announced length") from error
+        raise ScrapeFailed(FetchFailure.CUT, "the answer ended before its announced length") from error
     except aiohttp.ClientResponseError as error:
-        raise ScrapeFailed(Failure.MALFORMED, f"the answer is not HTTP: {error.message}") from error
+        raise ScrapeFailed(FetchFailure.MALFORMED, f"the answer is not HTTP: {error.message}") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise ScrapeFailed(Failure.CONNECTION, f"no connection: {error}") from error
+        raise ScrapeFailed(FetchFailure.CONNECTION, f"no connection: {error}") from error
 
 
 async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
@@ -63,5 +65,5 @@ async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > max_bytes:
-            raise ScrapeFailed(Failure.TOO_LARGE, f"the answer is longer than {max_bytes} bytes")
+            raise ScrapeFailed(FetchFailure.TOO_LARGE, f"the answer is longer than {max_bytes} bytes")
     return bytes(body)

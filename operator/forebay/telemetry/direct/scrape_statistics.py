@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType
 
-from forebay.scaling.load.signals import Histogram
-from forebay.telemetry.direct.fetch import Failure
+from forebay.scaling.load.signals import HistogramSample
+from forebay.telemetry.direct.fetch import FetchFailure
 from forebay.telemetry.metric_catalogue import catalogue_for
 
 logger = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ class ScrapeStatistics:
     rounds: int
     scrapes: int
     """Finished ones, failed included."""
-    failures: Mapping[Failure, int]
-    durations: Histogram
+    failures: Mapping[FetchFailure, int]
+    durations: HistogramSample
     """Seconds from the request to the sample, or to the failure; waiting for a free slot is left out."""
     last_round_seconds: float
     last_round_pods: int
@@ -36,7 +36,7 @@ class ScrapeStatistics:
     """Engine versions read by the newest names because the catalogue does not know them."""
 
 
-class Tally:
+class ScrapeTally:
     """The mutable side of `ScrapeStatistics`."""
 
     def __init__(self, interval_seconds: float) -> None:
@@ -45,11 +45,11 @@ class Tally:
         self.last_round_pods = 0
         self.interval_seconds = interval_seconds
         self.unknown_versions: set[str] = set()
-        self._failures: Counter[Failure] = Counter()
+        self._failures: Counter[FetchFailure] = Counter()
         self._buckets = [0] * len(DURATION_BOUNDS)
         self._duration_sum = 0.0
 
-    def scraped(self, seconds: float, failure: Failure | None) -> None:
+    def scraped(self, seconds: float, failure: FetchFailure | None) -> None:
         self._buckets[bisect_left(DURATION_BOUNDS, seconds)] += 1
         self._duration_sum += seconds
         if failure is not None:
@@ -69,8 +69,8 @@ class Tally:
         return ScrapeStatistics(
             rounds=self.rounds,
             scrapes=int(counts[-1]),
-            failures=MappingProxyType({failure: self._failures[failure] for failure in Failure}),
-            durations=Histogram(bounds=DURATION_BOUNDS, counts=counts, sum=self._duration_sum),
+            failures=MappingProxyType({failure: self._failures[failure] for failure in FetchFailure}),
+            durations=HistogramSample(bounds=DURATION_BOUNDS, counts=counts, sum=self._duration_sum),
             last_round_seconds=self.last_round_seconds,
             last_round_pods=self.last_round_pods,
             interval_seconds=self.interval_seconds,

@@ -16,8 +16,8 @@ from typing import Any
 import aiohttp
 
 from forebay.scaling.load.signals import EngineSample, PodSignals
-from forebay.telemetry.direct.fetch import Failure, ScrapeFailed, fetch, metrics_session
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics, Tally
+from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed, fetch, metrics_session
+from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics, ScrapeTally
 from forebay.telemetry.direct.url_template import ScrapeTarget, UrlTemplate
 from forebay.telemetry.engine_sample import NotAnEngine, SignalMissing, sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
@@ -76,7 +76,7 @@ class Scraper:
         self._urls = url_template
         self._settings = settings or ScrapeSettings()
         self._clock = clock or Clock()
-        self._tally = Tally(interval_seconds(0, self._settings.interval_seconds))
+        self._tally = ScrapeTally(interval_seconds(0, self._settings.interval_seconds))
         self._signals: dict[str, PodSignals] = {}
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(self._settings.concurrency)
@@ -142,7 +142,7 @@ class Scraper:
 
     async def _scrape(self, session: aiohttp.ClientSession, target: ScrapeTarget) -> None:
         before = self._signals.get(target.uid, PodSignals(sample=None))
-        failure: Failure | None = None
+        failure: FetchFailure | None = None
         async with self._slots if before.error is None else self._slow_lane:
             started = self._clock.monotonic()
             try:
@@ -152,7 +152,7 @@ class Scraper:
                 signals = PodSignals(sample=before.sample, error=str(error))
             except Exception as error:
                 logger.exception("scraping pod %s/%s failed in the operator itself", target.namespace, target.pod)
-                failure = Failure.INTERNAL
+                failure = FetchFailure.INTERNAL
                 signals = PodSignals(sample=before.sample, error=f"the operator could not read it: {error!r}")
             self._tally.scraped(self._clock.monotonic() - started, failure)
         self._signals[target.uid] = signals
@@ -165,7 +165,7 @@ class Scraper:
         try:
             url = self._urls.url(target)
         except ValueError as error:
-            raise ScrapeFailed(Failure.ADDRESS, f"the pod has no address to ask: {error}") from error
+            raise ScrapeFailed(FetchFailure.ADDRESS, f"the pod has no address to ask: {error}") from error
         taken_at = self._clock.now()
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
@@ -175,13 +175,13 @@ class Scraper:
             raise ScrapeFailed(error.failure, f"{url}: {error}") from error
         except TimeoutError as error:
             message = f"{url}: no answer within {self._settings.timeout_seconds:g} s"
-            raise ScrapeFailed(Failure.TIMEOUT, message) from error
+            raise ScrapeFailed(FetchFailure.TIMEOUT, message) from error
         except MalformedMetrics as error:
-            raise ScrapeFailed(Failure.MALFORMED, f"{url}: {error}") from error
+            raise ScrapeFailed(FetchFailure.MALFORMED, f"{url}: {error}") from error
         except NotAnEngine as error:
-            raise ScrapeFailed(Failure.NOT_AN_ENGINE, f"{url}: {error}") from error
+            raise ScrapeFailed(FetchFailure.NOT_AN_ENGINE, f"{url}: {error}") from error
         except SignalMissing as error:
-            raise ScrapeFailed(Failure.SIGNAL_MISSING, f"{url}: {error}") from error
+            raise ScrapeFailed(FetchFailure.SIGNAL_MISSING, f"{url}: {error}") from error
 
     async def _forget_all_but(self, uids: Collection[str]) -> None:
         """A pod that is gone must leave no frozen gauge behind."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
-from forebay.telemetry.text_format import MalformedMetrics, Reading
+from forebay.telemetry.text_format import MalformedMetrics, SeriesReading
 
 Labels = Mapping[str, str]
 PodName = tuple[str, str]
@@ -24,7 +24,7 @@ _ONLY_TEXT = frozenset({str})
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PrometheusSeries:
     labels: Labels
     points: tuple[tuple[float, float], ...]
     """(unix seconds by Prometheus' clock, value), oldest first."""
@@ -64,7 +64,7 @@ class Readings:
 
     wanted: frozenset[Scrape]
     labels: PodLabels
-    by_scrape: dict[Scrape, dict[str, list[Reading]]] = field(default_factory=dict)
+    by_scrape: dict[Scrape, dict[str, list[SeriesReading]]] = field(default_factory=dict)
     _wanted_at: dict[tuple[PodName, Job], float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,12 +82,12 @@ class Readings:
             for at, value in map(_point, values):
                 if at == wanted_at:
                     readings = self.by_scrape.setdefault((pod, job, at), {})
-                    readings.setdefault(name, []).append(Reading(labels, value))
+                    readings.setdefault(name, []).append(SeriesReading(labels, value))
 
 
-def series_of(result: object) -> list[Series]:
+def series_of(result: object) -> list[PrometheusSeries]:
     """The series of a range vector's `data.result`. Raises MalformedMetrics."""
-    return [Series(labels, tuple([_point(value) for value in values])) for labels, values in _items(result)]
+    return [PrometheusSeries(labels, tuple([_point(value) for value in values])) for labels, values in _items(result)]
 
 
 def seconds_of(result: object) -> float:
@@ -95,7 +95,7 @@ def seconds_of(result: object) -> float:
     return _point(result)[1]
 
 
-def targets_of(up: Iterable[Series], labels: PodLabels) -> dict[PodName, list[Target]]:
+def targets_of(up: Iterable[PrometheusSeries], labels: PodLabels) -> dict[PodName, list[Target]]:
     """By pod, its targets in a fixed order. Two Prometheus servers that scrape the same target count as one."""
     points: dict[tuple[PodName, Job], set[tuple[float, float]]] = {}
     for series in up:

@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as ReadTimeoutError
 from urllib3.util.retry import Retry
 
-from forebay.telemetry.direct.fetch import Failure, ScrapeFailed
+from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
 
 CHUNK_BYTES = 1 << 16
@@ -66,19 +66,19 @@ class PrometheusConnection:
         self._connect.close()
 
 
-def _in_words(error: Exception) -> tuple[Failure, str]:
+def _in_words(error: Exception) -> tuple[FetchFailure, str]:
     """Raises what is not a server's or a network's doing."""
     match error:
         case PrometheusApiClientException():
-            return Failure.STATUS, f"refused the query: {error}"
+            return FetchFailure.STATUS, f"refused the query: {error}"
         case requests.exceptions.SSLError():
-            return Failure.CONNECTION, f"its certificate is not trusted: {error}"
+            return FetchFailure.CONNECTION, f"its certificate is not trusted: {error}"
         case requests.Timeout() | ReadTimeoutError():
-            return Failure.TIMEOUT, "no answer in time"
+            return FetchFailure.TIMEOUT, "no answer in time"
         case requests.exceptions.InvalidJSONError() | KeyError() | TypeError() | ValueError() | RecursionError():
-            return Failure.MALFORMED, "the answer is not that of Prometheus' API"
+            return FetchFailure.MALFORMED, "the answer is not that of Prometheus' API"
         case requests.RequestException() | HTTPError() | OSError():
-            return Failure.CONNECTION, f"no connection: {error}"
+            return FetchFailure.CONNECTION, f"no connection: {error}"
         case _:
             raise error
 
@@ -93,14 +93,14 @@ class _TokenOf(AuthBase):
         try:
             token = self._file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ScrapeFailed(Failure.CONNECTION, f"the token in {self._file} cannot be read: {error}") from error
+            raise ScrapeFailed(FetchFailure.CONNECTION, f"the token in {self._file} cannot be read: {error}") from error
         if not token or not token.isprintable() or " " in token:
-            raise ScrapeFailed(Failure.CONNECTION, f"{self._file} holds no token")
+            raise ScrapeFailed(FetchFailure.CONNECTION, f"{self._file} holds no token")
         request.headers["Authorization"] = f"Bearer {token}"
         return request
 
 
-class _Answer(requests.Response):
+class _HttpAnswer(requests.Response):
     """Read by pydantic's parser: the answers of a large fleet have megabytes, and hold the interpreter while read."""
 
     def json(self, **_: Any) -> Any:
@@ -128,7 +128,7 @@ class _BoundedSession(requests.Session):
             body = self._body(answer, until)
         finally:
             answer.close()
-        whole = _Answer()
+        whole = _HttpAnswer()
         whole.status_code, whole.reason, whole.url, whole.headers = (
             answer.status_code,
             answer.reason,
@@ -143,7 +143,7 @@ class _BoundedSession(requests.Session):
         while chunk := answer.raw.read1(CHUNK_BYTES, decode_content=True):
             body += chunk
             if len(body) > self._bounds.max_bytes:
-                raise ScrapeFailed(Failure.TOO_LARGE, f"the answer is longer than {self._bounds.max_bytes} bytes")
+                raise ScrapeFailed(FetchFailure.TOO_LARGE, f"the answer is longer than {self._bounds.max_bytes} bytes")
             if time.monotonic() > until:
-                raise ScrapeFailed(Failure.TIMEOUT, f"no whole answer within {self._bounds.timeout_seconds} s")
+                raise ScrapeFailed(FetchFailure.TIMEOUT, f"no whole answer within {self._bounds.timeout_seconds} s")
         return bytes(body)

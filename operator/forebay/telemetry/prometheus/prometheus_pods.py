@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forebay.scaling.load.signals import EngineSample
-from forebay.telemetry.direct.fetch import Failure
+from forebay.telemetry.direct.fetch import FetchFailure
 from forebay.telemetry.direct.url_template import ScrapeTarget
 from forebay.telemetry.engine_sample import SignalMissing, sample_from
 from forebay.telemetry.metric_catalogue import catalogue_for
@@ -15,12 +15,12 @@ from forebay.telemetry.prometheus.prometheus_answers import Job, Readings, Scrap
 class Trouble:
     """Why a pod's newest state is not known; the last good sample stays and ages."""
 
-    failure: Failure
+    failure: FetchFailure
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPod:
     """What is remembered of a pod between rounds."""
 
     sample: EngineSample | None = None
@@ -32,7 +32,7 @@ class Known:
     """What was wrong with the newest readings."""
 
 
-def new_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: Known) -> Iterator[Scrape]:
+def new_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: KnownPod) -> Iterator[Scrape]:
     """Any time stamp but the known one is new: Prometheus' clock may have been put back."""
     for target in targets:
         if target.good_at is not None and known.read.get(target.job) != target.good_at:
@@ -40,8 +40,8 @@ def new_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: Known) -> I
 
 
 def read_pod(
-    known: Known, pod: ScrapeTarget, targets: Sequence[Target], readings: Readings, lag_seconds: float
-) -> Known:
+    known: KnownPod, pod: ScrapeTarget, targets: Sequence[Target], readings: Readings, lag_seconds: float
+) -> KnownPod:
     """What is known after the new scrapes; `lag_seconds` is our clock minus Prometheus'.
 
     A scrape from before the pod was created is of an earlier pod of that name, and says nothing about this one.
@@ -60,25 +60,29 @@ def read_pod(
     try:
         sample = sample_from(readings.by_scrape[scrape], catalogue_for(pod.engine_version), at + lag_seconds)
     except SignalMissing as error:
-        return replace(known, trouble=Trouble(Failure.SIGNAL_MISSING, f"Prometheus, target {_named(job)}: {error}"))
+        return replace(
+            known, trouble=Trouble(FetchFailure.SIGNAL_MISSING, f"Prometheus, target {_named(job)}: {error}")
+        )
     return replace(known, sample=sample)
 
 
-def trouble_of(known: Known, targets: Sequence[Target], up_seconds: int) -> Trouble | None:
+def trouble_of(known: KnownPod, targets: Sequence[Target], up_seconds: int) -> Trouble | None:
     """Why the pod's newest state is not known; None when it is."""
     if not targets:
-        return Trouble(Failure.CONNECTION, f"Prometheus has not tried to scrape it in the last {up_seconds} s")
+        return Trouble(FetchFailure.CONNECTION, f"Prometheus has not tried to scrape it in the last {up_seconds} s")
     asked = [target for target in targets if target.job == known.engine] or targets
     if not any(target.is_up for target in asked):
-        return Trouble(Failure.CONNECTION, f"Prometheus could not scrape it: target {_named(asked[0].job)} is down")
+        return Trouble(
+            FetchFailure.CONNECTION, f"Prometheus could not scrape it: target {_named(asked[0].job)} is down"
+        )
     if known.trouble is None and known.sample is None:
-        return Trouble(Failure.CONNECTION, "Prometheus has not scraped it since it was created")
+        return Trouble(FetchFailure.CONNECTION, "Prometheus has not scraped it since it was created")
     return known.trouble
 
 
 def _not_an_engine(jobs: Sequence[Job]) -> Trouble:
     return Trouble(
-        Failure.NOT_AN_ENGINE,
+        FetchFailure.NOT_AN_ENGINE,
         f"Prometheus scrapes it, and {' and '.join(_named(job) for job in jobs)} has no series of vLLM",
     )
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from forebay.scaling.load.signals import PodSignals
-from forebay.telemetry.direct.fetch import Failure, ScrapeFailed
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics, Tally
+from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
+from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics, ScrapeTally
 from forebay.telemetry.direct.scraper import SHORTEST_INTERVAL_SECONDS, Clock
 from forebay.telemetry.direct.url_template import ScrapeTarget
 from forebay.telemetry.metric_catalogue import wire_names
@@ -32,7 +32,7 @@ from forebay.telemetry.prometheus.prometheus_answers import (
     spacing_seconds,
     targets_of,
 )
-from forebay.telemetry.prometheus.prometheus_pods import Known, Trouble, new_scrapes, read_pod, trouble_of
+from forebay.telemetry.prometheus.prometheus_pods import KnownPod, Trouble, new_scrapes, read_pod, trouble_of
 from forebay.telemetry.prometheus.promql import last_seconds, one_of
 from forebay.telemetry.text_format import MalformedMetrics
 
@@ -58,10 +58,10 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PrometheusRound:
     """What one round was told."""
 
-    known: Mapping[str, Known]
+    known: Mapping[str, KnownPod]
     """By pod uid, what is known from now on."""
     targets: Mapping[PodName, Sequence[Target]]
 
@@ -83,8 +83,8 @@ class PrometheusSource:
         self._matchers = tuple(matchers)
         self._interval_seconds = max(SHORTEST_INTERVAL_SECONDS, at_least_seconds)
         self._clock = clock or Clock()
-        self._tally = Tally(self._interval_seconds)
-        self._known: dict[str, Known] = {}
+        self._tally = ScrapeTally(self._interval_seconds)
+        self._known: dict[str, KnownPod] = {}
         self._signals: dict[str, PodSignals] = {}
         self._stopping = asyncio.Event()
 
@@ -117,12 +117,12 @@ class PrometheusSource:
             connection.close()
 
     async def _round(self, connection: Connection, pods: Sequence[ScrapeTarget], started: float) -> None:
-        self._known = {pod.uid: self._known.get(pod.uid, Known()) for pod in pods}
+        self._known = {pod.uid: self._known.get(pod.uid, KnownPod()) for pod in pods}
         self._signals = {uid: signals for uid, signals in self._signals.items() if uid in self._known}
         if pods:
             told = await self._told(connection, pods)
             seconds = self._clock.monotonic() - started
-            if isinstance(told, Answer):
+            if isinstance(told, PrometheusRound):
                 self._known = dict(told.known)
                 self._learn_pace(told)
             for pod in pods:
@@ -131,18 +131,20 @@ class PrometheusSource:
         self._tally.last_round_pods = len(pods)
         self._tally.last_round_seconds = self._clock.monotonic() - started
 
-    async def _told(self, connection: Connection, pods: Sequence[ScrapeTarget]) -> Answer | Trouble:
+    async def _told(self, connection: Connection, pods: Sequence[ScrapeTarget]) -> PrometheusRound | Trouble:
         try:
             return await asyncio.to_thread(self._ask, connection, pods, dict(self._known))
         except ScrapeFailed as error:
             return Trouble(error.failure, str(error))
         except MalformedMetrics as error:
-            return Trouble(Failure.MALFORMED, f"Prometheus: {error}")
+            return Trouble(FetchFailure.MALFORMED, f"Prometheus: {error}")
         except Exception as error:
             logger.exception("asking Prometheus failed in the operator itself")
-            return Trouble(Failure.INTERNAL, f"the operator could not ask Prometheus: {error!r}")
+            return Trouble(FetchFailure.INTERNAL, f"the operator could not ask Prometheus: {error!r}")
 
-    def _ask(self, connection: Connection, pods: Sequence[ScrapeTarget], known: Mapping[str, Known]) -> Answer:
+    def _ask(
+        self, connection: Connection, pods: Sequence[ScrapeTarget], known: Mapping[str, KnownPod]
+    ) -> PrometheusRound:
         """Runs in a thread, and reads of `self` only what never changes. Raises ScrapeFailed or MalformedMetrics.
 
         All queries are as of one time, or a scrape could slip out of the range between two of them. Our clock is read
@@ -159,21 +161,21 @@ class PrometheusSource:
             seconds = math.ceil(now - min(at for _, _, at in new)) + MARGIN_SECONDS
             for name in NAMES:
                 if self._stopping.is_set():
-                    raise ScrapeFailed(Failure.INTERNAL, "the operator ends")
+                    raise ScrapeFailed(FetchFailure.INTERNAL, "the operator ends")
                 readings.add(name, connection.ask(last_seconds(name, matchers, seconds), now))
         lag_seconds = asked_at - now
-        return Answer(
+        return PrometheusRound(
             {pod.uid: read_pod(known[pod.uid], pod, _of(pod, targets), readings, lag_seconds) for pod in pods},
             {(pod.namespace, pod.pod): _of(pod, targets) for pod in pods},
         )
 
-    def _learn_pace(self, told: Answer) -> None:
+    def _learn_pace(self, told: PrometheusRound) -> None:
         """Signals are as fresh as Prometheus' own pace allows; that must not look like engines that fell silent."""
         spacing = spacing_seconds(target for targets in told.targets.values() for target in targets)
         if spacing is not None:
             self._tally.interval_seconds = max(self._interval_seconds, min(spacing, LONGEST_SPACING_SECONDS))
 
-    def _show(self, pod: ScrapeTarget, told: Answer | Trouble, seconds: float) -> None:
+    def _show(self, pod: ScrapeTarget, told: PrometheusRound | Trouble, seconds: float) -> None:
         self._tally.note_version(pod.engine_version)
         known = self._known[pod.uid]
         trouble = told if isinstance(told, Trouble) else trouble_of(known, _of(pod, told.targets), UP_SECONDS)

@@ -14,7 +14,7 @@ from forebay.workloads.objects import probes
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.volumes import pod_volumes, volume_mounts
 from forebay.workloads.spec.engine_arguments import COMMAND, PORT, engine_arguments, engine_environment, public_name
-from forebay.workloads.spec.engine_versions import Engine
+from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.workloads.spec.lifetimes import PRE_STOP_SECONDS, grace_seconds
 from forebay.workloads.spec.model_source import SourceParts, source_parts
 
@@ -40,7 +40,9 @@ UNDISTURBED: Final[Mapping[str, str]] = {labels.DO_NOT_DISRUPT: "true", labels.S
 """Node autoscalers may ask for a node (Forebay then moves its replicas), but not take one from under a stream."""
 
 
-def pod_template(spec: InferenceServiceSpec, owner: Owner, engine: Engine, restarted_at: str | None) -> dict[str, Any]:
+def pod_template(
+    spec: InferenceServiceSpec, owner: Owner, engine: ResolvedEngine, restarted_at: str | None
+) -> dict[str, Any]:
     """`metadata.annotations` and `spec` of the revision's pods of rank 0, before a user's PodTemplate is merged."""
     annotations = {
         **(spec.pod.annotations or {}),
@@ -59,7 +61,7 @@ def node_selector(spec: InferenceServiceSpec) -> dict[str, str]:
     return selector
 
 
-def _pod_spec(spec: InferenceServiceSpec, owner: Owner, engine: Engine) -> dict[str, Any]:
+def _pod_spec(spec: InferenceServiceSpec, owner: Owner, engine: ResolvedEngine) -> dict[str, Any]:
     pod = spec.pod
     source = source_parts(spec.model)
     return {
@@ -84,7 +86,7 @@ def _pod_spec(spec: InferenceServiceSpec, owner: Owner, engine: Engine) -> dict[
     }
 
 
-def _container(spec: InferenceServiceSpec, owner: Owner, engine: Engine, source: SourceParts) -> dict[str, Any]:
+def _container(spec: InferenceServiceSpec, owner: Owner, engine: ResolvedEngine, source: SourceParts) -> dict[str, Any]:
     return present(
         {
             "name": CONTAINER,

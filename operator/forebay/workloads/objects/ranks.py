@@ -12,7 +12,7 @@ from typing import Any, Final
 from forebay.api import labels
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.service_objects import RENDEZVOUS_PORT, ranks_service_name
-from forebay.workloads.spec.engine_versions import Engine
+from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.world.world import Revision
 
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
@@ -26,7 +26,7 @@ OWN_ADDRESS: Final[Mapping[str, Any]] = {
 """What a rank tells the others to reach it by; left alone, vLLM guesses it from its route to the internet."""
 
 
-def shared_arguments(engine: Engine) -> list[str]:
+def shared_arguments(engine: ResolvedEngine) -> list[str]:
     """The same for every rank. Ray, the other way to span nodes, needs a cluster of its own around each replica."""
     if engine.nodes == 1:
         return []

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from forebay.api.inference_service import InferenceServiceSpec, PodVolume, WeightCache
 from forebay.api.spec.pod_paths import CACHE, SHARED_MEMORY, TEMPORARY
-from forebay.workloads.spec.engine_versions import Engine
+from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.workloads.spec.model_source import SourceParts
 
 SHARED_MEMORY_SIZE: Final = "8Gi"
@@ -16,7 +16,7 @@ SHARED_MEMORY_SIZE: Final = "8Gi"
 container's memory."""
 
 
-def pod_volumes(spec: InferenceServiceSpec, engine: Engine, source: SourceParts) -> list[dict[str, Any]]:
+def pod_volumes(spec: InferenceServiceSpec, engine: ResolvedEngine, source: SourceParts) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}, _cache(spec.model.cache)]
     if engine.gpus > 1:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY_SIZE}})
@@ -25,7 +25,7 @@ def pod_volumes(spec: InferenceServiceSpec, engine: Engine, source: SourceParts)
     return volumes
 
 
-def volume_mounts(spec: InferenceServiceSpec, engine: Engine, source: SourceParts) -> list[dict[str, Any]]:
+def volume_mounts(spec: InferenceServiceSpec, engine: ResolvedEngine, source: SourceParts) -> list[dict[str, Any]]:
     mounts: list[dict[str, Any]] = [
         {"name": "tmp", "mountPath": TEMPORARY},
         {"name": "cache", "mountPath": CACHE},

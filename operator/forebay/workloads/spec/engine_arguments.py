@@ -11,7 +11,7 @@ from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.spec.pod_paths import CACHE, TEMPORARY
 from forebay.workloads.canonical_json import canonical_json
 from forebay.workloads.objects.ranks import OWN_ADDRESS, shared_arguments
-from forebay.workloads.spec.engine_versions import Engine
+from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.workloads.spec.lifetimes import drain_seconds, startup_seconds
 from forebay.workloads.spec.model_source import SourceParts
 from forebay.world.world import ServiceKey
@@ -20,7 +20,9 @@ PORT: Final = 8000
 COMMAND: Final = ("vllm", "serve")
 
 
-def engine_arguments(spec: InferenceServiceSpec, key: ServiceKey, engine: Engine, source: SourceParts) -> list[str]:
+def engine_arguments(
+    spec: InferenceServiceSpec, key: ServiceKey, engine: ResolvedEngine, source: SourceParts
+) -> list[str]:
     """What follows `vllm serve`; the user's extra arguments come last."""
     extra = spec.engine.extra_args
     return [
@@ -46,7 +48,7 @@ def public_name(key: ServiceKey) -> str:
     return f"{key.namespace}/{key.name}"
 
 
-def engine_environment(spec: InferenceServiceSpec, engine: Engine, source: SourceParts) -> list[dict[str, Any]]:
+def engine_environment(spec: InferenceServiceSpec, engine: ResolvedEngine, source: SourceParts) -> list[dict[str, Any]]:
     """Ours, then the source's credentials, then the user's; a name that comes again replaces the one before."""
     ours = {
         "HOME": TEMPORARY,
@@ -78,7 +80,7 @@ def flag_name(argument: str) -> str | None:
     return name
 
 
-def _parallel_sizes(engine: Engine) -> list[str]:
+def _parallel_sizes(engine: ResolvedEngine) -> list[str]:
     flags = [f"--tensor-parallel-size={engine.tensor_parallel_size}"]
     if engine.pipeline_parallel_size > 1:
         flags.append(f"--pipeline-parallel-size={engine.pipeline_parallel_size}")
@@ -99,7 +101,7 @@ def _model_flags(spec: InferenceServiceSpec) -> list[str]:
     return flags
 
 
-def _step_flags(engine: Engine) -> tuple[str, ...]:
+def _step_flags(engine: ResolvedEngine) -> tuple[str, ...]:
     if engine.max_num_batched_tokens is None:
         return ()
     return (f"--max-num-batched-tokens={engine.max_num_batched_tokens}",)

@@ -38,7 +38,7 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ResolvedEngine:
     """One vLLM server as it will run: everything the spec left open is decided."""
 
     version: str
@@ -63,7 +63,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VersionChange:
     """A flag, or a flag's value, that came or went with a version."""
 
     name: str
@@ -72,36 +72,38 @@ class Change:
 
 
 REMOVED_FLAGS: Final = (
-    Change("--swap-space", (0, 18), "leave it out; vLLM recomputes preempted requests"),
-    Change("--disable-log-requests", (0, 18), "leave it out; requests are logged only with --enable-log-requests"),
-    Change("--num-scheduler-steps", (0, 10), "leave it out; scheduling is asynchronous by itself"),
-    Change("--use-v2-block-manager", (0, 10), "leave it out"),
-    Change("--enable-reasoning", (0, 10), "use --reasoning-parser alone"),
-    Change("--preemption-mode", (0, 12), "leave it out; vLLM recomputes preempted requests"),
-    Change("--guided-decoding-backend", (0, 12), "use --structured-outputs-config"),
-    Change("--max-seq-len-to-capture", (0, 12), "use --compilation-config"),
-    Change("--rope-scaling", (0, 12), "use --hf-overrides"),
-    Change("--task", (0, 15), "use --runner"),
-    Change("--calculate-kv-scales", (0, 28), "use a checkpoint that carries KV scales"),
-    Change("--max-num-partial-prefills", (0, 28), "leave it out"),
+    VersionChange("--swap-space", (0, 18), "leave it out; vLLM recomputes preempted requests"),
+    VersionChange(
+        "--disable-log-requests", (0, 18), "leave it out; requests are logged only with --enable-log-requests"
+    ),
+    VersionChange("--num-scheduler-steps", (0, 10), "leave it out; scheduling is asynchronous by itself"),
+    VersionChange("--use-v2-block-manager", (0, 10), "leave it out"),
+    VersionChange("--enable-reasoning", (0, 10), "use --reasoning-parser alone"),
+    VersionChange("--preemption-mode", (0, 12), "leave it out; vLLM recomputes preempted requests"),
+    VersionChange("--guided-decoding-backend", (0, 12), "use --structured-outputs-config"),
+    VersionChange("--max-seq-len-to-capture", (0, 12), "use --compilation-config"),
+    VersionChange("--rope-scaling", (0, 12), "use --hf-overrides"),
+    VersionChange("--task", (0, 15), "use --runner"),
+    VersionChange("--calculate-kv-scales", (0, 28), "use a checkpoint that carries KV scales"),
+    VersionChange("--max-num-partial-prefills", (0, 28), "leave it out"),
 )
 ADDED_FLAGS: Final = (
-    Change("--spec-method", (0, 22), "use --speculative-config"),
-    Change("--spec-model", (0, 22), "use --speculative-config"),
-    Change("--spec-tokens", (0, 22), "use --speculative-config"),
-    Change("--data-parallel-multi-port-external-lb", (0, 22), "leave it out"),
-    Change("--enable-cumem-allocator", (0, 22), "leave it out"),
-    Change("--device-ids", (0, 24), "leave it out; the container sees its own GPUs only"),
-    Change("--max-num-queued-reqs", (0, 29), "leave it out"),
-    Change("--max-num-queued-tokens", (0, 29), "leave it out"),
-    Change("--custom-histogram-buckets", (0, 32), "leave it out"),
-    Change("--max-num-active-seqs", (0, 32), "set spec.engine.maxNumSeqs"),
-    Change("--log-level", (0, 32), "set VLLM_LOGGING_LEVEL in spec.engine.env"),
-    Change("--device-memory-utilization", (0, 32), "set spec.engine.gpuMemoryUtilizationPercent"),
+    VersionChange("--spec-method", (0, 22), "use --speculative-config"),
+    VersionChange("--spec-model", (0, 22), "use --speculative-config"),
+    VersionChange("--spec-tokens", (0, 22), "use --speculative-config"),
+    VersionChange("--data-parallel-multi-port-external-lb", (0, 22), "leave it out"),
+    VersionChange("--enable-cumem-allocator", (0, 22), "leave it out"),
+    VersionChange("--device-ids", (0, 24), "leave it out; the container sees its own GPUs only"),
+    VersionChange("--max-num-queued-reqs", (0, 29), "leave it out"),
+    VersionChange("--max-num-queued-tokens", (0, 29), "leave it out"),
+    VersionChange("--custom-histogram-buckets", (0, 32), "leave it out"),
+    VersionChange("--max-num-active-seqs", (0, 32), "set spec.engine.maxNumSeqs"),
+    VersionChange("--log-level", (0, 32), "set VLLM_LOGGING_LEVEL in spec.engine.env"),
+    VersionChange("--device-memory-utilization", (0, 32), "set spec.engine.gpuMemoryUtilizationPercent"),
 )
 REMOVED_FORMATS: Final = (
-    Change("gguf", (0, 24), "convert the checkpoint to safetensors, or use an image with the gguf plugin"),
-    Change("bitsandbytes", (0, 28), "use a checkpoint quantized with awq, gptq or fp8"),
+    VersionChange("gguf", (0, 24), "convert the checkpoint to safetensors, or use an image with the gguf plugin"),
+    VersionChange("bitsandbytes", (0, 28), "use a checkpoint quantized with awq, gptq or fp8"),
 )
 """Left vLLM's core both as `--quantization` and as `--load-format`."""
 
@@ -139,13 +141,13 @@ def version_of_image(image: str) -> str | None:
     return match[1] if match else None
 
 
-def resolve_engine(spec: EngineSpec, defaults: Defaults) -> Engine:
+def resolve_engine(spec: EngineSpec, defaults: Defaults) -> ResolvedEngine:
     """Decide what the spec leaves open.
 
     The version comes from the spec, else from the image's tag, else from the operator; the image follows the version.
     """
     version = spec.version or (spec.image and version_of_image(spec.image)) or defaults.engine_version
-    return Engine(
+    return ResolvedEngine(
         version=version,
         image=spec.image or defaults.image.replace("{version}", version),
         tensor_parallel_size=spec.tensor_parallel_size or 1,

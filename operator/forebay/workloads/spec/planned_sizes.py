@@ -12,15 +12,15 @@ from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
 from forebay.api.status import MOST_ASSUMPTIONS, CapacityStatus, PlannedReplicas, PlanStatus
 from forebay.capacity.model.profile_choice import GivenProfile
-from forebay.capacity.plan.plan_input import Known, read
-from forebay.capacity.plan.plan_problem import Kind, UnplannableError
-from forebay.capacity.plan.plan_problem import Problem as Fault
-from forebay.capacity.plan.sizing import Plan, engine_of, size
-from forebay.scaling.learning.replica_capacity import Carrier
-from forebay.scaling.load.arrivals import Lengths
+from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_problem import PlanProblem as Fault
+from forebay.capacity.plan.plan_problem import ProblemKind, UnplannableError
+from forebay.capacity.plan.sizing import CapacityPlan, engine_of, size
+from forebay.scaling.learning.replica_capacity import ReplicaCapacity
+from forebay.scaling.load.arrivals import RequestLengths
 from forebay.workloads.spec.engine_arguments import flag_name
 from forebay.workloads.spec.engine_versions import Defaults, resolve_engine
-from forebay.world.world import Problem
+from forebay.world.world import SpecProblem
 
 WHOLE_PROMPTS: Final = "--no-enable-chunked-prefill"
 """Without chunks a step must be able to compute the longest prompt, so its size is not ours to set."""
@@ -34,14 +34,14 @@ class Sizing:
     """The smallest that fits, where the spec leaves it open."""
     pipeline_parallel_size: int | None = None
     max_num_batched_tokens: int | None = None
-    misfits: tuple[Problem, ...] = ()
+    misfits: tuple[SpecProblem, ...] = ()
     """Why such an engine cannot start."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[SpecProblem, ...] = ()
     """What people should know of one that can."""
     plan: PlanStatus | None = None
     replica: CapacityStatus | None = None
     """Of one replica."""
-    carrier: Carrier | None = None
+    carrier: ReplicaCapacity | None = None
     """One replica as scaling counts with it, whether or not traffic is declared; None where none could start."""
 
 
@@ -50,7 +50,7 @@ def sizing_of(
 ) -> Sizing:
     """Never raises for a valid spec."""
     defaults = defaults or Defaults()
-    known = Known(
+    known = KnownParts(
         profiles=tuple(profiles),
         utilization_percent=defaults.gpu_memory_utilization_percent,
         engine_version=resolve_engine(spec.engine, defaults).version,
@@ -65,7 +65,7 @@ def sizing_of(
         tensor_parallel_size=plan.replica.sizes.tensor if fits else None,
         pipeline_parallel_size=plan.replica.sizes.pipeline if fits else None,
         max_num_batched_tokens=_batched_tokens(spec, plan) if fits else None,
-        misfits=tuple(Problem(Reason.DOES_NOT_FIT, str(fault)) for fault in cannot_start),
+        misfits=tuple(SpecProblem(Reason.DOES_NOT_FIT, str(fault)) for fault in cannot_start),
         warnings=tuple(_warning(fault) for fault in plan.problems if fault not in cannot_start),
         plan=_plan_status(plan),
         replica=_replica_status(plan),
@@ -79,18 +79,20 @@ _OF_THE_ENGINE: Final = ("spec.model.", "spec.engine.")
 
 def _unsized(spec: InferenceServiceSpec, faults: Sequence[Fault]) -> Sizing:
     """What is missing is said only where somebody asked for a plan: most services run well without one."""
-    misfits = tuple(Problem(Reason.DOES_NOT_FIT, str(fault)) for fault in faults if fault.kind is Kind.MISFIT)
+    misfits = tuple(
+        SpecProblem(Reason.DOES_NOT_FIT, str(fault)) for fault in faults if fault.kind is ProblemKind.MISFIT
+    )
     if misfits or spec.traffic is None:
         return Sizing(misfits=misfits)
-    return Sizing(warnings=tuple(Problem(Reason.NOT_SIZED, f"Not sized: {fault}") for fault in faults))
+    return Sizing(warnings=tuple(SpecProblem(Reason.NOT_SIZED, f"Not sized: {fault}") for fault in faults))
 
 
-def _warning(fault: Fault) -> Problem:
+def _warning(fault: Fault) -> SpecProblem:
     reason = Reason.BOUNDS_TOO_LOW if fault.field.startswith("spec.scaling.") else Reason.PROMISE_AT_RISK
-    return Problem(reason, str(fault))
+    return SpecProblem(reason, str(fault))
 
 
-def _batched_tokens(spec: InferenceServiceSpec, plan: Plan) -> int | None:
+def _batched_tokens(spec: InferenceServiceSpec, plan: CapacityPlan) -> int | None:
     """None where nothing says what one step should hold, or the user does."""
     given = {flag_name(argument) for argument in spec.engine.extra_args}
     if plan.fleet is None or plan.throughput is None or WHOLE_PROMPTS in given:
@@ -98,7 +100,7 @@ def _batched_tokens(spec: InferenceServiceSpec, plan: Plan) -> int | None:
     return plan.throughput.batched_tokens
 
 
-def _plan_status(plan: Plan) -> PlanStatus:
+def _plan_status(plan: CapacityPlan) -> PlanStatus:
     replica, fleet, demand = plan.replica, plan.fleet, plan.subject.demand
     throughput = plan.throughput
     return PlanStatus(
@@ -119,22 +121,22 @@ def _plan_status(plan: Plan) -> PlanStatus:
     )
 
 
-def _replica_status(plan: Plan) -> CapacityStatus | None:
+def _replica_status(plan: CapacityPlan) -> CapacityStatus | None:
     if plan.throughput is None:
         return None
     tokens = round(plan.throughput.tokens_per_minute)
     return CapacityStatus(tokens_per_minute=tokens, per_replica=tokens, basis=plan.throughput.chosen.basis.value)
 
 
-def _carrier(plan: Plan, known: Known) -> Carrier:
+def _carrier(plan: CapacityPlan, known: KnownParts) -> ReplicaCapacity:
     subject = plan.subject
     chosen, engine = engine_of(subject, plan.replica, known)
     mix = subject.mix
-    return Carrier(
+    return ReplicaCapacity(
         engine=engine,
         engines=plan.replica.sizes.data,
         promise=subject.promise,
         basis=chosen.basis,
         architecture=subject.architecture,
-        declared=None if mix is None else Lengths(mix.prompt_tokens, mix.output_tokens),
+        declared=None if mix is None else RequestLengths(mix.prompt_tokens, mix.output_tokens),
     )

@@ -21,10 +21,10 @@ from forebay.workloads.objects.placeholder import place_of
 from forebay.workloads.objects.pod_template import CONTAINER, node_selector, pod_template
 from forebay.workloads.objects.ranks import worker_template
 from forebay.workloads.objects.template_merge import merge_template
-from forebay.workloads.spec.engine_versions import Defaults, Engine, resolve_engine
+from forebay.workloads.spec.engine_versions import Defaults, ResolvedEngine, resolve_engine
 from forebay.workloads.spec.planned_sizes import Sizing
 from forebay.workloads.spec.spec_problems import Submission, problems_of, warnings_of
-from forebay.world.world import Problem, ReplicaShape, Revision
+from forebay.world.world import ReplicaShape, Revision, SpecProblem
 
 HASH_LENGTH: Final = 7
 """33 bits, told apart only within one service; part of pod names."""
@@ -52,7 +52,7 @@ def resolve(
     template: Mapping[str, Any] | None = None,
     sizing: Sizing | None = None,
     variant: str = "",
-) -> Revision | tuple[Problem, ...]:
+) -> Revision | tuple[SpecProblem, ...]:
     """What the spec means with today's operator, or why it means nothing that could run.
 
     `restarted_at` is the service's annotation `forebay.dev/restarted-at`; `template` is the `template` field of the
@@ -88,7 +88,7 @@ def resolve(
     )
 
 
-def _sized(engine: Engine, spec: InferenceServiceSpec, sizing: Sizing) -> Engine:
+def _sized(engine: ResolvedEngine, spec: InferenceServiceSpec, sizing: Sizing) -> ResolvedEngine:
     """Sizes that the spec gives stay; the plan was made with them."""
     engine = replace(engine, max_num_batched_tokens=sizing.max_num_batched_tokens)
     if spec.engine.tensor_parallel_size is not None or sizing.tensor_parallel_size is None:
@@ -100,7 +100,7 @@ def _sized(engine: Engine, spec: InferenceServiceSpec, sizing: Sizing) -> Engine
     )
 
 
-def warnings(spec: InferenceServiceSpec, defaults: Defaults | None = None) -> tuple[Problem, ...]:
+def warnings(spec: InferenceServiceSpec, defaults: Defaults | None = None) -> tuple[SpecProblem, ...]:
     """What people should know of a spec that runs all the same."""
     return warnings_of(Submission(spec, resolve_engine(spec.engine, defaults or Defaults())))
 
@@ -182,7 +182,7 @@ class _Shape(Model):
         )
 
 
-def _shape(spec: InferenceServiceSpec, engine: Engine) -> _Shape:
+def _shape(spec: InferenceServiceSpec, engine: ResolvedEngine) -> _Shape:
     return _Shape(
         pods=engine.nodes,
         gpus_per_pod=engine.gpus_per_pod,

@@ -14,7 +14,7 @@ from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.workloads.spec.planned_sizes import sizing_of
 from forebay.workloads.spec.resolve import resolve
-from forebay.world.world import Problem, Revision, VariantView
+from forebay.world.world import Revision, SpecProblem, VariantView
 
 
 def resolved_variants(
@@ -24,10 +24,10 @@ def resolved_variants(
     defaults: Defaults | None,
     template: Mapping[str, Any] | None,
     profiles: Iterable[GivenProfile],
-) -> tuple[tuple[VariantView, ...], tuple[Problem, ...]]:
+) -> tuple[tuple[VariantView, ...], tuple[SpecProblem, ...]]:
     """Those that mean something that could run, and what people should know of all of them."""
     views: list[VariantView] = []
-    told: list[Problem] = []
+    told: list[SpecProblem] = []
     given = tuple(profiles)
     for variant in spec.variants:
         found = _resolved(with_variant(spec, variant), variant, owner, restarted_at, defaults, template, given)
@@ -47,19 +47,19 @@ def _resolved(
     defaults: Defaults | None,
     template: Mapping[str, Any] | None,
     profiles: tuple[GivenProfile, ...],
-) -> VariantView | tuple[Problem, ...]:
+) -> VariantView | tuple[SpecProblem, ...]:
     try:
         InferenceServiceSpec.model_validate(spec.model_dump(mode="json", by_alias=True, exclude_unset=True))
     except ValidationError as error:
-        return tuple(Problem(Reason.VARIANT_INVALID, fault) for fault in refusals(error, "spec"))
+        return tuple(SpecProblem(Reason.VARIANT_INVALID, fault) for fault in refusals(error, "spec"))
     sizing = sizing_of(spec, defaults, profiles)
     found = resolve(spec, owner, restarted_at, defaults, template, sizing, variant.name)
     return VariantView(found, sizing.carrier, sizing.misfits) if isinstance(found, Revision) else found
 
 
-def _about(variant: VariantSpec, problems: Iterable[Problem], consequence: str) -> list[Problem]:
+def _about(variant: VariantSpec, problems: Iterable[SpecProblem], consequence: str) -> list[SpecProblem]:
     """The problem's reason stays, since its page says what to do; the sentence begins with the variant."""
     return [
-        Problem(each.reason, f'spec.variants: "{variant.name}": {each.message.rstrip(".")}, {consequence}.')
+        SpecProblem(each.reason, f'spec.variants: "{variant.name}": {each.message.rstrip(".")}, {consequence}.')
         for each in problems
     ]

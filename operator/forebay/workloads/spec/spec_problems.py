@@ -16,8 +16,8 @@ from forebay.schedules.timetable import fault_of
 from forebay.workloads.objects.ranks import EXECUTOR
 from forebay.workloads.spec import engine_versions
 from forebay.workloads.spec.engine_arguments import flag_name
-from forebay.workloads.spec.engine_versions import Engine
-from forebay.world.world import Problem
+from forebay.workloads.spec.engine_versions import ResolvedEngine
+from forebay.world.world import SpecProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,49 +25,49 @@ class Submission:
     """A spec, the engine it resolves to, and the PodTemplate it names, if that was found."""
 
     spec: InferenceServiceSpec
-    engine: Engine
+    engine: ResolvedEngine
     template: Mapping[str, Any] | None = None
 
 
-Check = Callable[[Submission], Problem | None]
+Check = Callable[[Submission], SpecProblem | None]
 
 
-def problems_of(submission: Submission) -> tuple[Problem, ...]:
+def problems_of(submission: Submission) -> tuple[SpecProblem, ...]:
     """Every check's finding, so that a manifest is corrected in one go."""
     return tuple(problem for check in CHECKS if (problem := check(submission)))
 
 
-def warnings_of(submission: Submission) -> tuple[Problem, ...]:
+def warnings_of(submission: Submission) -> tuple[SpecProblem, ...]:
     """Findings that people should see and that stop nothing."""
     return tuple(warning for check in WARNINGS if (warning := check(submission)))
 
 
-def engine_version_unsupported(submission: Submission) -> Problem | None:
+def engine_version_unsupported(submission: Submission) -> SpecProblem | None:
     version = submission.engine.version
     if engine_versions.minor(version) >= engine_versions.OLDEST:
         return None
     oldest = f"{engine_versions.OLDEST[0]}.{engine_versions.OLDEST[1]}.0"
-    return Problem(
+    return SpecProblem(
         Reason.ENGINE_VERSION_UNSUPPORTED,
         f'spec.engine.version: "{version}" is older than {oldest}, the oldest that Forebay can drain and measure; '
         f"use {oldest} or newer, or state the version here when the image's tag counts something else.",
     )
 
 
-def flag_abbreviated(submission: Submission) -> Problem | None:
+def flag_abbreviated(submission: Submission) -> SpecProblem | None:
     """A command line takes an unambiguous beginning of a flag for the flag: `--tensor-parallel` would set ours."""
     for flag in _extra_flags(submission):
         for owned in OWNED_FLAGS:
             name = next((name for name in owned.names if _begins(flag, name)), None)
             if name is not None:
-                return Problem(
+                return SpecProblem(
                     Reason.ENGINE_FLAG_RESERVED,
                     f'spec.engine.extraArgs: "{flag}" is short for {name}, which {owned.instead}.',
                 )
     return None
 
 
-def flag_unavailable(submission: Submission) -> Problem | None:
+def flag_unavailable(submission: Submission) -> SpecProblem | None:
     """An engine of another version than this flag's would die at start, after its GPU was waited for."""
     version = engine_versions.minor(submission.engine.version)
     for flag in _extra_flags(submission):
@@ -80,14 +80,14 @@ def flag_unavailable(submission: Submission) -> Problem | None:
     return None
 
 
-def json_malformed(submission: Submission) -> Problem | None:
+def json_malformed(submission: Submission) -> SpecProblem | None:
     for flag, value in _extra_values(submission):
         if flag not in engine_versions.JSON_FLAGS or value is None:
             continue
         try:
             json.loads(value)
         except ValueError as error:
-            return Problem(
+            return SpecProblem(
                 Reason.ENGINE_FLAG_INVALID,
                 f"spec.engine.extraArgs: {flag} is given {value[:60]!r}, which is not JSON ({error}); write it as "
                 f'{flag}={{"key": "value"}}, quoted as a whole.',
@@ -95,7 +95,7 @@ def json_malformed(submission: Submission) -> Problem | None:
     return None
 
 
-def format_unavailable(submission: Submission) -> Problem | None:
+def format_unavailable(submission: Submission) -> SpecProblem | None:
     version = engine_versions.minor(submission.engine.version)
     for change in engine_versions.REMOVED_FORMATS:
         if version < change.version:
@@ -106,7 +106,7 @@ def format_unavailable(submission: Submission) -> Problem | None:
             field = "spec.engine.extraArgs: --load-format"
         else:
             continue
-        return Problem(
+        return SpecProblem(
             Reason.FORMAT_UNAVAILABLE,
             f'{field}: "{change.name}" is not supported by vLLM {submission.engine.version}: it left with '
             f"{_release(change.version)}; {change.way_out}.",
@@ -114,79 +114,79 @@ def format_unavailable(submission: Submission) -> Problem | None:
     return None
 
 
-def nodes_need_own_backend(submission: Submission) -> Problem | None:
+def nodes_need_own_backend(submission: Submission) -> SpecProblem | None:
     """Ray would look for a cluster of its own in each pod; the executor inside one process knows no other node."""
     if submission.engine.nodes == 1:
         return None
     given = next((value for flag, value in _extra_values(submission) if flag == EXECUTOR), None)
     if given in (None, "mp"):
         return None
-    return Problem(
+    return SpecProblem(
         Reason.ENGINE_FLAG_INVALID,
         f'spec.engine.extraArgs: {EXECUTOR} "{given}" cannot place the ranks of spec.engine.nodes '
         f"{submission.engine.nodes}; leave it out, which means mp.",
     )
 
 
-def annotation_reserved(submission: Submission) -> Problem | None:
+def annotation_reserved(submission: Submission) -> SpecProblem | None:
     """`forebay.dev/drain-started` on a new pod would make it a draining one."""
     metadata = (submission.template or {}).get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     name = next((name for name in sorted(annotations) if name.startswith(f"{GROUP}/")), None)
     if name is None:
         return None
-    return Problem(
+    return SpecProblem(
         Reason.ANNOTATION_RESERVED,
         f'spec.pod.templateRef: the annotation "{name}" of PodTemplate "{submission.spec.pod.template_ref}" is how '
         "Forebay remembers drains; choose another prefix.",
     )
 
 
-def template_missing(submission: Submission) -> Problem | None:
+def template_missing(submission: Submission) -> SpecProblem | None:
     name = submission.spec.pod.template_ref
     if name is None or submission.template is not None:
         return None
-    return Problem(
+    return SpecProblem(
         Reason.POD_TEMPLATE_NOT_FOUND,
         f'spec.pod.templateRef: there is no PodTemplate "{name}" in the namespace of the service; create it, or leave '
         "the field out.",
     )
 
 
-def engine_version_unknown(submission: Submission) -> Problem | None:
+def engine_version_unknown(submission: Submission) -> SpecProblem | None:
     if engine_versions.minor(submission.engine.version) <= engine_versions.NEWEST:
         return None
-    return Problem(
+    return SpecProblem(
         Reason.ENGINE_VERSION_UNKNOWN,
-        f'spec.engine.version: "{submission.engine.version}" is newer than {_release(engine_versions.NEWEST)}, the newest '
-        "that Forebay knows; it is run and measured as that one.",
+        f'spec.engine.version: "{submission.engine.version}" is newer than {_release(engine_versions.NEWEST)}, the '
+        "newest that Forebay knows; it is run and measured as that one.",
     )
 
 
-def routes_need_own_name(submission: Submission) -> Problem | None:
+def routes_need_own_name(submission: Submission) -> SpecProblem | None:
     if engine_versions.minor(submission.engine.version) >= engine_versions.ANY_MODEL_NAME_SINCE:
         return None
-    return Problem(
+    return SpecProblem(
         Reason.ENGINE_CHECKS_MODEL_NAME,
         f'spec.engine.version: "{submission.engine.version}" answers to namespace/name only; for short names by a '
         f"ModelRoute use {_release(engine_versions.ANY_MODEL_NAME_SINCE)} or newer.",
     )
 
 
-def schedule_unreadable(submission: Submission) -> Problem | None:
+def schedule_unreadable(submission: Submission) -> SpecProblem | None:
     """Stops nothing: the service is worth more than one of its schedules."""
     for schedule in submission.spec.schedules:
         if fault := fault_of(schedule):
             said = f"spec.schedules[{schedule.name}].{fault}. The service runs without this schedule."
-            return Problem(Reason.SCHEDULE_UNREADABLE, said)
+            return SpecProblem(Reason.SCHEDULE_UNREADABLE, said)
     return None
 
 
-def scale_to_zero_inactive(submission: Submission) -> Problem | None:
+def scale_to_zero_inactive(submission: Submission) -> SpecProblem | None:
     scaling = submission.spec.scaling
     if scaling.scale_to_zero_after is None or scaling.min_replicas == 0:
         return None
-    return Problem(
+    return SpecProblem(
         Reason.SCALE_TO_ZERO_INACTIVE,
         f'spec.scaling.scaleToZeroAfter: "{scaling.scale_to_zero_after}" does not act while minReplicas is '
         f"{scaling.min_replicas}; set minReplicas to 0, or remove scaleToZeroAfter.",
@@ -236,8 +236,8 @@ def _extra_values(submission: Submission) -> Iterator[tuple[str, str | None]]:
             yield flag, value if separator else next(iter(arguments[position + 1 : position + 2]), None)
 
 
-def _unavailable(submission: Submission, flag: str, why: str, way_out: str) -> Problem:
-    return Problem(
+def _unavailable(submission: Submission, flag: str, why: str, way_out: str) -> SpecProblem:
+    return SpecProblem(
         Reason.ENGINE_FLAG_UNAVAILABLE,
         f'spec.engine.extraArgs: "{flag}" is not a flag of vLLM {submission.engine.version}: it {why}; {way_out}.',
     )
