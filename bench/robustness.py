@@ -35,7 +35,7 @@ ROBUSTNESS: Final = RESULTS / "robustness"
 
 def variants(case: ComparedCase) -> Iterator[tuple[str, ComparedCase]]:
     """By what is different; everything else is as in the suite, with an engine that is as it is believed to be."""
-    believed = case.carrier.engine.step_profile
+    believed = case.replica_capacity.engine.step_profile
     for seconds in COLD_STARTS:
         starts = replace(case.starts, ready_seconds=seconds, warm_seconds=min(seconds, ColdStarts().warm_seconds))
         yield f"cold start {seconds:.0f} s", replace(_with(case, believed), starts=starts)

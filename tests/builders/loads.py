@@ -98,7 +98,7 @@ CHAT = RequestLengths(500, 200)
 """Declared lengths of a chat."""
 
 
-def a_carrier(
+def a_replica_capacity(
     *, declared: RequestLengths | None = CHAT, engines: int = 1, inter_token_latency: float = 0.04, slower: float = 1.0
 ) -> ReplicaCapacity:
     """An 8B model on an H100: s is 15.89 ms and u 0.745 for 500 tokens in and 200 out, 46.9 requests a second."""

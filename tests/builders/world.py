@@ -143,10 +143,12 @@ def a_place(hash_: str = "same", gpus: int = 1, image: str = IMAGE) -> Place:
     return Place(hash_, gpus, json.dumps(data), image)
 
 
-def a_variant(name: str, *, product: str = "", carrier: ReplicaCapacity | None = None, **fields: Any) -> VariantView:
+def a_variant(
+    name: str, *, product: str = "", replica_capacity: ReplicaCapacity | None = None, **fields: Any
+) -> VariantView:
     """A variant whose revision is called like it, unless told otherwise; `fields` are those of `a_revision`."""
     hash_ = fields.pop("hash", name)
-    return VariantView(a_revision(hash_, product=product, variant=name, **fields), carrier)
+    return VariantView(a_revision(hash_, product=product, variant=name, **fields), replica_capacity)
 
 
 def a_service(
@@ -165,8 +167,8 @@ def a_service(
     warnings: tuple[SpecProblem, ...] = (),
     misfits: tuple[SpecProblem, ...] = (),
     plan: PlanStatus | None = None,
-    replica_capacity: CapacityStatus | None = None,
-    carrier: ReplicaCapacity | None = None,
+    capacity_status: CapacityStatus | None = None,
+    replica_capacity: ReplicaCapacity | None = None,
     wake_requested_at: str = "",
     variants: tuple[VariantView, ...] = (),
     **spec_fields: Any,
@@ -186,8 +188,8 @@ def a_service(
         warnings=warnings,
         misfits=misfits,
         plan=plan,
+        capacity_status=capacity_status,
         replica_capacity=replica_capacity,
-        carrier=carrier,
         wake_requested_at=wake_requested_at,
         variants=variants,
     )

@@ -9,7 +9,7 @@ from forebay.api.instants import rfc3339
 from forebay.cli.explain.service_reading import ServiceReading
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_carrier
+from tests.builders.loads import a_replica_capacity
 from tests.builders.schedules import a_schedule
 from tests.builders.variants import BIG, a_mixed_cluster, serve
 from tests.builders.world import a_node, a_revision, a_service, a_spec
@@ -37,7 +37,7 @@ def spec_with(cluster: Cluster, **fields: Any) -> None:
 
 
 def steady() -> Cluster:
-    cluster = busy(2, 60, carrier=a_carrier())
+    cluster = busy(2, 60, replica_capacity=a_replica_capacity())
     cluster.demand["chat"] = Demand(requests=60, arrivals=30)
     cluster.run(900)
     return cluster

@@ -15,7 +15,7 @@ from forebay.world.settings import Settings
 from forebay.world.world import PodView, Refusal, ServiceView, SpecProblem, WarmPoolView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_carrier
+from tests.builders.loads import a_replica_capacity
 from tests.builders.pools import a_peak, a_pool, holding
 from tests.builders.world import (
     IMAGE,
@@ -37,7 +37,7 @@ slow = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChe
 
 REVISIONS = (a_revision("aaaa", number=1), a_revision("bbbb", number=2), a_revision("cccc", pods=2, number=3))
 VARIANTS = (
-    a_variant("dddd", gpus=2, number=1, carrier=a_carrier(slower=1.6)),
+    a_variant("dddd", gpus=2, number=1, replica_capacity=a_replica_capacity(slower=1.6)),
     a_variant("eeee", pods=2, number=1),
     a_variant("ffff"),
 )
@@ -72,7 +72,7 @@ def services(draw: st.DrawFn, name: str):
         deleting=draw(mostly(False, True)),
         status=draw(st.sampled_from([InferenceServiceStatus(), status])),
         variants=draw(st.sampled_from([(), (), VARIANTS[:1], VARIANTS])),
-        carrier=draw(st.sampled_from([None, a_carrier()])),
+        replica_capacity=draw(st.sampled_from([None, a_replica_capacity()])),
         placeholders=draw(mostly(0, 1, 3)),
     )
 
@@ -216,7 +216,7 @@ IMPATIENT = replace(PATIENT, services={a_service(name).uid: ServiceMemory(retrie
 """After stuck replicas were given up a few times: those that are stuck now are left where they are."""
 HANDED_OVER = replace(
     PATIENT,
-    handovers=Preemptions(
+    preemptions=Preemptions(
         {
             f"gone-{number}": HeldPlace(f"gone-{number}", uid_of("h100"), f"node-{number}", 1, IMAGE, NOW - 30)
             for number in range(3)
@@ -228,7 +228,7 @@ HANDED_OVER = replace(
 states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT, SHORT, HANDED_OVER])
 
 
-SLIM = a_variant("slim", product="L4", hash="slim", carrier=a_carrier(slower=1.6))
+SLIM = a_variant("slim", product="L4", hash="slim", replica_capacity=a_replica_capacity(slower=1.6))
 TWIN = a_variant("twin", product="L4", hash="twin", gpus=2)
 
 
@@ -246,7 +246,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
             max_surge=draw(st.integers(0, 2)),
             variants=variants,
             wanted=a_revision(product="H100"),
-            carrier=draw(st.sampled_from([None, a_carrier()])),
+            replica_capacity=draw(st.sampled_from([None, a_replica_capacity()])),
         ),
         nodes=[*nodes, *([a_node("node-2", gpus=draw(st.integers(1, 4)), product="L4")] if variants else [])],
         load_seconds=draw(st.sampled_from([5.0, 60.0])),

@@ -7,7 +7,7 @@ from forebay.api.status import CapacityStatus, PlannedReplicas, PlanStatus
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.world.world import SpecProblem
-from tests.builders.loads import a_carrier, known
+from tests.builders.loads import a_replica_capacity, known
 from tests.builders.plans import condition, creates, deletes, message
 from tests.builders.world import NOW, a_revision, a_service, a_world, pods_of, signals_of
 
@@ -58,7 +58,7 @@ def test_a_change_to_a_spec_that_does_not_fit_leaves_the_old_pods_as_they_are():
 
 @pytest.mark.parametrize("serving", [0, 1, 3])
 def test_capacity_counts_what_serves(serving):
-    service = a_service(max_replicas=4, min_replicas=3, plan=PLANNED, replica_capacity=ONE)
+    service = a_service(max_replicas=4, min_replicas=3, plan=PLANNED, capacity_status=ONE)
     pods = pods_of(service, serving)
     done, _ = plan(a_world(service, pods=pods, signals=signals_of(pods)), LONG_AGO, NOW)
     status = done.services[0].status
@@ -74,7 +74,9 @@ def test_a_service_that_cannot_be_planned_shows_none():
 
 
 def test_capacity_is_that_of_the_mix_that_arrives_once_it_was_seen():
-    service = a_service(max_replicas=4, min_replicas=2, plan=PLANNED, replica_capacity=ONE, carrier=a_carrier())
+    service = a_service(
+        max_replicas=4, min_replicas=2, plan=PLANNED, capacity_status=ONE, replica_capacity=a_replica_capacity()
+    )
     pods, state = pods_of(service, 2), LONG_AGO
     for tick in range(20):
         seen = {

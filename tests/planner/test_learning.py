@@ -14,7 +14,7 @@ from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes, WarmState
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_carrier
+from tests.builders.loads import a_replica_capacity
 from tests.builders.plans import only
 from tests.builders.world import NOW, a_node, a_service, a_world, pods_of, signals_of
 
@@ -118,8 +118,8 @@ class Served:
     """One replica of a service whose requests double every ten minutes, for ten minutes."""
 
     def __init__(self) -> None:
-        carrier = a_carrier(declared=None)
-        self.service = a_service("chat", min_replicas=1, max_replicas=1, carrier=carrier)
+        replica_capacity = a_replica_capacity(declared=None)
+        self.service = a_service("chat", min_replicas=1, max_replicas=1, replica_capacity=replica_capacity)
         self.pods = pods_of(self.service, 1)
         self.now, self.state, self.finished = NOW, State.empty(NOW), 0.0
 

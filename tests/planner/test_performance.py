@@ -6,7 +6,7 @@ from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.world import PodView, ServiceView, World
-from tests.builders.loads import a_carrier
+from tests.builders.loads import a_replica_capacity
 from tests.builders.world import NOW, a_histogram, a_sample, a_service, a_world, nodes, pods_of
 
 SERVICES, REPLICAS, MOST_SECONDS = 200, 8, 1.0
@@ -37,7 +37,7 @@ def a_tick(services: list[ServiceView], pods: list[PodView], now: float, tick: i
 
 def test_200_services_of_8_replicas_each():
     services = [
-        a_service(f"s{index:03}", min_replicas=4, max_replicas=REPLICAS, carrier=a_carrier())
+        a_service(f"s{index:03}", min_replicas=4, max_replicas=REPLICAS, replica_capacity=a_replica_capacity())
         for index in range(SERVICES)
     ]
     pods = [pod for index, service in enumerate(services) for pod in pods_of(service, REPLICAS, node=f"node-{index}")]

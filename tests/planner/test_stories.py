@@ -3,7 +3,7 @@
 from forebay.api.inference_service import WhenNoSpare
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_carrier, known
+from tests.builders.loads import a_replica_capacity, known
 from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_spec
 
 
@@ -327,7 +327,7 @@ def test_a_peak_from_before_the_new_replica_served_does_not_order_another_one():
 
 def test_replicas_are_ordered_for_what_arrives_before_anything_waits():
     """100 requests a second of 500/200 take three replicas of an 8B model on an H100, with 20 % headroom."""
-    cluster = a_settled_cluster(min_replicas=1, max_replicas=8, carrier=a_carrier())
+    cluster = a_settled_cluster(min_replicas=1, max_replicas=8, replica_capacity=a_replica_capacity())
     cluster.demand["chat"] = Demand(requests=20, arrivals=100)
     cluster.run_until(lambda: cluster.status("chat").replicas.desired == 3, within_seconds=120)
     cluster.run(600, watch=never_above(cluster, "chat", 3))
@@ -340,7 +340,7 @@ def test_replicas_are_ordered_for_what_arrives_before_anything_waits():
 
 
 def test_a_restart_at_8_does_not_drain_at_the_first_dip():
-    cluster = a_settled_cluster(min_replicas=1, max_replicas=8, carrier=a_carrier())
+    cluster = a_settled_cluster(min_replicas=1, max_replicas=8, replica_capacity=a_replica_capacity())
     cluster.demand["chat"] = Demand(requests=400, arrivals=300)
     cluster.run_until(settled(cluster, "chat", 8))
     cluster.run(400)
@@ -355,7 +355,7 @@ def test_a_restart_at_8_does_not_drain_at_the_first_dip():
 
 
 def test_a_rollout_at_maxreplicas_ends_while_more_work_arrives_than_fits():
-    cluster = a_settled_cluster(min_replicas=2, max_replicas=2, carrier=a_carrier())
+    cluster = a_settled_cluster(min_replicas=2, max_replicas=2, replica_capacity=a_replica_capacity())
     cluster.demand["chat"] = Demand(requests=80, arrivals=200)
     cluster.run(120)
     assert known(cluster.status("chat").decision).rule == "max_replicas"
@@ -364,7 +364,7 @@ def test_a_rollout_at_maxreplicas_ends_while_more_work_arrives_than_fits():
 
 
 def test_arrivals_that_nobody_counts_leave_scaling_to_the_guards():
-    cluster = a_settled_cluster(min_replicas=1, max_replicas=4, carrier=a_carrier())
+    cluster = a_settled_cluster(min_replicas=1, max_replicas=4, replica_capacity=a_replica_capacity())
     cluster.demand["chat"] = Demand(requests=300)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 4)
     cluster.demand["chat"] = Demand(requests=10)

@@ -16,7 +16,7 @@ from forebay.scaling.limits import Limits
 from forebay.world.settings import Settings
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_carrier
+from tests.builders.loads import a_replica_capacity
 from tests.builders.plans import condition, creates, desired, message, only, rule
 from tests.builders.schedules import a_schedule
 from tests.builders.world import NOW, a_pod, a_revision, a_service, a_spec, a_world
@@ -103,7 +103,7 @@ def test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock():
 
 def test_work_that_is_counted_brings_it_down_and_its_absence_to_zero_and_a_call_back():
     """With what a replica carries known, no arrivals ask for no replica; the least of them keeps the last one."""
-    cluster = a_sleepy_cluster(carrier=a_carrier())
+    cluster = a_sleepy_cluster(replica_capacity=a_replica_capacity())
     cluster.demand["chat"] = Demand(requests=20, arrivals=100)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
     cluster.demand["chat"] = Demand(arrivals=0.01)

@@ -12,7 +12,7 @@ from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow
 from forebay.scaling.load.load_window import LoadWindow, extended
 from forebay.scaling.load.service_load import ServiceLoad
-from tests.builders.loads import a_carrier, a_load, some_limits
+from tests.builders.loads import a_load, a_replica_capacity, some_limits
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=1, max_replicas=6)
@@ -21,20 +21,20 @@ IDLE = ScalingMemory(desired=2, raised_at=NOW - 9999, jumped_at=NOW - 9999)
 
 def decided(
     load: ServiceLoad,
-    fleet: ReplicaCounts,
+    counts: ReplicaCounts,
     memory: ScalingMemory = IDLE,
     limits: Limits = LIMITS,
     mode: ScalingMode = ScalingMode.AUTO,
     now: float = NOW,
 ) -> tuple[Decision, ScalingMemory]:
-    return decide(limits, load, fleet, mode, memory, now)
+    return decide(limits, load, counts, mode, memory, now)
 
 
 def watched_idle(replicas: int) -> LoadWindow:
-    watch = LoadWindow()
+    load_window = LoadWindow()
     for second in range(-300, 1, 5):
-        watch = extended(watch, a_load(replicas), LIMITS, NOW + second)
-    return watch
+        load_window = extended(load_window, a_load(replicas), LIMITS, NOW + second)
+    return load_window
 
 
 @pytest.mark.parametrize(
@@ -60,35 +60,41 @@ def test_a_guard_raises_in_one_jump_and_is_remembered():
 
 
 @pytest.mark.parametrize(
-    ("fleet", "jumped_ago", "expected"),
+    ("counts", "jumped_ago", "expected"),
     [
         pytest.param(ReplicaCounts(serving=2), 89, 2, id="within scaleUpCooldown"),
         pytest.param(ReplicaCounts(serving=2), 90, 3, id="after scaleUpCooldown"),
     ],
 )
-def test_one_jump_per_cooldown(fleet, jumped_ago, expected):
-    decision, _ = decided(a_load(2, waiting=100), fleet, replace(IDLE, jumped_at=NOW - jumped_ago))
+def test_one_jump_per_cooldown(counts, jumped_ago, expected):
+    decision, _ = decided(a_load(2, waiting=100), counts, replace(IDLE, jumped_at=NOW - jumped_ago))
     assert decision.desired == expected
 
 
 @pytest.mark.parametrize(
-    ("fleet", "desired", "expected"),
+    ("counts", "desired", "expected"),
     [
         pytest.param(ReplicaCounts(serving=4, loading=1), 5, 5, id="blind while the new one loads"),
         pytest.param(ReplicaCounts(serving=2, loading=1), 2, 3, id="a rollout's surge loads: not blind"),
         pytest.param(
-            ReplicaCounts(serving=2, blocked=1, alike=1), 3, 4, id="the new one is stuck: not blind, not counted"
+            ReplicaCounts(serving=2, blocked=1, blocked_for_all=1),
+            3,
+            4,
+            id="the new one is stuck: not blind, not counted",
         ),
         pytest.param(
-            ReplicaCounts(serving=2, blocked=2, alike=2), 4, 4, id="two are stuck alike: one more would be, too"
+            ReplicaCounts(serving=2, blocked=2, blocked_for_all=2),
+            4,
+            4,
+            id="two are stuck alike: one more would be, too",
         ),
         pytest.param(ReplicaCounts(serving=2, blocked=2), 4, 5, id="two are stuck by themselves: both are not counted"),
         pytest.param(ReplicaCounts(serving=4, loading=1, blocked=1), 6, 6, id="one stuck, one loading: blind"),
     ],
 )
-def test_guards_while_replicas_are_on_their_way(fleet, desired, expected):
-    load, limits = a_load(fleet.serving, waiting=50 * fleet.serving), replace(LIMITS, max_replicas=9)
-    decision, _ = decided(load, fleet, replace(IDLE, desired=desired), limits)
+def test_guards_while_replicas_are_on_their_way(counts, desired, expected):
+    load, limits = a_load(counts.serving, waiting=50 * counts.serving), replace(LIMITS, max_replicas=9)
+    decision, _ = decided(load, counts, replace(IDLE, desired=desired), limits)
     assert decision.desired == expected
 
 
@@ -107,7 +113,7 @@ def test_maxreplicas_cuts_and_says_what_was_asked():
 
 
 def test_down_by_one_after_a_quiet_window_and_never_below_the_floor():
-    memory = replace(IDLE, desired=5, watch=watched_idle(5))
+    memory = replace(IDLE, desired=5, load_window=watched_idle(5))
     limits = replace(LIMITS, min_replicas=4)
     decision, memory = decided(a_load(5), ReplicaCounts(serving=5), memory, limits)
     assert (decision.desired, decision.rule) == (4, "scale_down")
@@ -116,14 +122,14 @@ def test_down_by_one_after_a_quiet_window_and_never_below_the_floor():
 
 
 def test_a_restart_takes_the_newest_pod_for_the_last_rise():
-    fleet = ReplicaCounts(serving=8, standing=8, newest_created_at=NOW - 100)
-    decision, memory = decided(a_load(8), fleet, ScalingMemory(), replace(LIMITS, max_replicas=8))
+    counts = ReplicaCounts(serving=8, standing=8, newest_created_at=NOW - 100)
+    decision, memory = decided(a_load(8), counts, ScalingMemory(), replace(LIMITS, max_replicas=8))
     assert (decision.desired, decision.rule) == (8, "recently_raised")
     assert (memory.raised_at, memory.jumped_at) == (NOW - 100, NOW - 100)
 
 
 def test_missing_signals_hold_whatever_was_wanted():
-    decision, _ = decided(a_load(0), ReplicaCounts(serving=0), replace(IDLE, desired=5, watch=watched_idle(5)))
+    decision, _ = decided(a_load(0), ReplicaCounts(serving=0), replace(IDLE, desired=5, load_window=watched_idle(5)))
     assert (decision.desired, decision.rule) == (5, "metrics_unknown")
 
 
@@ -154,7 +160,13 @@ def counted(requests_per_second: float, *, replicas: int, seconds: int = 400, kv
     for second in range(-seconds, 0, 5):
         load = a_load(replicas, kv=kv, flow=ArrivalFlow(requests_per_second))
         _, memory = decide(
-            limits, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier()
+            limits,
+            load,
+            ReplicaCounts(serving=replicas),
+            ScalingMode.AUTO,
+            memory,
+            NOW + second,
+            replica_capacity=a_replica_capacity(),
         )
     return memory
 
@@ -169,7 +181,9 @@ def followed(
 ) -> Decision:
     load = a_load(replicas, kv=kv, flow=ArrivalFlow(requests_per_second))
     memory = counted(requests_per_second, replicas=replicas, kv=kv)
-    return decide(limits, load, ReplicaCounts(serving=replicas), mode, memory, NOW, carrier=a_carrier())[0]
+    return decide(
+        limits, load, ReplicaCounts(serving=replicas), mode, memory, NOW, replica_capacity=a_replica_capacity()
+    )[0]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +216,9 @@ def test_feed_forward_3_n_4_and_a_kv_cache_at_65_percent_stays_at_4():
 
 def test_from_zero_with_no_arrivals_and_a_queue_of_10():
     load, limits = replace(a_load(0), waiting_requests=10), replace(LIMITS, min_replicas=0)
-    decision, _ = decide(limits, load, ReplicaCounts(), ScalingMode.AUTO, ScalingMemory(), NOW, carrier=a_carrier())
+    decision, _ = decide(
+        limits, load, ReplicaCounts(), ScalingMode.AUTO, ScalingMemory(), NOW, replica_capacity=a_replica_capacity()
+    )
     assert (decision.desired, decision.rule) == (1, "backlog")
 
 
@@ -224,27 +240,31 @@ def test_the_record_says_what_arrives_what_a_replica_carries_and_with_what_headr
 def test_steady_load_with_5_percent_noise_changes_the_count_twice_a_day_at_most(level):
     """At levels on both sides of a whole replica."""
     draw, memory, count, changes = random.Random(level), ScalingMemory(), 4, 0
-    fleet = ReplicaCounts(serving=4, standing=4)
+    counts = ReplicaCounts(serving=4, standing=4)
     for second in range(0, 86_400, 20):
         load = a_load(count, flow=ArrivalFlow(level * draw.gauss(1, 0.05), span_seconds=20))
-        decision, memory = decide(LIMITS, load, fleet, ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier())
+        decision, memory = decide(
+            LIMITS, load, counts, ScalingMode.AUTO, memory, NOW + second, replica_capacity=a_replica_capacity()
+        )
         if second > 3600:
             changes += decision.applied != count
         count = decision.applied
-        fleet = ReplicaCounts(serving=count)
+        counts = ReplicaCounts(serving=count)
     assert changes <= 2
 
 
 def test_a_step_from_10_to_30_replicas_with_a_slow_start_is_no_runaway():
     """Nothing that was ordered serves for ten minutes, and the queue grows all the time: 30 are needed in the end."""
     limits, memory, most = replace(LIMITS, max_replicas=1000), ScalingMemory(), 0
-    fleet = ReplicaCounts(serving=10, standing=10)
+    counts = ReplicaCounts(serving=10, standing=10)
     for second in range(-300, 600, 5):
         arriving = 390.0 if second < 0 else 1170.0
         waiting = max(0.0, (arriving - 470) * second)
         load = a_load(10, running=2560, waiting=waiting, flow=ArrivalFlow(arriving))
-        decision, memory = decide(limits, load, fleet, ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier())
-        fleet = ReplicaCounts(serving=10, loading=max(0, decision.applied - 10))
+        decision, memory = decide(
+            limits, load, counts, ScalingMode.AUTO, memory, NOW + second, replica_capacity=a_replica_capacity()
+        )
+        counts = ReplicaCounts(serving=10, loading=max(0, decision.applied - 10))
         most = max(most, decision.applied)
     assert decision.inputs["rule.feed_forward"] == "30 replicas"
     assert 30 <= most <= 45

@@ -13,7 +13,7 @@ from forebay.scaling.rules.feed_forward import feed_forward
 from forebay.scaling.rules.guards import queue_depth
 from forebay.scaling.rules.stabilizer import carried_by, fewest_for
 from forebay.scaling.scaling_inputs import ScalingInputs
-from tests.builders.loads import CHAT, a_carrier, a_load, known, some_limits
+from tests.builders.loads import CHAT, a_load, a_replica_capacity, known, some_limits
 from tests.builders.world import NOW
 
 MIXED = ReplicaWeights((1.0, 0.5, 0.5), new=0.5)
@@ -50,7 +50,7 @@ def test_replicas_that_are_alike_are_simply_counted(replicas, need):
 
 
 def offered(requests: float) -> OfferedWork:
-    return OfferedWork(requests, CHAT, known(a_carrier().carries(CHAT)), dispersion=0.0)
+    return OfferedWork(requests, CHAT, known(a_replica_capacity().carries(CHAT)), dispersion=0.0)
 
 
 def test_feed_forward_counts_each_replica_by_its_own_capacity():
@@ -74,12 +74,12 @@ def test_a_guard_takes_the_queue_that_the_replicas_can_take():
 
 
 def test_the_way_down_asks_what_those_that_are_left_carry():
-    watch = LoadWindow()
+    load_window = LoadWindow()
     for ago_seconds in range(320, -1, -20):
-        watch = extended(watch, a_load(3), LIMITS, NOW - ago_seconds, 1.5)
-    assert carried_by(2, watch, LIMITS, NOW), "1.5 × 1.2 fits on two that are alike"
-    assert not carried_by(2, watch, LIMITS, NOW, MIXED), "but not on one and a half"
-    assert carried_by(3, watch, LIMITS, NOW, MIXED)
+        load_window = extended(load_window, a_load(3), LIMITS, NOW - ago_seconds, 1.5)
+    assert carried_by(2, load_window, LIMITS, NOW), "1.5 × 1.2 fits on two that are alike"
+    assert not carried_by(2, load_window, LIMITS, NOW, MIXED), "but not on one and a half"
+    assert carried_by(3, load_window, LIMITS, NOW, MIXED)
 
 
 def test_warm_replicas_are_told_by_what_the_others_carry():

@@ -25,10 +25,12 @@ ONE = PlannedCapacity(tokens_per_minute=1_000_000, tokens_per_request=1000)
 """So 16.67 requests per second."""
 
 
-def booked(now: float, *, max_replicas: int = 9, carrier: PlannedCapacity | None = None, **fields) -> WindowFloor:
+def window_floor(
+    now: float, *, max_replicas: int = 9, replica_capacity: PlannedCapacity | None = None, **fields
+) -> WindowFloor:
     pace = StartPace(lambda k: LEAD + 10 * k)
     found = timetable(a_schedule(**fields), None, now, since=0.0)
-    return schedule_floor_of(found, carrier, pace, Limits(max_replicas=max_replicas), now)
+    return schedule_floor_of(found, replica_capacity, pace, Limits(max_replicas=max_replicas), now)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def booked(now: float, *, max_replicas: int = 9, carrier: PlannedCapacity | None
 )
 def test_when_the_floor_counts(seconds_from_start, expected):
     now = EIGHT + seconds_from_start
-    floor = floor_proposal(booked(now), now)
+    floor = floor_proposal(window_floor(now), now)
     assert (floor and floor.replicas) == expected
 
 
@@ -58,7 +60,7 @@ def test_when_the_floor_counts(seconds_from_start, expected):
 )
 def test_a_duration_is_elapsed_time(hours, end):
     start = unix(hours, "Europe/Berlin")
-    opened = booked(start + 60, start="0 22 * * *", duration="8h").opened
+    opened = window_floor(start + 60, start="0 22 * * *", duration="8h").opened
     assert opened is not None
     assert (opened.start, opened.end) == (start, unix(end, "Europe/Berlin"))
 
@@ -78,16 +80,16 @@ def test_a_rate_in_replicas(floor, expected):
 
 
 def test_an_unknown_capacity_is_not_guessed():
-    found = booked(EIGHT, tokens_per_minute=9)
+    found = window_floor(EIGHT, tokens_per_minute=9)
     assert (found.replicas, floor_proposal(found, EIGHT)) == (0, None)
     assert "floor.tokensPerMinute cannot be turned into replicas" in found.fault
     assert "give spec.traffic" in found.fault
 
 
 def test_the_lead_time_is_that_of_all_replicas_that_may_have_to_come():
-    assert booked(EIGHT - 9999, replicas=7).lead_seconds == LEAD + 60
-    assert booked(EIGHT - 9999, replicas=7, max_replicas=4).lead_seconds == LEAD + 30
-    assert booked(EIGHT - 9999, replicas=1).lead_seconds == LEAD + 10
+    assert window_floor(EIGHT - 9999, replicas=7).lead_seconds == LEAD + 60
+    assert window_floor(EIGHT - 9999, replicas=7, max_replicas=4).lead_seconds == LEAD + 30
+    assert window_floor(EIGHT - 9999, replicas=1).lead_seconds == LEAD + 10
 
 
 def test_more_pods_than_can_be_created_in_a_minute_begin_earlier():
@@ -105,16 +107,16 @@ def test_warming_that_has_begun_is_not_undone_by_a_shorter_lead_time():
 
 
 def test_single_times_end():
-    found = booked(EIGHT, at=("2026-03-30T08:00",), duration="1h")
+    found = window_floor(EIGHT, at=("2026-03-30T08:00",), duration="1h")
     assert found.opened is not None
     assert (found.coming, found.warm_from, found.released_at) == (None, inf, None)
-    over = booked(EIGHT + 3600, at=("2026-03-30T08:00",), duration="1h")
+    over = window_floor(EIGHT + 3600, at=("2026-03-30T08:00",), duration="1h")
     assert (over.window, over.released_at) == (None, EIGHT + 3600)
 
 
 def test_the_sentences_name_window_zone_and_local_time():
     before, during = EIGHT - 100, EIGHT + 100
-    ahead, kept = floor_proposal(booked(before), before), floor_proposal(booked(during), during)
+    ahead, kept = floor_proposal(window_floor(before), before), floor_proposal(window_floor(during), during)
     assert ahead is not None
     assert kept is not None
     assert (ahead.rule, kept.rule) == ("floor_proposal", "floor_proposal")

@@ -129,7 +129,7 @@ class State:
     """By service uid."""
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
     """By uid of the WarmPool."""
-    handovers: Preemptions = field(default_factory=Preemptions)
+    preemptions: Preemptions = field(default_factory=Preemptions)
     """Who holds places, and who has taken one."""
     nodes_down: Mapping[str, float] = field(default_factory=dict)
     """Since when a node is not ready, or missing while pods name it."""

@@ -57,7 +57,7 @@ class Draft:
 
     service: ServiceView
     memory: ServiceMemory
-    scene: ServiceContext | None = None
+    context: ServiceContext | None = None
     problems: tuple[SpecProblem, ...] = ()
 
 
@@ -67,28 +67,28 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     if held is not None:
         return Plan(services=(), held=held), replace(state, census=census)
     down = nodes_down(world.nodes, world.pods, state.nodes_down, now)
-    handovers = preemptions_of(world, state.handovers, now)
-    site = fleet_context_of(world, lost_nodes(world.nodes, down, world.settings, now), handovers, state.since, now)
+    preemptions = preemptions_of(world, state.preemptions, now)
+    fleet = fleet_context_of(world, lost_nodes(world.nodes, down, world.settings, now), preemptions, state.since, now)
     services = sorted(world.services, key=lambda service: (service.key, service.uid))
-    drafts = {service.uid: _draft(site, service, state.services.get(service.uid)) for service in services}
+    drafts = {service.uid: _draft(fleet, service, state.services.get(service.uid)) for service in services}
     drains = blast_radius.recent(state.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
     creates = blast_radius.recent(state.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
     budget = Budget.of(world, drains, creates)
     done: dict[str, tuple[ServicePlan, ServiceMemory]] = {}
     for uid in blast_radius.by_urgency({uid: _serving(draft) for uid, draft in drafts.items()}):
         draft = drafts[uid]
-        done[uid] = draft if isinstance(draft, tuple) else _finished(site, draft, budget)
+        done[uid] = draft if isinstance(draft, tuple) else _finished(fleet, draft, budget)
     means = PlaceholderBudget.of(budget)
     for service in services:
-        done[service.uid] = _with_placeholders(site, drafts[service.uid], done[service.uid], means)
-    pools = pool_shares(world.warm_pools, site, means, state.pools)
+        done[service.uid] = _with_placeholders(fleet, drafts[service.uid], done[service.uid], means)
+    pools = pool_shares(world.warm_pools, fleet, means, state.pools)
     budget.created += means.created
     return (
         Plan(
             services=tuple(done[service.uid][0] for service in services),
             wake_in_seconds=wake_in_seconds(
-                (draft.scene for draft in drafts.values() if isinstance(draft, Draft)),
-                (booked for pool in pools for booked in pool.calendar.bookings),
+                (draft.context for draft in drafts.values() if isinstance(draft, Draft)),
+                (window_floor for pool in pools for window_floor in pool.calendar.window_floors),
                 now,
             ),
             warm_pools=tuple(pool.plan for pool in pools),
@@ -97,7 +97,7 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
             since=state.since,
             services={uid: done[uid][1] for uid in sorted(done)},
             pools={pool.plan.uid: pool.memory for pool in pools},
-            handovers=handovers,
+            preemptions=preemptions,
             nodes_down=down,
             drains=blast_radius.recent(drains, budget.drained, blast_radius.DRAIN_WINDOW_SECONDS, now),
             creates=blast_radius.recent(creates, budget.created, blast_radius.CREATE_WINDOW_SECONDS, now),
@@ -107,19 +107,19 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
 
 
 def _draft(
-    site: FleetContext, service: ServiceView, before: ServiceMemory | None
+    fleet: FleetContext, service: ServiceView, before: ServiceMemory | None
 ) -> Draft | tuple[ServicePlan, ServiceMemory]:
     """The scene is set; or a finished share of the plan when that fails."""
     memory = before or ServiceMemory(status=service.status)
     try:
-        service = _judged(service, site.world)
-        problems = (*service.problems, *children.names_taken(service, site.world.children))
+        service = _judged(service, fleet.world)
+        problems = (*service.problems, *children.names_taken(service, fleet.world.children))
         if service.deleting or problems or service.spec is None or service.wanted is None:
             return Draft(service, memory, problems=problems or (_UNREADABLE,))
-        scene, memory = stage(site, service, service.wanted, memory)
-        return Draft(service, memory, scene)
+        context, memory = stage(fleet, service, service.wanted, memory)
+        return Draft(service, memory, context)
     except Exception as error:  # noqa: BLE001 - one service's fault must not hold the others
-        return _failed(service, memory, error, site.now)
+        return _failed(service, memory, error, fleet.now)
 
 
 def _judged(service: ServiceView, world: World) -> ServiceView:
@@ -136,61 +136,61 @@ def _judged(service: ServiceView, world: World) -> ServiceView:
 
 
 def _serving(draft: Draft | tuple[ServicePlan, ServiceMemory]) -> int:
-    if not isinstance(draft, Draft) or draft.scene is None:
+    if not isinstance(draft, Draft) or draft.context is None:
         return 0
-    return len(draft.scene.having(ReplicaState.SERVING))
+    return len(draft.context.having(ReplicaState.SERVING))
 
 
-def _finished(site: FleetContext, draft: Draft, budget: Budget) -> tuple[ServicePlan, ServiceMemory]:
+def _finished(fleet: FleetContext, draft: Draft, budget: Budget) -> tuple[ServicePlan, ServiceMemory]:
     try:
         if draft.service.deleting:
             return ServicePlan(draft.service.key, draft.service.uid, (), _last_status(draft)), draft.memory
-        if draft.scene is None:
-            return _unplanned(site, draft)
-        return _planned(site, draft.scene, draft.memory, budget)
+        if draft.context is None:
+            return _unplanned(fleet, draft)
+        return _planned(fleet, draft.context, draft.memory, budget)
     except Exception as error:  # noqa: BLE001
-        return _failed(draft.service, draft.memory, error, site.now)
+        return _failed(draft.service, draft.memory, error, fleet.now)
 
 
 def _planned(
-    site: FleetContext, scene: ServiceContext, memory: ServiceMemory, budget: Budget
+    fleet: FleetContext, context: ServiceContext, memory: ServiceMemory, budget: Budget
 ) -> tuple[ServicePlan, ServiceMemory]:
-    service, before = scene.service, memory.status or scene.service.status
-    waits = wait_before_creating(scene)
-    steps, balanced = _steps(scene, budget, may_create=not waits)
+    service, before = context.service, memory.status or context.service.status
+    waits = wait_before_creating(context)
+    steps, balanced = _steps(context, budget, may_create=not waits)
     held = budget.held.get(service.uid, "") or waits
-    status = status_of(ServiceOutcome(scene, balanced, held), before, site.now)
-    blocks = tuple(step for replica in scene.replicas if (step := noted_block(replica)))
-    changes = (*scaled(scene.decision), *forgotten_learning(memory.learned), *transitions(before, status))
+    status = status_of(ServiceOutcome(context, balanced, held), before, fleet.now)
+    blocks = tuple(step for replica in context.replicas if (step := noted_block(replica)))
+    changes = (*scaled(context.decision), *forgotten_learning(memory.learned), *transitions(before, status))
     events, notes = told(
-        (*rule_changed(scene.decision, before.decision), *blocks, *steps), changes, memory.notes, site.now
+        (*rule_changed(context.decision, before.decision), *blocks, *steps), changes, memory.notes, fleet.now
     )
     remembered = replace(
         memory,
         status=status,
         notes=notes,
-        retries=memory.retries + _retried(scene, steps),
+        retries=memory.retries + _retried(context, steps),
         held_back=held if service.uid in budget.ceiling_met else "",
         learned=None if memory.learned is None else replace(memory.learned, reset=""),
     )
-    return ServicePlan(service.key, service.uid, _actions(site, scene, steps), status, events), remembered
+    return ServicePlan(service.key, service.uid, _actions(fleet, context, steps), status, events), remembered
 
 
 def _with_placeholders(
-    site: FleetContext,
+    fleet: FleetContext,
     draft: Draft | tuple[ServicePlan, ServiceMemory],
     done: tuple[ServicePlan, ServiceMemory],
     means: PlaceholderBudget,
 ) -> tuple[ServicePlan, ServiceMemory]:
     """After the replicas of all services, since those come first."""
-    if isinstance(draft, tuple) or draft.scene is None or done[0].error is not None:
+    if isinstance(draft, tuple) or draft.context is None or done[0].error is not None:
         return done
-    scene, (planned, memory) = draft.scene, done
-    hold = wanted_placeholders_of(scene)
-    if hold is None or scene.service.deleting or scene.spec.scaling.mode is ScalingMode.PAUSED:
+    context, (planned, memory) = draft.context, done
+    hold = wanted_placeholders_of(context)
+    if hold is None or context.service.deleting or context.spec.scaling.mode is ScalingMode.PAUSED:
         return done
     try:
-        share = share_of(hold, site, means)
+        share = share_of(hold, fleet, means)
     except Exception as error:  # noqa: BLE001 - placeholders must not hold replicas
         return replace(planned, error="".join(traceback.format_exception(error))), memory
     if not share.actions and share.held == memory.placeholders_held:
@@ -199,39 +199,39 @@ def _with_placeholders(
     return replace(planned, actions=actions), replace(memory, placeholders_held=share.held)
 
 
-def _steps(scene: ServiceContext, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
+def _steps(context: ServiceContext, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
     """Everything that is to be done to replicas, within the operator's limits. Paused does nothing at all."""
-    if scene.spec.scaling.mode is ScalingMode.PAUSED:
+    if context.spec.scaling.mode is ScalingMode.PAUSED:
         return (), Balance()
 
     def grant(step: Step) -> bool:
-        return budget.grant(scene.service.uid, step)
+        return budget.grant(context.service.uid, step)
 
-    ending = {name: step for name, step in terminations_of(scene).items() if grant(step)}
-    balanced = balance(scene, ending, grant, may_create)
+    ending = {name: step for name, step in terminations_of(context).items() if grant(step)}
+    balanced = balance(context, ending, grant, may_create)
     touched = {*ending, *(step.subject for step in balanced.steps if step.kind is not StepKind.CREATE)}
-    return (*ending.values(), *balanced.steps, *rank_groups.lifts(scene, touched)), balanced
+    return (*ending.values(), *balanced.steps, *rank_groups.lifts(context, touched)), balanced
 
 
-def _actions(site: FleetContext, scene: ServiceContext, steps: tuple[Step, ...]) -> tuple[Action, ...]:
-    if scene.spec.scaling.mode is ScalingMode.PAUSED:
+def _actions(fleet: FleetContext, context: ServiceContext, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+    if context.spec.scaling.mode is ScalingMode.PAUSED:
         return ()
-    used = {pod.revision for pod in site.pods.get(scene.service.uid, ())}
-    stored = site.world.revisions.get(scene.service.uid, ())
+    used = {pod.revision for pod in fleet.pods.get(context.service.uid, ())}
+    stored = fleet.world.revisions.get(context.service.uid, ())
     doing = [action for step in steps for action in step.actions]
     made_of = {action.revision.hash for action in doing if isinstance(action, CreatePod)}
     actions: list[Action] = [
-        *_stores(scene, used | made_of),
-        *children.repair(scene.service, site.world.children, scene.target.shape),
+        *_stores(context, used | made_of),
+        *children.repair(context.service, fleet.world.children, context.target.shape),
         *doing,
-        *forgotten(stored, used | scene.lineup.hashes),
+        *forgotten(stored, used | context.variant_order.hashes),
     ]
     return _in_order(actions)
 
 
-def _stores(scene: ServiceContext, used: Collection[str]) -> tuple[StoreRevision, ...]:
+def _stores(context: ServiceContext, used: Collection[str]) -> tuple[StoreRevision, ...]:
     """Of the service's own shape in any case, of a variant once a replica of it is to be."""
-    own, *others = scene.lineup.choices
+    own, *others = context.variant_order.choices
     choices = (own, *(choice for choice in others if choice.target.hash in used))
     return tuple(choice.store for choice in choices if choice.store is not None)
 
@@ -240,29 +240,29 @@ def _in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
     return tuple(sorted(actions, key=lambda action: ORDER_OF_ACTIONS.index(type(action).__name__)))
 
 
-def _retried(scene: ServiceContext, steps: tuple[Step, ...]) -> int:
+def _retried(context: ServiceContext, steps: tuple[Step, ...]) -> int:
     """1 when stuck replicas are given up in this tick; those that make way for another shape are no second try."""
-    stuck = {r.name for r in scene.having(ReplicaState.BLOCKED) if not scene.lineup.makes_way(r)}
+    stuck = {r.name for r in context.having(ReplicaState.BLOCKED) if not context.variant_order.makes_way(r)}
     return int(any(step.subject in stuck and step.kind is not StepKind.CREATE for step in steps))
 
 
-def _unplanned(site: FleetContext, draft: Draft) -> tuple[ServicePlan, ServiceMemory]:
+def _unplanned(fleet: FleetContext, draft: Draft) -> tuple[ServicePlan, ServiceMemory]:
     """Nothing is created for a service whose spec cannot be used; what serves goes on, and drains end."""
     service, memory = draft.service, draft.memory
     before = memory.status or service.status
-    owned = [pod for pod in site.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
-    histories = histories_of(owned, site.world.signals, memory.histories)
-    sight = ReplicaChecks(site.world.settings, site.now, float("inf"), {}, site.lost_nodes, histories)
+    owned = [pod for pod in fleet.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
+    histories = histories_of(owned, fleet.world.signals, memory.histories)
+    sight = ReplicaChecks(fleet.world.settings, fleet.now, float("inf"), {}, fleet.lost_nodes, histories)
     replicas = replicas_of(owned, sight)
-    status = unplanned_status(service, draft.problems, before, site.now, replicas)
+    status = unplanned_status(service, draft.problems, before, fleet.now, replicas)
     timeout = DRAIN_TIMEOUT_UNKNOWN_SECONDS if service.spec is None else service.spec.rollout.drain_timeout.seconds
     steps = tuple(
         step
         for replica in replicas
         if replica.state is ReplicaState.DRAINING
-        for step in drain.finish(replica, timeout, site.world.settings, site.now)
+        for step in drain.finish(replica, timeout, fleet.world.settings, fleet.now)
     )
-    events, notes = told(steps, transitions(before, status), memory.notes, site.now)
+    events, notes = told(steps, transitions(before, status), memory.notes, fleet.now)
     actions = tuple(action for step in steps for action in step.actions)
     remembered = replace(memory, status=status, notes=notes, histories=histories)
     return ServicePlan(service.key, service.uid, actions, status, events), remembered

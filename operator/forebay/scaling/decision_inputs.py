@@ -29,7 +29,7 @@ class DecisionInput:
 
     limits: Limits
     load: ServiceLoad
-    outlook: ScalingInputs
+    scaling_inputs: ScalingInputs
     serving: int
     loading: int
     stuck: int
@@ -96,7 +96,7 @@ def _work(account: DecisionInput) -> dict[str, str]:
         f"{BOUND_BY[carried.bound]}",
     }
     if work is not None:
-        inputs["headroom"] = str(headroom(offered, account.limits, account.outlook))
+        inputs["headroom"] = str(headroom(offered, account.limits, account.scaling_inputs))
     return inputs
 
 

@@ -38,7 +38,7 @@ class ReplicaCounts:
     """On their way: capacity that is coming."""
     blocked: int = 0
     """Stuck on their way: no capacity, but still there."""
-    alike: int = 0
+    blocked_for_all: int = 0
     """Of them, those that another one would fare like: no node has room, or nothing has become ready since they were
     created."""
     draining: int = 0
@@ -59,8 +59,8 @@ class ScalingMemory:
     """When the count last rose."""
     jumped_at: float | None = None
     """When a guard last made it rise."""
-    watch: LoadWindow = field(default_factory=LoadWindow)
-    relief: QueueRecovery = field(default_factory=QueueRecovery)
+    load_window: LoadWindow = field(default_factory=LoadWindow)
+    queue_recovery: QueueRecovery = field(default_factory=QueueRecovery)
     arrivals: Arrivals = field(default_factory=Arrivals)
     refinement: Refinement | None = None
     """What live replicas have shown of their profile."""
@@ -75,15 +75,15 @@ class Situation:
 
     limits: Limits
     load: ServiceLoad
-    fleet: ReplicaCounts
+    counts: ReplicaCounts
     mode: ScalingMode
     desired: int
     raised_at: float
     jumped_at: float
-    watch: LoadWindow
+    load_window: LoadWindow
     idleness: Idleness
-    relief: QueueRecovery
-    outlook: ScalingInputs
+    queue_recovery: QueueRecovery
+    scaling_inputs: ScalingInputs
     now: float
     offered: OfferedWork | None = None
     """The work that arrives and what a replica carries of it; None while that cannot be told."""
@@ -98,8 +98,8 @@ class Situation:
     @property
     def stuck(self) -> int:
         """Stuck replicas among those that are wanted; one that a rollout tries on top is not."""
-        missing = self.desired - self.fleet.serving - self.fleet.loading
-        return max(0, min(missing, self.fleet.blocked))
+        missing = self.desired - self.counts.serving - self.counts.loading
+        return max(0, min(missing, self.counts.blocked))
 
     @property
     def replaceable(self) -> int:
@@ -108,8 +108,8 @@ class Situation:
         Where it would fare like them, one more is tried and no further ones: what no node has room for would all wait
         for the same GPU, and while nothing starts at all, another try at every step would only add to what is stuck.
         """
-        fleet = self.fleet
-        return min(self.stuck, fleet.blocked - fleet.alike + min(fleet.alike, 1))
+        counts = self.counts
+        return min(self.stuck, counts.blocked - counts.blocked_for_all + min(counts.blocked_for_all, 1))
 
 
 def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
@@ -139,20 +139,23 @@ def _stuck_text(counted: int, stuck: int) -> str:
 
 def arrival_rules(situation: Situation) -> tuple[Proposal, ...]:
     """What the work asks for that arrives and that waits; replicas on their way are in the count already."""
-    offered, load, outlook = situation.offered, situation.load, situation.outlook
-    ahead = None if offered is None else feed_forward(offered, situation.limits, outlook, load.weights)
-    proposals = (ahead, backlog(offered, load, outlook))
+    offered, load, scaling_inputs = situation.offered, situation.load, situation.scaling_inputs
+    ahead = None if offered is None else feed_forward(offered, situation.limits, scaling_inputs, load.weights)
+    proposals = (ahead, backlog(offered, load, scaling_inputs))
     return tuple(floors.with_warm(proposal, situation.limits) for proposal in proposals if proposal is not None)
 
 
 def floor_rules(situation: Situation) -> tuple[Proposal, ...]:
     limits = situation.limits
-    return (floors.min_replicas(limits), *(floors.with_warm(floor, limits) for floor in situation.outlook.floors))
+    return (
+        floors.min_replicas(limits),
+        *(floors.with_warm(floor, limits) for floor in situation.scaling_inputs.floors),
+    )
 
 
 def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
     """One step down or none. Nothing at the floor, which needs nobody to hold it."""
-    if situation.desired == situation.floor == situation.fleet.serving == 0:
+    if situation.desired == situation.floor == situation.counts.serving == 0:
         return (scaled_to_zero(),)
     if situation.desired <= situation.floor > 0:
         return ()
@@ -169,34 +172,38 @@ RULES: Final[tuple[Rule, ...]] = (guard_rules, arrival_rules, stabilizer_rules, 
 def decide(
     limits: Limits,
     load: ServiceLoad,
-    fleet: ReplicaCounts,
+    counts: ReplicaCounts,
     mode: ScalingMode,
     memory: ScalingMemory,
     now: float,
-    outlook: ScalingInputs = NOTHING_AHEAD,
-    carrier: ReplicaCapacity | None = None,
+    scaling_inputs: ScalingInputs = NOTHING_AHEAD,
+    replica_capacity: ReplicaCapacity | None = None,
 ) -> tuple[Decision, ScalingMemory]:
     """The decision for one service, and what to remember of it. The first rule wins a tie."""
-    began = now if fleet.newest_created_at is None else min(now, fleet.newest_created_at)
-    arrivals = observe(memory.arrivals, load.flow, now, outlook.demand.asked_requests)
-    refinement = _refined(memory, arrivals, carrier, load, limits, outlook, now)
-    found = offer(carrier, arrivals, refinement, outlook.lengths, now, held=_held(load, outlook))
+    began = now if counts.newest_created_at is None else min(now, counts.newest_created_at)
+    arrivals = observe(memory.arrivals, load.flow, now, scaling_inputs.demand.asked_requests)
+    refinement = _refined(memory, arrivals, replica_capacity, load, limits, scaling_inputs, now)
+    found = offer(replica_capacity, arrivals, refinement, scaling_inputs.lengths, now, held=_held(load, scaling_inputs))
     offered = found if isinstance(found, OfferedWork) else None
     if offered is not None:
         limits = replace(limits, idle_token_seconds=offered.carried.idle_token_seconds)
-    watch = extended(memory.watch, load, limits, now, _replicas_for_work(offered, load, limits, outlook))
+    load_window = extended(
+        memory.load_window, load, limits, now, _replicas_for_work(offered, load, limits, scaling_inputs)
+    )
     situation = Situation(
         limits=limits,
         load=load,
-        fleet=fleet,
+        counts=counts,
         mode=mode,
-        desired=fleet.standing if memory.desired is None else memory.desired,
+        desired=counts.standing if memory.desired is None else memory.desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
         jumped_at=began if memory.jumped_at is None else memory.jumped_at,
-        idleness=look_idle(memory.idleness, load, outlook.demand, fleet.draining, now),
-        watch=watch,
-        relief=follow(memory.relief, fleet.serving, load, watch, outlook.lead_seconds, now),
-        outlook=outlook,
+        idleness=look_idle(memory.idleness, load, scaling_inputs.demand, counts.draining, now),
+        load_window=load_window,
+        queue_recovery=follow(
+            memory.queue_recovery, counts.serving, load, load_window, scaling_inputs.lead_seconds, now
+        ),
+        scaling_inputs=scaling_inputs,
         now=now,
         offered=offered,
         silent_because="" if isinstance(found, OfferedWork) else found,
@@ -225,9 +232,9 @@ def decide(
     return decision, replace(remembered, arrivals=arrivals, refinement=refinement, offered=offered)
 
 
-def _held(load: ServiceLoad, outlook: ScalingInputs) -> bool:
+def _held(load: ServiceLoad, scaling_inputs: ScalingInputs) -> bool:
     """Whether nobody tells of arrivals now, so that those that were seen last stand for them."""
-    return load.replicas > 0 and not load.known and outlook.demand.asked_requests is None
+    return load.replicas > 0 and not load.known and scaling_inputs.demand.asked_requests is None
 
 
 def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: int, unbounded: int) -> ThresholdInput:
@@ -237,7 +244,7 @@ def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: 
         desired=desired,
         unbounded=unbounded,
         offered=situation.offered,
-        outlook=situation.outlook,
+        scaling_inputs=situation.scaling_inputs,
         jumped_at=situation.jumped_at,
         idle_since=situation.idleness.since,
     )
@@ -246,30 +253,30 @@ def _crossroads(situation: Situation, proposals: tuple[Proposal, ...], desired: 
 def _refined(
     memory: ScalingMemory,
     arrivals: Arrivals,
-    carrier: ReplicaCapacity | None,
+    replica_capacity: ReplicaCapacity | None,
     load: ServiceLoad,
     limits: Limits,
-    outlook: ScalingInputs,
+    scaling_inputs: ScalingInputs,
     now: float,
 ) -> Refinement | None:
-    if carrier is None:
+    if replica_capacity is None:
         return None
     if not load.all_own:
         return memory.refinement
-    lengths = lengths_of(carrier, arrivals, outlook.lengths)
+    lengths = lengths_of(replica_capacity, arrivals, scaling_inputs.lengths)
     if lengths is None:
         return memory.refinement
-    return refine(memory.refinement, carrier, lengths, load, bool(guards.propose(load, limits)), now)
+    return refine(memory.refinement, replica_capacity, lengths, load, bool(guards.propose(load, limits)), now)
 
 
 def _replicas_for_work(
-    offered: OfferedWork | None, load: ServiceLoad, limits: Limits, outlook: ScalingInputs
+    offered: OfferedWork | None, load: ServiceLoad, limits: Limits, scaling_inputs: ScalingInputs
 ) -> float | None:
     """The load as a count that is not rounded, with its headroom; None while arrivals are not known."""
-    ahead = None if offered is None else replicas_for_arrivals(offered, limits, outlook)
+    ahead = None if offered is None else replicas_for_arrivals(offered, limits, scaling_inputs)
     if offered is None or ahead is None:
         return None
-    return max(ahead, replicas_with_backlog(offered, load, outlook))
+    return max(ahead, replicas_with_backlog(offered, load, scaling_inputs))
 
 
 def _needed(situation: Situation) -> int:
@@ -290,30 +297,30 @@ def _remember(situation: Situation, applied: int, rule: str) -> ScalingMemory:
         desired=applied,
         raised_at=situation.now if rose else situation.raised_at,
         jumped_at=situation.now if by_guard else situation.jumped_at,
-        watch=situation.watch,
+        load_window=situation.load_window,
         idleness=situation.idleness,
-        relief=situation.relief,
+        queue_recovery=situation.queue_recovery,
     )
 
 
 def _guards_wait_for(situation: Situation) -> str:
-    fleet, limits = situation.fleet, situation.limits
-    coming = situation.desired - situation.stuck - fleet.serving
-    if fleet.loading and coming > 0:
-        return f"{count(min(fleet.loading, coming), 'replica')} still loading"
+    counts, limits = situation.counts, situation.limits
+    coming = situation.desired - situation.stuck - counts.serving
+    if counts.loading and coming > 0:
+        return f"{count(min(counts.loading, coming), 'replica')} still loading"
     if situation.now - situation.jumped_at < limits.scale_up_cooldown_seconds:
         return f"scaleUpCooldown of {seconds(limits.scale_up_cooldown_seconds)}"
-    return waits_for(situation.relief, limits, situation.now)
+    return waits_for(situation.queue_recovery, limits, situation.now)
 
 
 def _standing(situation: Situation) -> ScaleDownInput:
     return ScaleDownInput(
         desired=situation.desired,
-        serving=situation.fleet.serving,
-        draining=situation.fleet.draining,
+        serving=situation.counts.serving,
+        draining=situation.counts.draining,
         raised_at=situation.raised_at,
         load=situation.load,
-        watch=situation.watch,
+        load_window=situation.load_window,
         limits=situation.limits,
         now=situation.now,
         floor=situation.floor,
@@ -329,26 +336,26 @@ def _idle(situation: Situation) -> dict[str, str]:
 
 
 def _account(situation: Situation) -> DecisionInput:
-    fleet = situation.fleet
+    counts = situation.counts
     return DecisionInput(
         limits=situation.limits,
         load=situation.load,
-        outlook=situation.outlook,
-        serving=fleet.serving,
-        loading=fleet.loading,
-        stuck=fleet.blocked,
+        scaling_inputs=situation.scaling_inputs,
+        serving=counts.serving,
+        loading=counts.loading,
+        stuck=counts.blocked,
         offered=situation.offered,
         silent_because=situation.silent_because,
     )
 
 
 def _last_replica(situation: Situation) -> LastReplica:
-    fleet, after_seconds = situation.fleet, situation.limits.to_zero_after_seconds
+    counts, after_seconds = situation.counts, situation.limits.to_zero_after_seconds
     return LastReplica(
         after_seconds=inf if after_seconds is None else after_seconds,
-        serving=fleet.serving,
-        coming=fleet.loading + fleet.blocked,
-        replacing=fleet.replacing,
+        serving=counts.serving,
+        coming=counts.loading + counts.blocked,
+        replacing=counts.replacing,
         load=situation.load,
         idleness=situation.idleness,
         now=situation.now,

@@ -31,7 +31,7 @@ class Coming:
 class WindowCase:
     """A window that is open or ahead, and what there is for it."""
 
-    booked: WindowFloor
+    window_floor: WindowFloor
     window: Window
     now: float
     before: WindowStatus | None
@@ -46,7 +46,7 @@ class WindowCase:
 
     @property
     def missing(self) -> int:
-        return max(0, self.booked.replicas - len(self.ready_times))
+        return max(0, self.window_floor.replicas - len(self.ready_times))
 
     @property
     def done_at(self) -> float | None:
@@ -57,19 +57,19 @@ class WindowCase:
 
     @property
     def counts(self) -> bool:
-        return self.booked.counts(self.now)
+        return self.window_floor.counts(self.now)
 
     @property
     def ready_at(self) -> float | None:
         """When as many were ready as were asked for."""
-        return self.ready_times[self.booked.replicas - 1] if not self.missing else None
+        return self.ready_times[self.window_floor.replicas - 1] if not self.missing else None
 
     @property
     def expected_at(self) -> float | None:
         """When all will be ready if each takes its lead time; None when one is later than that already."""
         if not self.missing:
             return self.now
-        lead = self.booked.lead_seconds
+        lead = self.window_floor.lead_seconds
         due = sorted(one.created_at + lead for one in self.coming)[: self.missing]
         if due and due[0] < self.now:
             return None
@@ -82,10 +82,10 @@ def not_in_time(case: WindowCase) -> str | None:
         return None
     expected = case.expected_at
     if expected is None:
-        late = [one for one in case.coming if one.created_at + case.booked.lead_seconds < case.now]
+        late = [one for one in case.coming if one.created_at + case.window_floor.lead_seconds < case.now]
         return (
-            f"{late[0].name} takes longer than the {seconds(case.booked.lead_seconds)} that were expected, and it "
-            f"cannot be told when it will {case.verb}"
+            f"{late[0].name} takes longer than the {seconds(case.window_floor.lead_seconds)} that were expected, and "
+            f"it cannot be told when it will {case.verb}"
         )
     was_at_risk = case.before is not None and case.before.state is ScheduleState.AT_RISK
     latest = case.window.start - (MARGIN_SECONDS if was_at_risk else 0.0)
@@ -93,18 +93,18 @@ def not_in_time(case: WindowCase) -> str | None:
         return None
     late_by = expected - case.window.start
     tail = f", {seconds(late_by)} after the start" if late_by > 0 else ""
-    return f"all will be ready at about {local_time(expected, case.booked.schedule.time_zone)}{tail}"
+    return f"all will be ready at about {local_time(expected, case.window_floor.schedule.time_zone)}{tail}"
 
 
 def window_status_of(case: WindowCase, why: str) -> WindowStatus:
     """How it stands with the window, in words. `why` is what is in the way, if anything is."""
     state, message = judged(case, why)
-    booking = case.booked
+    window_floor = case.window_floor
     return WindowStatus(
-        name=booking.schedule.name,
+        name=window_floor.schedule.name,
         state=state,
         message=f"{message}.",
-        warm_from=rfc3339(booking.warm_from) if booking.opened is None else None,
+        warm_from=rfc3339(window_floor.warm_from) if window_floor.opened is None else None,
         start=rfc3339(case.window.start),
         end=rfc3339(case.window.end),
         ready_at=ready_at(case),
@@ -114,12 +114,12 @@ def window_status_of(case: WindowCase, why: str) -> WindowStatus:
 def judged(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
     """The state and the sentence for it, without its full stop. `why` is what is in the way, if anything is."""
     done_at = case.done_at
-    if case.booked.opened is not None:
+    if case.window_floor.opened is not None:
         return _opened(case, why if done_at is None else "")
-    zone = case.booked.schedule.time_zone
-    asked = f"{case.booked.asked} from {local_time(case.window.start, zone)}"
+    zone = case.window_floor.schedule.time_zone
+    asked = f"{case.window_floor.asked} from {local_time(case.window.start, zone)}"
     if not case.counts:
-        text = f"{asked}; they are ordered from {local_time(case.booked.warm_from, zone)} on"
+        text = f"{asked}; they are ordered from {local_time(case.window_floor.warm_from, zone)} on"
         return (ScheduleState.AT_RISK, f"{text}, but {why}") if why else (ScheduleState.IDLE, text)
     text = f"{asked}; {len(case.ready_times)} {case.verb}"
     if done_at is not None:
@@ -141,10 +141,10 @@ def ready_at(case: WindowCase) -> str | None:
 
 
 def _opened(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
-    zone = case.booked.schedule.time_zone
-    text = f"{case.booked.asked} until {local_time(case.window.end, zone)}; {len(case.ready_times)} {case.verb}"
+    zone = case.window_floor.schedule.time_zone
+    text = f"{case.window_floor.asked} until {local_time(case.window.end, zone)}; {len(case.ready_times)} {case.verb}"
     rest = f"; {why}" if why and case.missing else ""
-    if case.booked.since > case.window.start:
+    if case.window_floor.since > case.window.start:
         text += "; it was asked for after its start"
         return (ScheduleState.AT_RISK if case.missing else ScheduleState.MET), text + rest
     state = _at_the_start(case)
@@ -161,4 +161,4 @@ def _at_the_start(case: WindowCase) -> ScheduleState:
     if case.done_at is not None and case.done_at <= case.window.start:
         return ScheduleState.MET
     in_time = sum(at <= case.window.start for at in case.ready_times)
-    return ScheduleState.MET if in_time >= case.booked.replicas else ScheduleState.MISSED
+    return ScheduleState.MET if in_time >= case.window_floor.replicas else ScheduleState.MISSED

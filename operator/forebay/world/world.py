@@ -84,7 +84,7 @@ class VariantView:
 
     wanted: Revision
     """With the variant's name."""
-    carrier: ReplicaCapacity | None = None
+    replica_capacity: ReplicaCapacity | None = None
     """What scaling counts one replica of it with; None while that is not known."""
     misfits: tuple[SpecProblem, ...] = ()
     """Why its engines could not start, by the capacity plan: it is not used unless it has run before."""
@@ -113,9 +113,9 @@ class ServiceView:
     """Why its engines could not start, by the capacity plan: nothing is created for a spec that has never run."""
     plan: PlanStatus | None = None
     """The capacity plan, where the spec says enough for one."""
-    replica_capacity: CapacityStatus | None = None
+    capacity_status: CapacityStatus | None = None
     """What one replica carries by it."""
-    carrier: ReplicaCapacity | None = None
+    replica_capacity: ReplicaCapacity | None = None
     """What scaling counts one replica with; None while its model or its GPU is not known."""
     variants: tuple[VariantView, ...] = ()
     """In the order of preference, after `wanted`."""

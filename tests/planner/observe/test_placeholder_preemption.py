@@ -38,13 +38,13 @@ def seen(*pods: PodView, pools=(), services=(SERVICE,)) -> World:
     return replace(a_world(*services, pods=pods, nodes=nodes(2)), warm_pools=pools)
 
 
-def handed_over(before: World, after: World, later: float = 5.0) -> frozenset[str]:
+def preempting_pods(before: World, after: World, later: float = 5.0) -> frozenset[str]:
     return preemptions_of(after, preemptions_of(before, Preemptions(), NOW), NOW + later).taken
 
 
 def test_a_pod_that_got_its_node_when_a_placeholder_there_had_gone_took_its_place():
-    assert handed_over(seen(HOLDING), seen(TOOK)) == {TOOK.uid}
-    assert handed_over(seen(HOLDING), seen(TOOK, replace(HOLDING, deleting=True))) == {TOOK.uid}
+    assert preempting_pods(seen(HOLDING), seen(TOOK)) == {TOOK.uid}
+    assert preempting_pods(seen(HOLDING), seen(TOOK, replace(HOLDING, deleting=True))) == {TOOK.uid}
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_a_pod_that_got_its_node_when_a_placeholder_there_had_gone_took_its_plac
     ],
 )
 def test_no_place_was_taken(before, after):
-    assert handed_over(seen(*before), seen(*after)) == frozenset()
+    assert preempting_pods(seen(*before), seen(*after)) == frozenset()
 
 
 def test_a_placeholder_gives_way_to_one_pod_and_two_to_one_of_their_size_together():
     other = replace(TOOK, uid="other", name="other", scheduled_at=NOW + 4)
-    assert handed_over(seen(HOLDING), seen(other, TOOK)) == {TOOK.uid}, "the first one has it"
+    assert preempting_pods(seen(HOLDING), seen(other, TOOK)) == {TOOK.uid}, "the first one has it"
     both = (HOLDING, a_placeholder(SERVICE, 1, created_at=NOW - 3600))
-    assert handed_over(seen(*both), seen(TOOK, other)) == {TOOK.uid, "other"}
-    assert handed_over(seen(*both), seen(replace(TOOK, gpus=2))) == {TOOK.uid}
+    assert preempting_pods(seen(*both), seen(TOOK, other)) == {TOOK.uid, "other"}
+    assert preempting_pods(seen(*both), seen(replace(TOOK, gpus=2))) == {TOOK.uid}
 
 
 def test_it_is_waited_for_a_while_and_remembered_as_long_as_the_pod_lives():
@@ -87,9 +87,9 @@ def test_it_is_waited_for_a_while_and_remembered_as_long_as_the_pod_lives():
 def test_of_a_pool_it_counts_where_the_image_is_the_same():
     pool = a_pool()
     (held,) = holding(pool, 1)
-    assert handed_over(seen(held, pools=(pool,)), seen(TOOK, pools=(pool,))) == {TOOK.uid}
+    assert preempting_pods(seen(held, pools=(pool,)), seen(TOOK, pools=(pool,))) == {TOOK.uid}
     other = replace(pool, place=a_place("same", 1, "another:image"))
-    assert handed_over(seen(held, pools=(other,)), seen(TOOK, pools=(other,))) == frozenset()
+    assert preempting_pods(seen(held, pools=(other,)), seen(TOOK, pools=(other,))) == frozenset()
 
 
 def held_for(world: World, service=SERVICE) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from forebay.api.status import CapacityStatus, VariantState
 from forebay.world.plan import CreatePod
 from tests.builders.engines import Demand
-from tests.builders.loads import a_carrier
+from tests.builders.loads import a_replica_capacity
 from tests.builders.variants import BIG, OLD, SMALL, a_mixed_cluster, of, serve
 from tests.builders.world import a_node, a_revision, a_service, a_variant
 
@@ -243,17 +243,22 @@ def test_a_variant_is_stored_when_a_replica_of_it_is_created():
     ]
 
 
-HALF = a_variant("small", product=SMALL, carrier=a_carrier(slower=1.6))
+HALF = a_variant("small", product=SMALL, replica_capacity=a_replica_capacity(slower=1.6))
 """Its replicas carry 0.55 of one of the service's own shape, at 500 tokens in and 200 out."""
 ARRIVALS = Demand(requests=30, arrivals=70)
 """Per second; with headroom that takes 1.9 replicas of 46.9 a second each."""
 
 
 def test_each_replica_is_counted_by_its_own_capacity():
-    fields: dict[str, Any] = {"replicas": 1, "max_replicas": 8, "carrier": a_carrier(), "variants": (HALF,)}
+    fields: dict[str, Any] = {
+        "replicas": 1,
+        "max_replicas": 8,
+        "replica_capacity": a_replica_capacity(),
+        "variants": (HALF,),
+    }
     planned = CapacityStatus(tokens_per_minute=1000, per_replica=1000, basis="profile")
-    alone = a_mixed_cluster(big=8, replica_capacity=planned, **fields)
-    mixed = a_mixed_cluster(big=1, replica_capacity=planned, **fields)
+    alone = a_mixed_cluster(big=8, capacity_status=planned, **fields)
+    mixed = a_mixed_cluster(big=1, capacity_status=planned, **fields)
     for cluster in (alone, mixed):
         cluster.demand["chat"] = ARRIVALS
         cluster.run(1200, tick_seconds=10)
@@ -269,9 +274,9 @@ def test_each_replica_is_counted_by_its_own_capacity():
 
 def test_a_replica_that_carries_less_is_not_exchanged_for_one_that_is_needed():
     """The variant carries twice as much; at maxReplicas none of the service's own could do its work."""
-    strong = a_variant("small", product=SMALL, carrier=a_carrier())
-    own = a_carrier(slower=1.6)
-    cluster = a_mixed_cluster(big=1, replicas=2, max_replicas=3, carrier=own, variants=(strong,))
+    strong = a_variant("small", product=SMALL, replica_capacity=a_replica_capacity())
+    own = a_replica_capacity(slower=1.6)
+    cluster = a_mixed_cluster(big=1, replicas=2, max_replicas=3, replica_capacity=own, variants=(strong,))
     cluster.demand["chat"] = ARRIVALS
     cluster.run_until(lambda: len(cluster.serving("chat")) == 3 and of(cluster, "small") >= 1)
     cluster.add_node(a_node("more", gpus=8, product=BIG))

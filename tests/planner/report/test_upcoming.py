@@ -3,7 +3,7 @@
 from forebay.api.instants import unix_seconds
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_carrier
+from tests.builders.loads import a_replica_capacity
 from tests.builders.variants import BIG, SMALL, a_mixed_cluster, serve
 from tests.builders.world import a_node, a_service, a_spec, a_variant
 
@@ -117,8 +117,8 @@ class TestReturns:
         assert told(cluster) == [f"{WAITS} the load of every replica that serves to be known."]
 
     def test_of_a_shape_that_carries_less_than_what_it_would_replace(self):
-        strong = a_variant("small", product=SMALL, carrier=a_carrier())
-        cluster = self.with_room(carrier=a_carrier(slower=1.6), variants=(strong,))
+        strong = a_variant("small", product=SMALL, replica_capacity=a_replica_capacity())
+        cluster = self.with_room(replica_capacity=a_replica_capacity(slower=1.6), variants=(strong,))
         cluster.run(1200)
         assert told(cluster) == [
             f"{WAITS} room under maxReplicas (3), since one of it carries less than one that would go."

@@ -9,10 +9,10 @@ from forebay.capacity.model.replica_model import load as loaded
 from forebay.scaling.learning.replica_capacity import FASTEST, SLOWEST, Refinement, ReplicaCapacity, refine
 from forebay.scaling.load.arrivals import RequestLengths
 from forebay.scaling.load.service_load import Served
-from tests.builders.loads import CHAT, a_carrier, a_load, known
+from tests.builders.loads import CHAT, a_load, a_replica_capacity, known
 from tests.builders.world import NOW
 
-CARRIER = a_carrier()
+CARRIER = a_replica_capacity()
 PLANNED = known(CARRIER.carries(CHAT))
 
 
@@ -22,13 +22,13 @@ def after(
     true: float,
     requests: float,
     saturated: bool,
-    carrier: ReplicaCapacity = CARRIER,
+    replica_capacity: ReplicaCapacity = CARRIER,
     running: float = 40,
     counts_steps: bool = True,
 ) -> Refinement:
     """So long under so many requests per second on each of two replicas that are `true` times as slow."""
-    engine = replace(carrier.engine, profile=carrier.engine.profile.slowed(true))
-    step = loaded(engine, carrier.mix(CHAT), requests).token_seconds
+    engine = replace(replica_capacity.engine, profile=replica_capacity.engine.profile.slowed(true))
+    step = loaded(engine, replica_capacity.mix(CHAT), requests).token_seconds
     load = a_load(
         2,
         running=running,
@@ -36,7 +36,7 @@ def after(
     )
     found: Refinement | None = None
     for second in range(0, round(minutes * 60) + 1, 5):
-        found = refine(found, carrier, CHAT, load, saturated, NOW + second)
+        found = refine(found, replica_capacity, CHAT, load, saturated, NOW + second)
     return known(found)
 
 
@@ -97,7 +97,7 @@ def test_what_a_prefix_cache_spares_is_not_computed_but_is_read():
 
 
 def test_a_replica_of_several_engines_carries_as_often():
-    assert known(a_carrier(engines=4).carries(CHAT)).usable == pytest.approx(4 * PLANNED.usable)
+    assert known(a_replica_capacity(engines=4).carries(CHAT)).usable == pytest.approx(4 * PLANNED.usable)
 
 
 def test_the_mix_decides_what_tokens_are_worth():

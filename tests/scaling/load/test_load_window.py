@@ -13,34 +13,34 @@ LATE = a_latency({0.1: 0, 1.0: 0, 9.0: 100})
 
 
 def watched(
-    load, seconds: float, watch: LoadWindow | None = None, *, begin: float = NOW, step: float = 5.0
+    load, seconds: float, load_window: LoadWindow | None = None, *, begin: float = NOW, step: float = 5.0
 ) -> LoadWindow:
-    watch = watch or LoadWindow()
+    load_window = load_window or LoadWindow()
     at = begin
     while at <= begin + seconds:
-        watch = extended(watch, load(at) if callable(load) else load, LIMITS, at)
+        load_window = extended(load_window, load(at) if callable(load) else load, LIMITS, at)
         at += step
-    return watch
+    return load_window
 
 
 def test_a_window_is_covered_once_it_was_watched_from_end_to_end():
-    watch = watched(a_load(2), 300)
-    assert not watch.covers(300, NOW + 299)
-    assert watch.covers(300, NOW + 300)
+    load_window = watched(a_load(2), 300)
+    assert not load_window.covers(300, NOW + 299)
+    assert load_window.covers(300, NOW + 300)
 
 
 def test_a_peak_counts_until_it_has_left_the_window():
-    watch = watched(lambda at: a_load(2, waiting=30 if at == NOW else 0), 300)
-    assert watch.waiting_requests == 30
-    watch = watched(a_load(2), 20, watch, begin=NOW + 305)
-    assert watch.waiting_requests == 0
+    load_window = watched(lambda at: a_load(2, waiting=30 if at == NOW else 0), 300)
+    assert load_window.waiting_requests == 30
+    load_window = watched(a_load(2), 20, load_window, begin=NOW + 305)
+    assert load_window.waiting_requests == 0
 
 
 @pytest.mark.parametrize("step", [1.0, 5.0, 50.0])
 def test_it_is_bounded(step):
-    watch = watched(lambda at: a_load(2, waiting=at % 7, queue_time=LATE, running=500), 7200, step=step)
-    assert len(watch.parts) <= 22
-    assert len(watch.strains) <= MOST_STRAINS
+    load_window = watched(lambda at: a_load(2, waiting=at % 7, queue_time=LATE, running=500), 7200, step=step)
+    assert len(load_window.parts) <= 22
+    assert len(load_window.strains) <= MOST_STRAINS
 
 
 @pytest.mark.parametrize(
@@ -61,28 +61,28 @@ def test_it_is_bounded(step):
     ],
 )
 def test_a_gap_ends_the_watch(gap, ends):
-    watch = extended(watched(a_load(2), 300), gap, LIMITS, NOW + 305)
-    assert watch.covers(300, NOW + 305) is not ends
+    load_window = extended(watched(a_load(2), 300), gap, LIMITS, NOW + 305)
+    assert load_window.covers(300, NOW + 305) is not ends
 
 
 def test_a_time_in_which_nobody_looked_is_a_gap():
-    watch = extended(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61)
-    assert not watch.covers(300, NOW + 361)
+    load_window = extended(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61)
+    assert not load_window.covers(300, NOW + 361)
 
 
 def test_a_latency_within_the_headroom_of_its_limit_is_noted():
     near = a_latency({0.1: 0, 0.8: 0, 0.95: 100})
     limits = some_limits(queue_wait_seconds=1.0, headroom=0.2)
-    watch = extended(LoadWindow(), a_load(2, running=9, queue_time=near), limits, NOW)
-    assert watch.parts[0].late.startswith("queue wait (p99) was 948 ms")
-    assert watch.strains == ()
+    load_window = extended(LoadWindow(), a_load(2, running=9, queue_time=near), limits, NOW)
+    assert load_window.parts[0].late.startswith("queue wait (p99) was 948 ms")
+    assert load_window.strains == ()
 
 
 def test_a_load_that_made_requests_late_is_remembered_for_six_cooldowns():
-    watch = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
-    assert [strain.running_per_replica for strain in watch.strains] == [45]
-    assert extended(watch, a_load(2), LIMITS, NOW + 1799).strains == watch.strains
-    assert extended(watch, a_load(2), LIMITS, NOW + 1800).strains == ()
+    load_window = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
+    assert [strain.running_per_replica for strain in load_window.strains] == [45]
+    assert extended(load_window, a_load(2), LIMITS, NOW + 1799).strains == load_window.strains
+    assert extended(load_window, a_load(2), LIMITS, NOW + 1800).strains == ()
 
 
 def test_lateness_without_load_is_no_strain():
@@ -90,5 +90,5 @@ def test_lateness_without_load_is_no_strain():
 
 
 def test_strains_survive_a_gap():
-    watch = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
-    assert extended(watch, a_load(0), LIMITS, NOW + 5).strains == watch.strains
+    load_window = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
+    assert extended(load_window, a_load(0), LIMITS, NOW + 5).strains == load_window.strains

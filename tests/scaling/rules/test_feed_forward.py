@@ -11,7 +11,7 @@ from forebay.scaling.load.offered_work import NO_CARRIER, NO_LENGTHS, NO_PROMISE
 from forebay.scaling.rules.backlog import backlog
 from forebay.scaling.rules.feed_forward import feed_forward, headroom
 from forebay.scaling.scaling_inputs import ScalingInputs
-from tests.builders.loads import CHAT, a_carrier, a_load, known, some_limits
+from tests.builders.loads import CHAT, a_load, a_replica_capacity, known, some_limits
 from tests.builders.world import NOW
 
 LIMITS = some_limits(headroom=0.2)
@@ -19,12 +19,12 @@ NOTHING_AHEAD = ScalingInputs()
 
 
 def offered(requests: float | None, *, dispersion: float = 1.0, lengths: RequestLengths = CHAT) -> OfferedWork:
-    return OfferedWork(requests, lengths, known(a_carrier().carries(lengths)), dispersion)
+    return OfferedWork(requests, lengths, known(a_replica_capacity().carries(lengths)), dispersion)
 
 
 def test_the_reference_row():
     """100 requests a second of 500/200 on 8B: 2.134 replicas without headroom."""
-    carried = known(a_carrier().carries(CHAT))
+    carried = known(a_replica_capacity().carries(CHAT))
     assert carried.work_seconds == pytest.approx(0.01589, rel=1e-3)
     assert carried.usable == pytest.approx(0.745, abs=5e-4)
     assert carried.tokens_per_minute == pytest.approx(1_968_502, rel=1e-3)
@@ -33,7 +33,7 @@ def test_the_reference_row():
 
 
 @pytest.mark.parametrize(
-    ("requests", "outlook", "expected"),
+    ("requests", "scaling_inputs", "expected"),
     [
         pytest.param(0, NOTHING_AHEAD, 0, id="nothing arrives"),
         pytest.param(100, NOTHING_AHEAD, 3, id="2.13 and 20 percent"),
@@ -43,8 +43,8 @@ def test_the_reference_row():
         pytest.param(None, NOTHING_AHEAD, None, id="unknown arrivals are not zero"),
     ],
 )
-def test_feed_forward(requests, outlook, expected):
-    proposal = feed_forward(offered(requests), LIMITS, outlook)
+def test_feed_forward(requests, scaling_inputs, expected):
+    proposal = feed_forward(offered(requests), LIMITS, scaling_inputs)
     assert (proposal and proposal.replicas) == expected
 
 
@@ -107,20 +107,20 @@ def test_without_a_carrier_a_queue_is_left_to_the_guards():
 
 
 @pytest.mark.parametrize(
-    ("carrier", "earlier", "expected"),
+    ("replica_capacity", "earlier", "expected"),
     [
         pytest.param(None, None, NO_CARRIER, id="no model or GPU: no guess"),
-        pytest.param(a_carrier(declared=None), None, NO_LENGTHS, id="no lengths"),
-        pytest.param(a_carrier(inter_token_latency=0.005), None, NO_PROMISE, id="a step alone takes 6.9 ms"),
+        pytest.param(a_replica_capacity(declared=None), None, NO_LENGTHS, id="no lengths"),
+        pytest.param(a_replica_capacity(inter_token_latency=0.005), None, NO_PROMISE, id="a step alone takes 6.9 ms"),
     ],
 )
-def test_why_nothing_is_offered(carrier, earlier, expected):
-    assert offer(carrier, Arrivals(), None, earlier, NOW) == expected
+def test_why_nothing_is_offered(replica_capacity, earlier, expected):
+    assert offer(replica_capacity, Arrivals(), None, earlier, NOW) == expected
 
 
 def test_lengths_seen_go_before_earlier_and_those_before_declared():
     seen, earlier = RequestLengths(1000, 100, 1.0, 50), RequestLengths(2000, 100, 1.0, 50)
-    carrier = a_carrier()
-    assert lengths_of(carrier, Arrivals(lengths=seen), earlier) == seen
-    assert lengths_of(carrier, Arrivals(), earlier) == earlier
-    assert lengths_of(carrier, Arrivals(), None) == CHAT
+    replica_capacity = a_replica_capacity()
+    assert lengths_of(replica_capacity, Arrivals(lengths=seen), earlier) == seen
+    assert lengths_of(replica_capacity, Arrivals(), earlier) == earlier
+    assert lengths_of(replica_capacity, Arrivals(), None) == CHAT

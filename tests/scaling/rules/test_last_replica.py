@@ -16,7 +16,7 @@ from forebay.scaling.load.idleness import Idleness
 from forebay.scaling.load.service_load import ServiceLoad, Silent
 from forebay.scaling.rules.last_replica import LastReplica, keep_or_release
 from forebay.scaling.scaling_inputs import ScalingInputs
-from tests.builders.loads import a_carrier, a_load, some_limits
+from tests.builders.loads import a_load, a_replica_capacity, some_limits
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=0, max_replicas=6, scale_to_zero_after_seconds=900.0)
@@ -34,14 +34,14 @@ REMEMBERED = ScalingMemory(1, NOW - 9999, NOW - 9999, idleness=IDLE.idleness)
 
 def decided(
     load: ServiceLoad,
-    fleet: ReplicaCounts,
+    counts: ReplicaCounts,
     memory: ScalingMemory = REMEMBERED,
     limits=LIMITS,
-    outlook: ScalingInputs | None = None,
+    scaling_inputs: ScalingInputs | None = None,
     mode: ScalingMode = ScalingMode.AUTO,
     now: float = NOW,
 ) -> tuple[Decision, ScalingMemory]:
-    return decide(limits, load, fleet, mode, memory, now, outlook or ScalingInputs())
+    return decide(limits, load, counts, mode, memory, now, scaling_inputs or ScalingInputs())
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,12 @@ def test_a_minimum_holds_whatever_the_clock_says():
 
 
 def test_a_floor_holds_whatever_the_clock_says_and_raises_from_zero():
-    outlook = ScalingInputs(floors=(Proposal(1, "woken", "somebody asked"),))
-    decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), outlook=outlook)
+    scaling_inputs = ScalingInputs(floors=(Proposal(1, "woken", "somebody asked"),))
+    decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), scaling_inputs=scaling_inputs)
     assert (decision.desired, decision.rule) == (1, "woken")
-    decision, memory = decided(a_load(0), ReplicaCounts(), replace(REMEMBERED, desired=0), outlook=outlook)
+    decision, memory = decided(
+        a_load(0), ReplicaCounts(), replace(REMEMBERED, desired=0), scaling_inputs=scaling_inputs
+    )
     assert (decision.desired, decision.rule, decision.before) == (1, "woken", 0)
     assert memory.raised_at == NOW
 
@@ -109,10 +111,10 @@ def test_what_a_gateway_holds_wakes_it_and_asks_for_as_much_as_the_backlog_takes
     """One at once; more when it is known how much arrives: 2.13 replicas for 100 a second, and half of it on top."""
     memory, seen = replace(REMEMBERED, desired=0), []
     for passed in range(0, 65, 5):
-        outlook = ScalingInputs(60.0, demand=GatewayDemand(100.0 * passed, held_requests=10_000.0))
-        fleet = ReplicaCounts(loading=memory.desired or 0)
+        scaling_inputs = ScalingInputs(60.0, demand=GatewayDemand(100.0 * passed, held_requests=10_000.0))
+        counts = ReplicaCounts(loading=memory.desired or 0)
         decision, memory = decide(
-            LIMITS, a_load(0), fleet, ScalingMode.AUTO, memory, NOW + passed, outlook, a_carrier()
+            LIMITS, a_load(0), counts, ScalingMode.AUTO, memory, NOW + passed, scaling_inputs, a_replica_capacity()
         )
         (asked,) = (proposal for proposal in decision.proposals if proposal.rule == "backlog")
         seen.append((asked.replicas, decision.desired))
@@ -144,14 +146,14 @@ LOADS = st.builds(
     st.sampled_from([0.0, 0.0, 0.0, 3.0]),
     st.one_of(st.none(), st.floats(0, 5000)),
 )
-FLEETS = st.builds(
+COUNTS = st.builds(
     ReplicaCounts,
     loading=st.integers(0, 2),
     blocked=st.integers(0, 1),
     draining=st.integers(0, 1),
     replacing=st.booleans(),
 )
-ANY_LOOK = st.tuples(LOADS, FLEETS, st.sampled_from([0.0, 1.0]), st.floats(1, 500))
+ANY_LOOK = st.tuples(LOADS, COUNTS, st.sampled_from([0.0, 1.0]), st.floats(1, 500))
 CALM_LOOK = st.tuples(st.just(IDLE.load), st.just(ReplicaCounts()), st.just(0.0), st.floats(10, 55))
 SILENT_LOOK = st.tuples(
     st.just(a_load(1, silent=(Silent("chat-0", Freshness.STALE, NOW, None),))),
@@ -175,12 +177,12 @@ LOOKS = st.lists(
 def test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence(looks, after, least, began):
     limits = some_limits(min_replicas=least, max_replicas=4, scale_to_zero_after_seconds=after)
     memory, now, idle_since = ScalingMemory(desired=began), NOW, None
-    for load, fleet, held, passed in looks:
+    for load, counts, held, passed in looks:
         now += passed
-        fleet = replace(fleet, serving=load.replicas)
+        counts = replace(counts, serving=load.replicas)
         before = memory.desired or 0
-        outlook = ScalingInputs(demand=GatewayDemand(held_requests=held))
-        decision, memory = decide(limits, load, fleet, ScalingMode.AUTO, memory, now, outlook)
+        scaling_inputs = ScalingInputs(demand=GatewayDemand(held_requests=held))
+        decision, memory = decide(limits, load, counts, ScalingMode.AUTO, memory, now, scaling_inputs)
         assert least <= decision.applied <= 4
         assert decision.applied >= min(before, 4) - 1
         quiet = load.complete and load.active_at is not None and not load.running_requests and not held
@@ -190,4 +192,4 @@ def test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence(looks, afte
             assert quiet
             assert idle_since is not None
             assert now - idle_since >= after
-            assert (fleet.loading, fleet.blocked, fleet.draining, fleet.replacing) == (0, 0, 0, False)
+            assert (counts.loading, counts.blocked, counts.draining, counts.replacing) == (0, 0, 0, False)

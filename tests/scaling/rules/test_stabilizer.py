@@ -47,7 +47,7 @@ def standing(
     draining: int = 0,
     raised_ago: float = 9999.0,
     load: ServiceLoad | None = None,
-    watch: LoadWindow | None = None,
+    load_window: LoadWindow | None = None,
     limits: Limits | None = None,
     floor: int = 0,
     counts_work: bool = False,
@@ -59,7 +59,7 @@ def standing(
         draining=draining,
         raised_at=NOW - raised_ago,
         load=a_load(serving) if load is None else load,
-        watch=watch or a_watch(),
+        load_window=load_window or a_watch(),
         limits=limits or LIMITS,
         now=NOW,
         floor=floor,
@@ -76,48 +76,65 @@ SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
         pytest.param(standing(3, load=a_load(3, silent=(SILENT,))), "metrics_unknown", id="silence is not idleness"),
         pytest.param(standing(3, serving=0), "metrics_unknown", id="nobody serves, nobody knows"),
         pytest.param(standing(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
-        pytest.param(standing(3, watch=a_watch(watched=299)), "not_watched_in_full", id="the window has a beginning"),
-        pytest.param(standing(3, watch=LoadWindow()), "not_watched_in_full", id="nothing was watched"),
-        pytest.param(standing(3, watch=a_watch(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"),
         pytest.param(
-            standing(3, watch=a_watch(running=480)), "queue_would_grow", id="480 + 20 % run on 2 of 256: 64 would wait"
+            standing(3, load_window=a_watch(watched=299)), "not_watched_in_full", id="the window has a beginning"
         ),
-        pytest.param(standing(3, watch=a_watch(kv=1.4)), "kv_cache_would_fill", id="1.4 + 20 % on 2 is 84 %"),
-        pytest.param(standing(5, watch=a_watch(kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
-        pytest.param(standing(3, watch=a_watch(late="queue wait …")), "latency_was_late", id="it was nearly late"),
+        pytest.param(standing(3, load_window=LoadWindow()), "not_watched_in_full", id="nothing was watched"),
         pytest.param(
-            standing(3, watch=a_watch(running=90, strains=(Strain(NOW - 900, 45.0, "time_to_first_token"),))),
+            standing(3, load_window=a_watch(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"
+        ),
+        pytest.param(
+            standing(3, load_window=a_watch(running=480)),
+            "queue_would_grow",
+            id="480 + 20 % run on 2 of 256: 64 would wait",
+        ),
+        pytest.param(standing(3, load_window=a_watch(kv=1.4)), "kv_cache_would_fill", id="1.4 + 20 % on 2 is 84 %"),
+        pytest.param(standing(5, load_window=a_watch(kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
+        pytest.param(
+            standing(3, load_window=a_watch(late="queue wait …")), "latency_was_late", id="it was nearly late"
+        ),
+        pytest.param(
+            standing(3, load_window=a_watch(running=90, strains=(Strain(NOW - 900, 45.0, "time_to_first_token"),))),
             "load_was_too_much",
             id="45 on each were too many before",
         ),
         pytest.param(standing(3, draining=1), "draining_now", id="one at a time"),
-        pytest.param(standing(3, watch=a_watch(work=1.7)), "work_would_not_fit", id="1.7 and a fifth do not fit on 2"),
         pytest.param(
-            standing(3, watch=a_watch(work=1.5, work_long=1.9)), None, id="1.5 and a fifth do, whatever was before"
+            standing(3, load_window=a_watch(work=1.7)), "work_would_not_fit", id="1.7 and a fifth do not fit on 2"
         ),
         pytest.param(
-            standing(3, watch=a_watch(work=1.7, work_long=1.9)), "work_would_not_fit", id="nor do 1.9 and a tenth"
+            standing(3, load_window=a_watch(work=1.5, work_long=1.9)),
+            None,
+            id="1.5 and a fifth do, whatever was before",
         ),
         pytest.param(
-            standing(3, watch=a_watch(work=1.7, work_long=1.8)), None, id="over half an hour a tenth is enough"
+            standing(3, load_window=a_watch(work=1.7, work_long=1.9)), "work_would_not_fit", id="nor do 1.9 and a tenth"
         ),
         pytest.param(
-            standing(3, watch=a_watch(work=0.9), limits=replace(LIMITS, warm_replicas=1)),
+            standing(3, load_window=a_watch(work=1.7, work_long=1.8)), None, id="over half an hour a tenth is enough"
+        ),
+        pytest.param(
+            standing(3, load_window=a_watch(work=0.9), limits=replace(LIMITS, warm_replicas=1)),
             "work_would_not_fit",
             id="warm replicas carry nothing",
         ),
         pytest.param(
-            standing(3, watch=a_watch(work=0.1, work_known=299)), "work_would_not_fit", id="work was not always known"
+            standing(3, load_window=a_watch(work=0.1, work_known=299)),
+            "work_would_not_fit",
+            id="work was not always known",
         ),
         pytest.param(
             standing(
-                3, watch=a_watch(watched=59), limits=replace(LIMITS, scale_down_cooldown_seconds=1), counts_work=True
+                3,
+                load_window=a_watch(watched=59),
+                limits=replace(LIMITS, scale_down_cooldown_seconds=1),
+                counts_work=True,
             ),
             "work_would_not_fit",
             id="where work can be known, it is waited for",
         ),
         pytest.param(
-            standing(3, watch=a_watch(), counts_work=True), None, id="engines that never count it hold nothing"
+            standing(3, load_window=a_watch(), counts_work=True), None, id="engines that never count it hold nothing"
         ),
     ],
 )
@@ -131,13 +148,13 @@ def test_what_holds_the_count(case, rule):
     "case",
     [
         pytest.param(standing(3), id="idle"),
-        pytest.param(standing(3, watch=a_watch(waiting=33)), id="33 + 20 % wait on 2, 20 each"),
-        pytest.param(standing(3, watch=a_watch(kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
+        pytest.param(standing(3, load_window=a_watch(waiting=33)), id="33 + 20 % wait on 2, 20 each"),
+        pytest.param(standing(3, load_window=a_watch(kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
         pytest.param(
-            standing(3, watch=a_watch(running=88, strains=(Strain(NOW - 900, 45.0, "queue_wait"),))),
+            standing(3, load_window=a_watch(running=88, strains=(Strain(NOW - 900, 45.0, "queue_wait"),))),
             id="44 on each is less than what was too many",
         ),
-        pytest.param(standing(3, serving=2, watch=a_watch(kv=1.3)), id="one that never started is no loss"),
+        pytest.param(standing(3, serving=2, load_window=a_watch(kv=1.3)), id="one that never started is no loss"),
     ],
 )
 def test_one_replica_less(case):
@@ -148,17 +165,17 @@ def test_one_replica_less(case):
 def test_a_replica_that_has_not_started_takes_no_load_with_it():
     """Two serve and a third never came: giving it up leaves the two, not one."""
     full = a_watch(kv=1.2)
-    assert stabilize(standing(3, serving=2, watch=full)).rule == "scale_down"
-    assert stabilize(standing(2, serving=2, watch=full)).rule == "kv_cache_would_fill"
+    assert stabilize(standing(3, serving=2, load_window=full)).rule == "scale_down"
+    assert stabilize(standing(2, serving=2, load_window=full)).rule == "kv_cache_would_fill"
 
 
 def test_the_sentence_has_the_numbers():
-    proposal = stabilize(standing(3, watch=a_watch(running=12, waiting=4, kv=0.8)))
+    proposal = stabilize(standing(3, load_window=a_watch(running=12, waiting=4, kv=0.8)))
     assert proposal.because == (
         "2 replicas would have carried the load of the last 300 s: at most 12 requests ran and 4 waited, and the KV "
         "cache would have been 40 % full"
     )
-    held = stabilize(standing(3, watch=a_watch(kv=1.4)))
+    held = stabilize(standing(3, load_window=a_watch(kv=1.4)))
     assert held.because == ("the KV cache of 2 replicas would have been 84 % full, 20 % headroom included, target 80 %")
 
 
@@ -186,12 +203,14 @@ def test_how_many_the_load_of_this_moment_needs(load, expected):
 @pytest.mark.parametrize(
     ("case", "left"),
     [
-        pytest.param(standing(19, watch=a_watch(work=2)), 18, id="one of 19"),
-        pytest.param(standing(40, watch=a_watch(work=2)), 36, id="a tenth of 40, far below"),
-        pytest.param(standing(40, watch=a_watch(work=31.5)), 38, id="as many as the work allows"),
-        pytest.param(standing(40, watch=a_watch(work=2, kv=26)), 39, id="as many as the guards allow"),
-        pytest.param(standing(40, watch=a_watch(work=2), floor=38), 38, id="not below the floor"),
-        pytest.param(standing(40, watch=a_watch(work=2), draining=2), 40, id="the next batch waits for the one before"),
+        pytest.param(standing(19, load_window=a_watch(work=2)), 18, id="one of 19"),
+        pytest.param(standing(40, load_window=a_watch(work=2)), 36, id="a tenth of 40, far below"),
+        pytest.param(standing(40, load_window=a_watch(work=31.5)), 38, id="as many as the work allows"),
+        pytest.param(standing(40, load_window=a_watch(work=2, kv=26)), 39, id="as many as the guards allow"),
+        pytest.param(standing(40, load_window=a_watch(work=2), floor=38), 38, id="not below the floor"),
+        pytest.param(
+            standing(40, load_window=a_watch(work=2), draining=2), 40, id="the next batch waits for the one before"
+        ),
     ],
 )
 def test_a_large_fleet_goes_by_batches(case, left):

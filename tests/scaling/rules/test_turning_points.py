@@ -12,7 +12,7 @@ from forebay.scaling.decision import Decision
 from forebay.scaling.desired import ReplicaCounts, ScalingMemory, decide
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow
-from tests.builders.loads import a_carrier, a_load
+from tests.builders.loads import a_load, a_replica_capacity
 from tests.builders.world import NOW
 
 LIMITS = Limits(min_replicas=1, max_replicas=20)
@@ -42,10 +42,10 @@ def value(lines: tuple[str, ...], pattern: str) -> float:
 def test_past_the_turning_point_the_rule_asks_for_more(replicas: int, queue_depth: int, now: int):
     limits = replace(LIMITS, queue_depth=float(queue_depth))
     memory = ScalingMemory(replicas, NOW - 10, NOW - 9999)
-    fleet = ReplicaCounts(serving=replicas)
+    counts = ReplicaCounts(serving=replicas)
 
     def at(waiting: float) -> Decision:
-        return decide(limits, a_load(replicas, waiting=waiting), fleet, ScalingMode.AUTO, memory, NOW)[0]
+        return decide(limits, a_load(replicas, waiting=waiting), counts, ScalingMode.AUTO, memory, NOW)[0]
 
     before = at(min(now, queue_depth * replicas))
     point = value(before.would_raise, r"More than ([0-9]+) waiting request")
@@ -83,7 +83,13 @@ def test_work_past_its_turning_point_asks_for_more():
         memory, load = ScalingMemory(3, NOW - 9999, NOW - 9999), a_load(3, flow=ArrivalFlow(requests_per_second))
         for second in range(-200, 1, 5):
             decision, memory = decide(
-                LIMITS, load, ReplicaCounts(serving=3), ScalingMode.AUTO, memory, NOW + second, carrier=a_carrier()
+                LIMITS,
+                load,
+                ReplicaCounts(serving=3),
+                ScalingMode.AUTO,
+                memory,
+                NOW + second,
+                replica_capacity=a_replica_capacity(),
             )
         return decision
 

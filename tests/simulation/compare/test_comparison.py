@@ -28,7 +28,7 @@ def a_case(rate: float = 20.0, seed: int = 2, **fields) -> ComparedCase:
 
 def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
     case = a_case()
-    believed = case.carrier.engine.step_profile
+    believed = case.replica_capacity.engine.step_profile
     assert case.model.profile != believed
     assert case.model.profile.step_seconds == pytest.approx(believed.step_seconds, rel=0.2)
     assert Comparison(case).ground.believed.profile == believed

@@ -171,13 +171,13 @@ class TestStatus:
 
 class TestCarrier:
     def test_it_is_known_without_any_traffic(self):
-        found = known(sized(traffic=None).carrier)
+        found = known(sized(traffic=None).replica_capacity)
         assert found.declared is None
         assert known(found.carries(RequestLengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
 
     def test_declared_lengths_stand_in(self):
-        assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).carrier).declared == RequestLengths(600, 260)
+        assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).replica_capacity).declared == RequestLengths(600, 260)
 
     def test_no_model_or_no_gpu_is_no_guess(self):
-        assert sized("hf://nobody/knows-this", traffic=None).carrier is None
-        assert sized(LLAMA_8B, None).carrier is None
+        assert sized("hf://nobody/knows-this", traffic=None).replica_capacity is None
+        assert sized(LLAMA_8B, None).replica_capacity is None

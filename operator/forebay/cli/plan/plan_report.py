@@ -139,7 +139,9 @@ def _unknown(plans: Iterable[ServiceCapacityPlan]) -> Iterable[str]:
 
 def _unreadable(schedules: Schedules) -> Iterable[str]:
     for of_service in schedules.values():
-        yield from (f"{one.namespace}/{one.service}: {one.name}: {one.says}" for one in of_service if one.booked.fault)
+        yield from (
+            f"{one.namespace}/{one.service}: {one.name}: {one.says}" for one in of_service if one.window_floor.fault
+        )
 
 
 def _complain(faults: Iterable[BadInput | str]) -> None:

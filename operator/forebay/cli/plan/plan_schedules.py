@@ -27,7 +27,7 @@ class PlannedSchedule:
 
     namespace: str
     service: str
-    booked: WindowFloor
+    window_floor: WindowFloor
     floor: ScheduleFloor
     max_replicas: int
     warm_replicas: int
@@ -38,11 +38,11 @@ class PlannedSchedule:
 
     @property
     def name(self) -> str:
-        return self.booked.schedule.name
+        return self.window_floor.schedule.name
 
     @property
     def replicas(self) -> int | None:
-        return None if self.booked.fault else self.booked.replicas
+        return None if self.window_floor.fault else self.window_floor.replicas
 
     @property
     def gpus(self) -> int | None:
@@ -60,7 +60,7 @@ class PlannedSchedule:
     def says(self) -> str:
         """About its bounds, in a sentence."""
         if self.replicas is None:
-            return f"{self.booked.fault}."
+            return f"{self.window_floor.fault}."
         if self.replicas > self.max_replicas:
             return (
                 f"scaling.maxReplicas {self.max_replicas} cuts it, {self.replicas - self.max_replicas} short; raise it "
@@ -95,7 +95,7 @@ def _of(plan: ServiceCapacityPlan, now: float) -> Iterator[PlannedSchedule]:
         yield PlannedSchedule(
             namespace=plan.namespace,
             service=plan.name,
-            booked=schedule_floor_of(found, _one(plan), pace, limits, now),
+            window_floor=schedule_floor_of(found, _one(plan), pace, limits, now),
             floor=schedule.floor,
             max_replicas=limits.max_replicas,
             warm_replicas=limits.warm_replicas,
@@ -116,12 +116,12 @@ def _one(plan: ServiceCapacityPlan) -> PlannedCapacity | None:
 
 def row(found: PlannedSchedule) -> tuple[str, ...]:
     """Of the table of all schedules; unknown is shown as `?`."""
-    booked, zone = found.booked, found.booked.schedule.time_zone
-    window = booked.window
-    opens, warming = (UNKNOWN, UNKNOWN) if booked.fault else (NEVER, "-")
+    window_floor, zone = found.window_floor, found.window_floor.schedule.time_zone
+    window = window_floor.window
+    opens, warming = (UNKNOWN, UNKNOWN) if window_floor.fault else (NEVER, "-")
     if window is not None:
         opens = local_time(window.start, zone)
-        warming = "open now" if booked.opened else local_time(booked.warm_from, zone)
+        warming = "open now" if window_floor.opened else local_time(window_floor.warm_from, zone)
     return (
         f"{found.namespace}/{found.service} {found.name}",
         asked(found.floor),
@@ -147,7 +147,7 @@ def remarks(found: Sequence[PlannedSchedule]) -> Iterator[str]:
     for one in found:
         if one.says != f"scaling.maxReplicas {one.max_replicas} is enough.":
             yield f"{one.namespace}/{one.service} {one.name}: {one.says}"
-    leads = sorted({round(one.booked.lead_seconds) for one in found if not one.booked.fault})
+    leads = sorted({round(one.window_floor.lead_seconds) for one in found if not one.window_floor.fault})
     if leads:
         yield (
             f"Warming begins {leads[0]} s + 30 s before a start: the lead time that is assumed until the service's own "
@@ -157,7 +157,7 @@ def remarks(found: Sequence[PlannedSchedule]) -> Iterator[str]:
 
 def document(found: PlannedSchedule) -> dict[str, object]:
     """As JSON. Of a window that is open, `start` is in the past."""
-    booked, window = found.booked, found.booked.window
+    window_floor, window = found.window_floor, found.window_floor.window
     return {
         "name": found.name,
         "floor": found.floor.wire(),
@@ -165,8 +165,8 @@ def document(found: PlannedSchedule) -> dict[str, object]:
         "gpus": found.gpus,
         "start": None if window is None else rfc3339(window.start),
         "end": None if window is None else rfc3339(window.end),
-        "warmFrom": None if window is None or booked.opened is not None else rfc3339(booked.warm_from),
-        "leadSeconds": None if booked.fault else booked.lead_seconds,
+        "warmFrom": None if window is None or window_floor.opened is not None else rfc3339(window_floor.warm_from),
+        "leadSeconds": None if window_floor.fault else window_floor.lead_seconds,
         "maxReplicas": found.max_replicas,
         "enough": found.enough,
         "message": found.says,

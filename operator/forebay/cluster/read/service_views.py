@@ -101,8 +101,8 @@ class ServiceViews:
             warnings=resolved.warnings,
             misfits=resolved.sizing.misfits,
             plan=resolved.sizing.plan,
-            replica_capacity=resolved.sizing.replica,
-            carrier=resolved.sizing.carrier,
+            capacity_status=resolved.sizing.replica,
+            replica_capacity=resolved.sizing.replica_capacity,
             variants=resolved.variants,
             wake_requested_at=(metadata.annotations or {}).get(WAKE_REQUESTED_AT, ""),
         )

@@ -25,7 +25,7 @@ class ServiceSchedules:
 
     floors: tuple[Proposal, ...]
     """Of windows that are open or near."""
-    bookings: tuple[WindowFloor, ...]
+    window_floors: tuple[WindowFloor, ...]
     timetables: Mapping[str, Timetable[ScheduleSpec]]
     """By name of the schedule."""
 
@@ -33,7 +33,7 @@ class ServiceSchedules:
 def service_schedules_of(
     service: ServiceView,
     target: Revision,
-    crew: ReplicaWeights,
+    replica_weights: ReplicaWeights,
     memory: ServiceMemory,
     settings: Settings,
     prospect: Prospect,
@@ -41,19 +41,19 @@ def service_schedules_of(
 ) -> ServiceSchedules:
     """`service.spec` must not be None. `prospect` is of all replicas above minReplicas."""
     assert service.spec is not None
-    limits, one = Limits.of(service.spec), planned_capacity(service, crew)
+    limits, one = Limits.of(service.spec), planned_capacity(service, replica_weights)
     pace = StartPace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
     before = {seen.name: seen for seen in (memory.status or service.status).schedules}
     timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
-    bookings = tuple(
+    window_floors = tuple(
         schedule_floor_of(found, one, pace, limits, now, warmed_from(found, before.get(name), now))
         for name, found in timetables.items()
     )
-    return ServiceSchedules(_floors(bookings, now), bookings, timetables)
+    return ServiceSchedules(_floors(window_floors, now), window_floors, timetables)
 
 
-def _floors(bookings: Iterable[WindowFloor], now: float) -> tuple[Proposal, ...]:
-    return tuple(floor for booked in bookings if (floor := floor_proposal(booked, now)))
+def _floors(window_floors: Iterable[WindowFloor], now: float) -> tuple[Proposal, ...]:
+    return tuple(floor for window_floor in window_floors if (floor := floor_proposal(window_floor, now)))
 
 
 def timetables_of(
@@ -68,12 +68,14 @@ def timetables_of(
     }
 
 
-def planned_capacity(service: ServiceView, crew: ReplicaWeights) -> PlannedCapacity | None:
+def planned_capacity(service: ServiceView, replica_weights: ReplicaWeights) -> PlannedCapacity | None:
     """What one replica carries of the declared mix, by the capacity plan."""
-    one, traffic = service.replica_capacity, service.spec.traffic if service.spec else None
+    one, traffic = service.capacity_status, service.spec.traffic if service.spec else None
     if one is None or traffic is None:
         return None
-    return PlannedCapacity(float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens), crew)
+    return PlannedCapacity(
+        float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens), replica_weights
+    )
 
 
 def warmed_from(found: Timetable[S], before: WindowStatus | None, now: float) -> float:

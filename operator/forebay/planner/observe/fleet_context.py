@@ -69,13 +69,13 @@ class FleetContext:
     """How many more replicas of the shapes that are wanted the ready nodes have room for."""
     gpus_taken: Mapping[str, int]
     """By node, those of our pods."""
-    warmth: HeldPlaces
-    handed_over: frozenset[str]
+    held_places: HeldPlaces
+    preempting_pods: frozenset[str]
     """Uids of pods that started in the place of a placeholder."""
 
 
 def fleet_context_of(
-    world: World, lost_nodes: frozenset[str], handovers: Preemptions, watching_since: float, now: float
+    world: World, lost_nodes: frozenset[str], preemptions: Preemptions, watching_since: float, now: float
 ) -> FleetContext:
     pods: dict[str, list[PodView]] = {}
     placeholders: dict[str, list[PodView]] = {}
@@ -102,8 +102,8 @@ def fleet_context_of(
         nodes={node.name: node for node in world.nodes},
         places=free_places(_shapes(world.services), world.nodes, world.pods),
         gpus_taken=gpus_taken(world.pods),
-        warmth=HeldPlaces.of(world, handovers),
-        handed_over=handovers.taken,
+        held_places=HeldPlaces.of(world, preemptions),
+        preempting_pods=preemptions.taken,
     )
 
 
@@ -136,7 +136,7 @@ def _by_time(refusals: Iterable[Refusal]) -> dict[str, tuple[Refusal, ...]]:
 class Seen:
     """What there is of one service, before anything is decided."""
 
-    lineup: VariantOrder
+    variant_order: VariantOrder
     revisions: Mapping[str, Revision]
     """By hash."""
     histories: Mapping[str, PodHistory]
@@ -145,112 +145,114 @@ class Seen:
 
 
 def stage(
-    site: FleetContext, service: ServiceView, wanted: Revision, memory: ServiceMemory
+    fleet: FleetContext, service: ServiceView, wanted: Revision, memory: ServiceMemory
 ) -> tuple[ServiceContext, ServiceMemory]:
     """The scene, and the memory as far as it follows from what was seen. `service.spec` must not be None."""
     assert service.spec is not None
-    spec, now = service.spec, site.now
-    seen = _seen(site, service, wanted, memory)
+    spec, now = service.spec, fleet.now
+    seen = _seen(fleet, service, wanted, memory)
     limits = Limits.of(spec)
-    fleet = _fleet(seen, service, site)
-    grown_at = now if fleet.serving > memory.serving else memory.grown_at
+    counts = _fleet(seen, service, fleet)
+    grown_at = now if counts.serving > memory.serving else memory.grown_at
     known = memory.learned or recall(service.status.learned, service.uid, now)
     weights = weights_by_variant(service, memory.scaling.arrivals, known.lengths)
-    crew = replica_weights_of(seen.replicas, seen.revisions, seen.lineup, weights)
-    load = _load(seen, site, grown_at, weights, crew)
-    learned = _starts(site, spec, seen, known)
-    next_up = seen.lineup.next_up
-    free, held = site.places.get(next_up.shape, 0), site.warmth.replicas_for(service.uid, next_up)
+    replica_weights = replica_weights_of(seen.replicas, seen.revisions, seen.variant_order, weights)
+    load = _load(seen, fleet, grown_at, weights, replica_weights)
+    learned = _starts(fleet, spec, seen, known)
+    next_up = seen.variant_order.next_up
+    free, held = fleet.places.get(next_up.shape, 0), fleet.held_places.replicas_for(service.uid, next_up)
     prospect = prospect_of(learned.lead_times, free, held, seen.replicas)
     before = memory.status or service.status
     call = wake_request_of(service, before, limits, seen.replicas, now)
-    outlook = scaling_inputs_of(limits, before, call, prospect, learned)
-    above = prospect_above(limits.min_replicas, learned.lead_times, free, held, seen.replicas, site.handed_over)
-    calendar = service_schedules_of(service, next_up, crew, memory, site.world.settings, above, now)
-    outlook = replace(outlook, floors=(*outlook.floors, *calendar.floors))
-    decision, scaling = decide(limits, load, fleet, spec.scaling.mode, memory.scaling, now, outlook, service.carrier)
-    learned = seen_load(learned, scaling, load.complete, outlook.lead_seconds, now)
+    scaling_inputs = scaling_inputs_of(limits, before, call, prospect, learned)
+    above = prospect_above(limits.min_replicas, learned.lead_times, free, held, seen.replicas, fleet.preempting_pods)
+    calendar = service_schedules_of(service, next_up, replica_weights, memory, fleet.world.settings, above, now)
+    scaling_inputs = replace(scaling_inputs, floors=(*scaling_inputs.floors, *calendar.floors))
+    decision, scaling = decide(
+        limits, load, counts, spec.scaling.mode, memory.scaling, now, scaling_inputs, service.replica_capacity
+    )
+    learned = seen_load(learned, scaling, load.complete, scaling_inputs.lead_seconds, now)
     learned = publish(learned, now, at_once=learned.lead_times is not known.lead_times)
-    refusals, refused_at = refusals_in_a_row(memory, site.refusals.get(service.uid, ()))
+    refusals, refused_at = refusals_in_a_row(memory, fleet.refusals.get(service.uid, ()))
     remembered = replace(
         memory,
         scaling=scaling,
         histories=seen.histories,
-        serving=fleet.serving,
+        serving=counts.serving,
         grown_at=grown_at,
         failures=_failures(memory.failures, seen.replicas, now),
-        halt=halt_of(seen.lineup.hashes, (r for r in seen.replicas if r.state in LIVE), memory.halt),
-        shortages=seen.lineup.shortages,
+        halt=halt_of(seen.variant_order.hashes, (r for r in seen.replicas if r.state in LIVE), memory.halt),
+        shortages=seen.variant_order.shortages,
         retries=0 if _settled(seen.replicas) else memory.retries,
         refusals=refusals,
         refused_at=refused_at,
         learned=learned,
         timetables=calendar.timetables,
     )
-    scene = ServiceContext(
+    context = ServiceContext(
         service=service if call.problem is None else replace(service, warnings=(*service.warnings, call.problem)),
         spec=spec,
-        settings=site.world.settings,
+        settings=fleet.world.settings,
         now=now,
-        lineup=seen.lineup,
+        variant_order=seen.variant_order,
         weights=weights,
         revisions=seen.revisions,
         replicas=seen.replicas,
         orphans=seen.orphans,
-        taken_names=_taken_names(site, service),
-        cordoned=site.cordoned,
-        avoid_nodes=avoided_nodes(remembered.failures, site.world.nodes, _serving_on(seen)),
+        taken_names=_taken_names(fleet, service),
+        cordoned=fleet.cordoned,
+        avoid_nodes=avoided_nodes(remembered.failures, fleet.world.nodes, _serving_on(seen)),
         memory=remembered,
-        refusals=site.refusals.get(service.uid, ()),
-        placeholders=site.placeholders.get(service.uid, ()),
+        refusals=fleet.refusals.get(service.uid, ()),
+        placeholders=fleet.placeholders.get(service.uid, ()),
         limits=limits,
         load=load,
         decision=decision,
         halt=remembered.halt,
         woken_until=call.until,
-        one_less_would_do=fleet.serving - 1 >= limits.min_replicas
+        one_less_would_do=counts.serving - 1 >= limits.min_replicas
         and load.complete
-        and carried_by(fleet.serving - 1, scaling.watch, limits, now, crew),
-        bookings=calendar.bookings,
-        room=_room(site, next_up, calendar.bookings),
-        handed_over=site.handed_over,
+        and carried_by(counts.serving - 1, scaling.load_window, limits, now, replica_weights),
+        window_floors=calendar.window_floors,
+        free_gpus=_room(fleet, next_up, calendar.window_floors),
+        preempting_pods=fleet.preempting_pods,
     )
-    return scene, remembered
+    return context, remembered
 
 
-def _room(site: FleetContext, target: Revision, bookings: tuple[WindowFloor, ...]) -> FreeGpus | None:
+def _room(fleet: FleetContext, target: Revision, window_floors: tuple[WindowFloor, ...]) -> FreeGpus | None:
     """Looked for only when a window is near, since it asks every node."""
-    if not any(looks_ahead(booked, site.now) for booked in bookings):
+    if not any(looks_ahead(window_floor, fleet.now) for window_floor in window_floors):
         return None
-    used = sum(pod.gpus for pod in site.world.pods if pod.service_uid is not None or pod.owner_uid is not None)
-    nodes = (node for node in site.world.nodes if node.name not in site.lost_nodes)
-    return free_gpus_for(target.shape, nodes, site.gpus_taken, used, site.world.settings)
+    used = sum(pod.gpus for pod in fleet.world.pods if pod.service_uid is not None or pod.owner_uid is not None)
+    nodes = (node for node in fleet.world.nodes if node.name not in fleet.lost_nodes)
+    return free_gpus_for(target.shape, nodes, fleet.gpus_taken, used, fleet.world.settings)
 
 
-def _seen(site: FleetContext, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> Seen:
+def _seen(fleet: FleetContext, service: ServiceView, wanted: Revision, memory: ServiceMemory) -> Seen:
     assert service.spec is not None
-    world = site.world
+    world = fleet.world
     stored = world.revisions.get(service.uid, ())
     choices = choices_of(service, wanted, stored)
     revisions = {revision.hash: revision for revision in (*stored, *(choice.target for choice in choices))}
-    pods = site.pods.get(service.uid, ())
+    pods = fleet.pods.get(service.uid, ())
     histories = histories_of(pods, world.signals, memory.histories)
     sight = ReplicaChecks(
         settings=world.settings,
-        now=site.now,
+        now=fleet.now,
         startup_timeout_seconds=service.spec.engine.startup_timeout.seconds,
         pods_per_replica={revision.hash: revision.shape.pods for revision in revisions.values()},
-        lost_nodes=site.lost_nodes,
+        lost_nodes=fleet.lost_nodes,
         histories=histories,
-        watching_since=site.watching_since,
+        watching_since=fleet.watching_since,
         impatient=memory.retries > 0,
         several_shapes=len(choices) > 1,
     )
     replicas = replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight)
-    refusals = site.refusals.get(service.uid, ())
+    refusals = fleet.refusals.get(service.uid, ())
     hold_seconds = world.settings.variant_hold_seconds
     return Seen(
-        lineup=variant_order_of(choices, replicas, refusals, memory, hold_seconds, site.now),
+        variant_order=variant_order_of(choices, replicas, refusals, memory, hold_seconds, fleet.now),
         revisions=revisions,
         histories=histories,
         replicas=replicas,
@@ -258,13 +260,13 @@ def _seen(site: FleetContext, service: ServiceView, wanted: Revision, memory: Se
     )
 
 
-def _starts(site: FleetContext, spec: InferenceServiceSpec, seen: Seen, known: Learned) -> Learned:
-    patience = site.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
-    return seen_starts(known, seen.replicas, site.nodes, site.watching_since, patience, site.handed_over)
+def _starts(fleet: FleetContext, spec: InferenceServiceSpec, seen: Seen, known: Learned) -> Learned:
+    patience = fleet.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
+    return seen_starts(known, seen.replicas, fleet.nodes, fleet.watching_since, patience, fleet.preempting_pods)
 
 
 def _load(
-    seen: Seen, site: FleetContext, since: float, weights: Mapping[str, float], crew: ReplicaWeights
+    seen: Seen, fleet: FleetContext, since: float, weights: Mapping[str, float], replica_weights: ReplicaWeights
 ) -> ServiceLoad:
     serving: list[ReplicaReading] = []
     draining: list[ReplicaReading] = []
@@ -276,27 +278,27 @@ def _load(
             pod=first.name,
             history=seen.histories.get(first.uid),
             ready_since=replica.ready_since,
-            error=why_silent(site.world.signals.get(first.uid), seen.histories.get(first.uid)),
+            error=why_silent(fleet.world.signals.get(first.uid), seen.histories.get(first.uid)),
             weight=weight_of(replica, seen.revisions, weights),
             own=not (revision := seen.revisions.get(replica.revision)) or not revision.variant,
         )
         (serving if replica.state is ReplicaState.SERVING else draining).append(reading)
-    settings = site.world.settings
+    settings = fleet.world.settings
     ages = Ages(settings.stale_after_seconds, settings.lost_after_seconds)
-    return load_of(serving, draining, site.now, ages, since, crew)
+    return load_of(serving, draining, fleet.now, ages, since, replica_weights)
 
 
-def _fleet(seen: Seen, service: ServiceView, site: FleetContext) -> ReplicaCounts:
+def _fleet(seen: Seen, service: ServiceView, fleet: FleetContext) -> ReplicaCounts:
     states = [replica.state for replica in seen.replicas]
     live = [replica for replica in seen.replicas if replica.state in LIVE]
     return ReplicaCounts(
         serving=states.count(ReplicaState.SERVING),
         loading=states.count(ReplicaState.LOADING),
         blocked=states.count(ReplicaState.BLOCKED),
-        alike=_alike(live),
+        blocked_for_all=_alike(live),
         draining=states.count(ReplicaState.DRAINING),
-        replacing=any(_is_to_be_replaced(replica, site, seen.lineup) for replica in live),
-        standing=_standing(live, service, site, seen.lineup),
+        replacing=any(_is_to_be_replaced(replica, fleet, seen.variant_order) for replica in live),
+        standing=_standing(live, service, fleet, seen.variant_order),
         newest_created_at=max((replica.created_at for replica in live), default=None),
     )
 
@@ -311,20 +313,20 @@ def _alike(live: list[Replica]) -> int:
     return sum(r.reason in REASONS_OF_SHORTAGE or r.created_at > ready for r in stuck)
 
 
-def _standing(live: list[Replica], service: ServiceView, site: FleetContext, lineup: VariantOrder) -> int:
+def _standing(live: list[Replica], service: ServiceView, fleet: FleetContext, variant_order: VariantOrder) -> int:
     """What an operator that has just started takes for wanted: what status says, and no less than what there is.
 
     While replicas are being replaced there is one more than wanted, or several.
     """
     assert service.spec is not None
     there = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
-    if any(_is_to_be_replaced(replica, site, lineup) for replica in live):
+    if any(_is_to_be_replaced(replica, fleet, variant_order) for replica in live):
         there -= service.spec.rollout.max_surge
     return max(service.status.replicas.desired, there, 0)
 
 
-def _is_to_be_replaced(replica: Replica, site: FleetContext, lineup: VariantOrder) -> bool:
-    return replica.revision not in lineup.hashes or not site.cordoned.isdisjoint(replica.nodes)
+def _is_to_be_replaced(replica: Replica, fleet: FleetContext, variant_order: VariantOrder) -> bool:
+    return replica.revision not in variant_order.hashes or not fleet.cordoned.isdisjoint(replica.nodes)
 
 
 def _failures(
@@ -356,14 +358,14 @@ def _settled(replicas: tuple[Replica, ...]) -> bool:
 
 def _serving_on(seen: Seen) -> dict[str, frozenset[str]]:
     """The nodes on which each revision serves that is a target or has replicas."""
-    nodes: dict[str, frozenset[str]] = {target.hash: frozenset() for target in seen.lineup.targets}
+    nodes: dict[str, frozenset[str]] = {target.hash: frozenset() for target in seen.variant_order.targets}
     for replica in seen.replicas:
         there = replica.nodes if replica.state is ReplicaState.SERVING else frozenset()
         nodes[replica.revision] = nodes.get(replica.revision, frozenset()) | there
     return nodes
 
 
-def _taken_names(site: FleetContext, service: ServiceView) -> frozenset[str]:
-    refused = {r.pod_name for r in site.refusals.get(service.uid, ()) if r.reason == Reason.NAME_TAKEN}
-    names = site.names.get(service.key.namespace, frozenset())
+def _taken_names(fleet: FleetContext, service: ServiceView) -> frozenset[str]:
+    refused = {r.pod_name for r in fleet.refusals.get(service.uid, ()) if r.reason == Reason.NAME_TAKEN}
+    names = fleet.names.get(service.key.namespace, frozenset())
     return names | refused if refused else names

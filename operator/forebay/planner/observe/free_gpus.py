@@ -29,9 +29,9 @@ class FreeGpus:
     """Replicas that the operator's ceiling of GPUs leaves; None without one."""
 
 
-def looks_ahead(booked: WindowFloor, now: float) -> bool:
+def looks_ahead(window_floor: WindowFloor, now: float) -> bool:
     """Whether the next window is so near that its place on the nodes is looked for."""
-    return booked.counts(now) or booked.warm_from - LOOKAHEAD_SECONDS <= now
+    return window_floor.counts(now) or window_floor.warm_from - LOOKAHEAD_SECONDS <= now
 
 
 def gpus_taken(pods: Iterable[PodView]) -> dict[str, int]:

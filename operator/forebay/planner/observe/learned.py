@@ -133,7 +133,7 @@ def seen_starts(
     nodes: Mapping[str, NodeView],
     watching_since: float,
     patience_seconds: float,
-    handed_over: frozenset[str] = frozenset(),
+    preempting_pods: frozenset[str] = frozenset(),
 ) -> Learned:
     """With the starts that are over and were not counted yet.
 
@@ -143,7 +143,7 @@ def seen_starts(
     there = tuple(replicas)
     alive = [r for r in there if r.state in (ReplicaState.SERVING, ReplicaState.DRAINING)]
     known = frozenset(learned.counted)
-    new = [(r, start) for r in alive if r.pods[0].uid not in known and (start := start_of(r, nodes, handed_over))]
+    new = [(r, start) for r in alive if r.pods[0].uid not in known and (start := start_of(r, nodes, preempting_pods))]
     taken = [
         start
         for replica, start in new
@@ -164,11 +164,11 @@ def seen_starts(
 
 
 def start_of(
-    replica: Replica, nodes: Mapping[str, NodeView], handed_over: frozenset[str] = frozenset()
+    replica: Replica, nodes: Mapping[str, NodeView], preempting_pods: frozenset[str] = frozenset()
 ) -> Start | None:
     """None as long as it is not known in full: not all of its pods are ready, or a node is gone.
 
-    `handed_over` are the uids of pods that started in the place of a placeholder.
+    `preempting_pods` are the uids of pods that started in the place of a placeholder.
     """
     ready = [pod.ready_since for pod in replica.pods if pod.ready_since is not None]
     found = [node for pod in replica.pods if pod.node is not None and (node := nodes.get(pod.node)) is not None]
@@ -178,7 +178,7 @@ def start_of(
     state = WarmState.READY_NODE
     if any(node.created_at > pod.created_at for node, pod in zip(found, replica.pods, strict=True)):
         state = WarmState.NEW_NODE
-    elif all(pod.uid in handed_over for pod in replica.pods):
+    elif all(pod.uid in preempting_pods for pod in replica.pods):
         state = WarmState.PLACEHOLDER_NODE
     return Start(
         created_at=replica.created_at,

@@ -113,9 +113,9 @@ class HeldPlaces:
     """By uid of a pool: services whose pods have the image of its places."""
 
     @classmethod
-    def of(cls, world: World, handovers: Preemptions) -> Self:
+    def of(cls, world: World, preemptions: Preemptions) -> Self:
         places: dict[str, list[HeldPlace]] = {}
-        for place in (*handovers.held.values(), *handovers.in_transit):
+        for place in (*preemptions.held.values(), *preemptions.in_transit):
             places.setdefault(place.owner_uid, []).append(place)
         wanted = [one.wanted.place for one in world.services if one.wanted and one.wanted.place and not one.deleting]
         images = Counter(place.image for place in wanted)

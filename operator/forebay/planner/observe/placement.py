@@ -25,18 +25,18 @@ def prospect_above(
     free_places: int,
     held_places: int,
     replicas: Iterable[Replica],
-    handed_over: frozenset[str],
+    preempting_pods: frozenset[str],
 ) -> Prospect:
     """What the replicas above `least` start on, those included that have been created for it already.
 
     They have taken their places, or will take those that are there; without this the lead time of the rest would be
-    counted for them too. `handed_over` are the uids of pods that started in the place of a placeholder.
+    counted for them too. `preempting_pods` are the uids of pods that started in the place of a placeholder.
     """
     there = tuple(replicas)
     coming = [r for r in there if r.state in (ReplicaState.LOADING, ReplicaState.SERVING)]
     above = sorted(coming, key=lambda replica: (-replica.created_at, replica.name))[: max(0, len(coming) - least)]
     placed = [replica for replica in above if all(pod.node is not None for pod in replica.pods)]
-    warm = sum(all(pod.uid in handed_over for pod in replica.pods) for replica in placed)
+    warm = sum(all(pod.uid in preempting_pods for pod in replica.pods) for replica in placed)
     return Prospect(
         lead_times,
         placeholders=held_places + warm,

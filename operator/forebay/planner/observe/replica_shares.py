@@ -24,9 +24,9 @@ def weights_by_variant(service: ServiceView, arrivals: Arrivals, earlier: Reques
 
     Live measurements refine the service's own profile alone, and are left out on both sides.
     """
-    own = service.carrier
+    own = service.replica_capacity
     lengths = arrivals.lengths or earlier or (own.declared if own is not None else None)
-    return {variant.wanted.variant: _weight(own, variant.carrier, lengths) for variant in service.variants}
+    return {variant.wanted.variant: _weight(own, variant.replica_capacity, lengths) for variant in service.variants}
 
 
 def _weight(own: ReplicaCapacity | None, other: ReplicaCapacity | None, lengths: RequestLengths | None) -> float:
@@ -49,7 +49,10 @@ def weight_of(replica: Replica, revisions: Mapping[str, Revision], weights: Mapp
 
 
 def replica_weights_of(
-    replicas: Iterable[Replica], revisions: Mapping[str, Revision], lineup: VariantOrder, weights: Mapping[str, float]
+    replicas: Iterable[Replica],
+    revisions: Mapping[str, Revision],
+    variant_order: VariantOrder,
+    weights: Mapping[str, float],
 ) -> ReplicaWeights:
     """In the order in which they would stay; `balance` lets them go from the other end."""
     if not weights:
@@ -57,9 +60,9 @@ def replica_weights_of(
 
     def stays(replica: Replica) -> tuple[bool, int, int, str]:
         known = revisions.get(replica.revision)
-        rank = lineup.rank("" if known is None else known.variant)
-        return replica.revision not in lineup.hashes, UNSTARTED[replica.state], rank, replica.name
+        rank = variant_order.rank("" if known is None else known.variant)
+        return replica.revision not in variant_order.hashes, UNSTARTED[replica.state], rank, replica.name
 
     there = sorted((replica for replica in replicas if replica.state in LIVE), key=stays)
-    new = weights.get(lineup.sure.variant, 1.0)
+    new = weights.get(variant_order.sure.variant, 1.0)
     return ReplicaWeights(tuple(weight_of(replica, revisions, weights) for replica in there), new)

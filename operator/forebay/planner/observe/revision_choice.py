@@ -43,10 +43,10 @@ def choose(wanted: Revision, stored: Sequence[Revision]) -> Choice:
     for earlier in reversed(by_age):
         if earlier.spec_hash == wanted.spec_hash:
             return _stored_anew(replace(earlier, number=number), wanted)
-    for alike in reversed(by_age):
-        if alike.hash == wanted.hash:
-            kept = number if alike is not newest else newest.number
-            return _stored_anew(replace(alike, number=kept, spec_hash=wanted.spec_hash), wanted)
+    for blocked_for_all in reversed(by_age):
+        if blocked_for_all.hash == wanted.hash:
+            kept = number if blocked_for_all is not newest else newest.number
+            return _stored_anew(replace(blocked_for_all, number=kept, spec_hash=wanted.spec_hash), wanted)
     return _stored_anew(replace(wanted, number=number), wanted)
 
 

@@ -22,7 +22,7 @@ class ServiceContext:
     spec: InferenceServiceSpec
     settings: Settings
     now: float
-    lineup: VariantOrder
+    variant_order: VariantOrder
     """What replicas should be of."""
     weights: Mapping[str, float]
     """What a replica of each variant carries, in replicas of the service's own shape."""
@@ -50,17 +50,17 @@ class ServiceContext:
     """When the floor of a wake call ends; None without one, or while no replica serves."""
     one_less_would_do: bool
     """The load of the whole scaleDownCooldown, and minReplicas, would be met by one serving replica less."""
-    bookings: tuple[WindowFloor, ...] = ()
+    window_floors: tuple[WindowFloor, ...] = ()
     """What its schedules ask for."""
-    handed_over: frozenset[str] = frozenset()
+    preempting_pods: frozenset[str] = frozenset()
     """Uids of pods, of whatever service, that started in the place of a placeholder."""
-    room: FreeGpus | None = None
+    free_gpus: FreeGpus | None = None
     """For more replicas, on the nodes as they are; None while no window is near."""
 
     @property
     def target(self) -> Revision:
         """Of the service's own shape."""
-        return self.lineup.targets[0]
+        return self.variant_order.targets[0]
 
     @property
     def desired(self) -> int:
@@ -74,7 +74,7 @@ class ServiceContext:
     def rank(self, replica: Replica) -> int:
         """How far down the order of preference its shape is."""
         known = self.revisions.get(replica.revision)
-        return self.lineup.rank("" if known is None else known.variant)
+        return self.variant_order.rank("" if known is None else known.variant)
 
     def weight(self, variant: str) -> float:
         return self.weights.get(variant, 1.0)

@@ -196,7 +196,7 @@ def _serves_since(target: Revision, replicas: Iterable[Replica], at: float) -> b
     )
 
 
-def _used_instead(lineup: VariantOrder, variant: str, replicas: Iterable[Replica]) -> bool:
+def _used_instead(variant_order: VariantOrder, variant: str, replicas: Iterable[Replica]) -> bool:
     """Whether there are replicas of a shape that is less preferred."""
-    later = {target.hash for target in lineup.targets[lineup.rank(variant) + 1 :]}
+    later = {target.hash for target in variant_order.targets[variant_order.rank(variant) + 1 :]}
     return any(replica.revision in later and replica.state in LIVE for replica in replicas)

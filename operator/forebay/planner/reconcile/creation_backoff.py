@@ -14,18 +14,18 @@ LONGEST_WAIT_SECONDS: Final = 300.0
 FAILURE_WINDOW_SECONDS: Final = 600.0
 
 
-def wait_before_creating(scene: ServiceContext) -> str:
+def wait_before_creating(context: ServiceContext) -> str:
     """Why nothing is created just now, as a clause: creations that fail at once are not repeated at once.
 
     The first failure is answered without a wait; from then on each one doubles it, up to 5 minutes.
     """
-    memory = scene.memory
-    if memory.refusals and scene.now < memory.refused_at + _wait_seconds(memory.refusals):
-        last = _for_lack(scene.refusals)[-1]
+    memory = context.memory
+    if memory.refusals and context.now < memory.refused_at + _wait_seconds(memory.refusals):
+        last = _for_lack(context.refusals)[-1]
         return f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
-    ended = sorted({f.at for f in memory.failures if f.ended and scene.now - f.at < FAILURE_WINDOW_SECONDS})
+    ended = sorted({f.at for f in memory.failures if f.ended and context.now - f.at < FAILURE_WINDOW_SECONDS})
     wait_seconds = _wait_seconds(len(ended) - 1)
-    if ended and scene.now < ended[-1] + wait_seconds:
+    if ended and context.now < ended[-1] + wait_seconds:
         return (
             f"pods ended soon after they were created, {len(ended)} times; the next ones wait {seconds(wait_seconds)}"
         )

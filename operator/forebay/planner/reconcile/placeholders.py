@@ -78,13 +78,13 @@ class PlaceholderBudget:
         return None if self.gpus is None or place.gpus == 0 else max(0, self.gpus) // place.gpus
 
 
-def wanted_placeholders_of(scene: ServiceContext) -> WantedPlaceholders | None:
+def wanted_placeholders_of(context: ServiceContext) -> WantedPlaceholders | None:
     """Of a service; None for a revision of which no placeholder can be made."""
-    place = scene.target.place
+    place = context.target.place
     if place is None:
         return None
-    wanted = scene.spec.warm_pool.placeholders * scene.target.shape.pods
-    return WantedPlaceholders(scene.service.key, scene.service.uid, place, wanted, scene.placeholders)
+    wanted = context.spec.warm_pool.placeholders * context.target.shape.pods
+    return WantedPlaceholders(context.service.key, context.service.uid, place, wanted, context.placeholders)
 
 
 def placeholder_counts_of(hold: WantedPlaceholders) -> PlaceholderCounts:
@@ -95,40 +95,40 @@ def placeholder_counts_of(hold: WantedPlaceholders) -> PlaceholderCounts:
     return PlaceholderCounts(hold.wanted, min(hold.wanted, len(holding)), holding, waiting)
 
 
-def share_of(hold: WantedPlaceholders, site: FleetContext, means: PlaceholderBudget) -> PlaceholderShare:
+def share_of(hold: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget) -> PlaceholderShare:
     """Deletes what is over or too much, creates what is missing, within what replicas have left."""
-    over = {pod.uid: reason for pod in hold.pods if not pod.deleting and (reason := _over(pod, hold, site))}
+    over = {pod.uid: reason for pod in hold.pods if not pod.deleting and (reason := _over(pod, hold, fleet))}
     staying = sorted((pod for pod in hold.pods if not pod.deleting and pod.uid not in over), key=_worth)
-    allowed, held = _allowed(hold, site, means)
+    allowed, held = _allowed(hold, fleet, budget)
     surplus = staying[allowed:]
-    if means.gpus is not None:
-        means.gpus -= min(allowed, hold.wanted) * hold.place.gpus
+    if budget.gpus is not None:
+        budget.gpus -= min(allowed, hold.wanted) * hold.place.gpus
     deletes = [
         _delete(pod, over.get(pod.uid, "it is one too many")) for pod in hold.pods if pod.uid in over or pod in surplus
     ]
-    creates, why = _creates(hold, site, means, max(0, allowed - len(staying)))
+    creates, why = _creates(hold, fleet, budget, max(0, allowed - len(staying)))
     return PlaceholderShare((*deletes, *creates), held or why)
 
 
-def another_place(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
+def another_place(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
     return "it holds a place of another shape" if pod.place != hold.place.hash else ""
 
 
-def ended(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
+def ended(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
     """Evicted, or refused by its node. One that ended at once keeps its slot for a while, so that none follows at once.
 
     A place that is handed over leaves nothing behind: the scheduler deletes the placeholder.
     """
-    return "it has ended" if pod.phase in ENDED and site.now - pod.created_at >= PATIENCE_SECONDS else ""
+    return "it has ended" if pod.phase in ENDED and fleet.now - pod.created_at >= PATIENCE_SECONDS else ""
 
 
-def on_a_lost_node(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
-    return "its node is lost" if pod.node in site.lost_nodes else ""
+def on_a_lost_node(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
+    return "its node is lost" if pod.node in fleet.lost_nodes else ""
 
 
-def on_a_node_to_be_left(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
+def on_a_node_to_be_left(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
     """A place on a cordoned node is one that no replica can take."""
-    return "its node is to be left" if pod.node in site.cordoned else ""
+    return "its node is to be left" if pod.node in fleet.cordoned else ""
 
 
 OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ...]] = (
@@ -139,8 +139,8 @@ OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ..
 )
 
 
-def _over(pod: PodView, hold: WantedPlaceholders, site: FleetContext) -> str:
-    return next((reason for check in OVER if (reason := check(pod, hold, site))), "")
+def _over(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
+    return next((reason for check in OVER if (reason := check(pod, hold, fleet))), "")
 
 
 def _worth(pod: PodView) -> tuple[bool, bool, float, str]:
@@ -148,30 +148,30 @@ def _worth(pod: PodView) -> tuple[bool, bool, float, str]:
     return (not pod.ready, pod.node is None, pod.created_at, pod.name)
 
 
-def _allowed(hold: WantedPlaceholders, site: FleetContext, means: PlaceholderBudget) -> tuple[int, str]:
+def _allowed(hold: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget) -> tuple[int, str]:
     """How many there may be, and what keeps it below what is wanted."""
-    short = site.quota_short.get(hold.key.namespace)
+    short = fleet.quota_short.get(hold.key.namespace)
     if hold.wanted and short is not None:
         return 0, f"they make room in the quota of {hold.key.namespace} for {short.pod_name}"
-    fitting = means.places(hold.place)
+    fitting = budget.places(hold.place)
     if fitting is None or fitting >= hold.wanted:
         return hold.wanted, ""
-    return fitting, f"the operator's ceiling of {means.settings_gpus} GPUs leaves room for {fitting}"
+    return fitting, f"the operator's ceiling of {budget.settings_gpus} GPUs leaves room for {fitting}"
 
 
 def _creates(
-    hold: WantedPlaceholders, site: FleetContext, means: PlaceholderBudget, missing: int
+    hold: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget, missing: int
 ) -> tuple[list[CreatePlaceholder], str]:
-    refused = site.refused_placeholders.get(hold.uid, ())
-    if missing and refused and site.now - refused[-1].at < PATIENCE_SECONDS:
+    refused = fleet.refused_placeholders.get(hold.uid, ())
+    if missing and refused and fleet.now - refused[-1].at < PATIENCE_SECONDS:
         last = refused[-1]
         return [], f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
-    granted = min(missing, means.creates)
-    means.creates -= granted
-    means.created += granted
-    taken = {*site.names.get(hold.key.namespace, ()), *(r.pod_name for r in refused if r.reason == Reason.NAME_TAKEN)}
+    granted = min(missing, budget.creates)
+    budget.creates -= granted
+    budget.created += granted
+    taken = {*fleet.names.get(hold.key.namespace, ()), *(r.pod_name for r in refused if r.reason == Reason.NAME_TAKEN)}
     names = islice(placeholder_names(hold.key, hold.uid, taken), granted)
-    priority = site.world.settings.placeholder_priority_class
+    priority = fleet.world.settings.placeholder_priority_class
     why = "" if granted == missing else f"{count(missing - granted, 'creation')} left to the next minute"
     return [CreatePlaceholder(hold.place, name, priority) for name in names], why
 

@@ -30,30 +30,30 @@ from forebay.world.world import PodView, WarmPoolView
 class PoolSchedules:
     """What the schedules of one pool ask for."""
 
-    bookings: tuple[WindowFloor, ...] = ()
+    window_floors: tuple[WindowFloor, ...] = ()
     free: int = 0
     """Places that the ready nodes have room for, beside all that runs and all that is held."""
 
     def wanted(self, at_all_times: int, now: float) -> int:
         """The largest number counts."""
-        return max((at_all_times, *(found.replicas for found in self.bookings if found.counts(now))))
+        return max((at_all_times, *(found.replicas for found in self.window_floors if found.counts(now))))
 
 
-def pool_schedules_of(pool: WarmPoolView, site: FleetContext, memory: PoolMemory) -> tuple[PoolSchedules, PoolMemory]:
+def pool_schedules_of(pool: WarmPoolView, fleet: FleetContext, memory: PoolMemory) -> tuple[PoolSchedules, PoolMemory]:
     """`pool.shape` must not be None."""
-    pods = [pod for pod in site.placeholders.get(pool.uid, ()) if not pod.deleting and pod.phase not in ENDED]
-    memory = _seen(memory, pods, site)
+    pods = [pod for pod in fleet.placeholders.get(pool.uid, ()) if not pod.deleting and pod.phase not in ENDED]
+    memory = _seen(memory, pods, fleet)
     if not pool.schedules:
         return PoolSchedules(), replace(memory, timetables={})
     before = {seen.name: seen for seen in pool.status.schedules}
-    timetables = timetables_of(pool.schedules, memory.timetables, before, site.now)
-    free = _free(pool, site)
-    pace = _pace(pool, pods, free, memory.lead_times, site.world.settings)
-    bookings = tuple(
-        _booking(found, pool.placeholders, pace, site.now, warmed_from(found, before.get(name), site.now))
+    timetables = timetables_of(pool.schedules, memory.timetables, before, fleet.now)
+    free = _free(pool, fleet)
+    pace = _pace(pool, pods, free, memory.lead_times, fleet.world.settings)
+    window_floors = tuple(
+        _booking(found, pool.placeholders, pace, fleet.now, warmed_from(found, before.get(name), fleet.now))
         for name, found in timetables.items()
     )
-    return PoolSchedules(bookings, free), replace(memory, timetables=timetables)
+    return PoolSchedules(window_floors, free), replace(memory, timetables=timetables)
 
 
 def _booking(
@@ -83,9 +83,11 @@ def _pace(
     )
 
 
-def _seen(memory: PoolMemory, pods: Iterable[PodView], site: FleetContext) -> PoolMemory:
+def _seen(memory: PoolMemory, pods: Iterable[PodView], fleet: FleetContext) -> PoolMemory:
     """With the starts that are over. One that began before we watched may have been ready before, so it tells none."""
-    starts = {pod.uid: start for pod in pods if pod.created_at >= site.watching_since and (start := _start(pod, site))}
+    starts = {
+        pod.uid: start for pod in pods if pod.created_at >= fleet.watching_since and (start := _start(pod, fleet))
+    }
     return replace(
         memory,
         lead_times=learn(memory.lead_times, (start for uid, start in starts.items() if uid not in memory.counted)),
@@ -93,20 +95,20 @@ def _seen(memory: PoolMemory, pods: Iterable[PodView], site: FleetContext) -> Po
     )
 
 
-def _start(pod: PodView, site: FleetContext) -> Start | None:
-    node = None if pod.node is None else site.nodes.get(pod.node)
+def _start(pod: PodView, fleet: FleetContext) -> Start | None:
+    node = None if pod.node is None else fleet.nodes.get(pod.node)
     if node is None or pod.ready_since is None or pod.restarts or pod.ready_since < pod.created_at:
         return None
     state = WarmState.NEW_NODE if node.created_at > pod.created_at else WarmState.READY_NODE
     return Start(pod.created_at, pod.scheduled_at, pod.ready_since, state)
 
 
-def _free(pool: WarmPoolView, site: FleetContext) -> int:
+def _free(pool: WarmPoolView, fleet: FleetContext) -> int:
     assert pool.shape is not None
     staying = (
-        pod for pod in site.world.pods if not pod.deleting and pod.drain_started_at is None and pod.phase not in ENDED
+        pod for pod in fleet.world.pods if not pod.deleting and pod.drain_started_at is None and pod.phase not in ENDED
     )
-    nodes = (node for node in site.world.nodes if node.name not in site.lost_nodes)
+    nodes = (node for node in fleet.world.nodes if node.name not in fleet.lost_nodes)
     return replicas_within(pool.shape, free_gpus(pool.shape, nodes, gpus_by_node(staying)))
 
 
@@ -140,7 +142,7 @@ def placeholder_stuck(case: PoolCase) -> str | None:
     """One that has waited for a node for half of the lead time, or whose image cannot be pulled."""
     if not case.counts or not case.missing:
         return None
-    patience = case.booked.lead_seconds * NODE_SHARE
+    patience = case.window_floor.lead_seconds * NODE_SHARE
     for pod in case.waiting:
         detail = f": {pod.blocked_message.rstrip('.')}" if pod.blocked_message else ""
         if pod.node is None and case.now - pod.created_at >= patience:
@@ -155,11 +157,11 @@ def held_back(case: PoolCase) -> str | None:
 
 
 def ceiling_too_low(case: PoolCase) -> str | None:
-    if not case.near or case.under_ceiling is None or case.booked.replicas <= case.under_ceiling:
+    if not case.near or case.under_ceiling is None or case.window_floor.replicas <= case.under_ceiling:
         return None
     return (
         f"the operator's ceiling of {case.settings.max_gpus} GPUs leaves {case.under_ceiling} of "
-        f"{count(case.booked.replicas, 'placeholder')}"
+        f"{count(case.window_floor.replicas, 'placeholder')}"
     )
 
 
@@ -188,25 +190,27 @@ def pool_schedule_statuses(
     hold: WantedPlaceholders,
     share: PlaceholderShare,
     under_ceiling: int | None,
-    site: FleetContext,
+    fleet: FleetContext,
 ) -> tuple[PoolScheduleStatus, ...]:
     known = {seen.name: seen for seen in pool.status.schedules}
     found = placeholder_counts_of(hold)
     ready = tuple(sorted(pod.ready_since or pod.created_at for pod in found.holding))
 
-    def told(booking: WindowFloor) -> PoolScheduleStatus:
-        name, window = booking.schedule.name, booking.window
-        if booking.fault:
-            return PoolScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{booking.fault}.")
+    def told(window_floor: WindowFloor) -> PoolScheduleStatus:
+        name, window = window_floor.schedule.name, window_floor.window
+        if window_floor.fault:
+            return PoolScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{window_floor.fault}.")
         if window is None:
             ended = "No window is ahead."
-            return PoolScheduleStatus(name=name, state=ScheduleState.IDLE, message=ended, placeholders=booking.replicas)
+            return PoolScheduleStatus(
+                name=name, state=ScheduleState.IDLE, message=ended, placeholders=window_floor.replicas
+            )
         start, before = rfc3339(window.start), known.get(name)
-        same = before is not None and before.start == start and before.placeholders == booking.replicas
+        same = before is not None and before.start == start and before.placeholders == window_floor.replicas
         case = PoolCase(
-            floor_of_window=booking,
+            window_floor=window_floor,
             window=window,
-            now=site.now,
+            now=fleet.now,
             before=before if same else None,
             ready_times=ready,
             coming=tuple(Coming(pod.name, pod.created_at) for pod in found.waiting),
@@ -215,11 +219,11 @@ def pool_schedule_statuses(
             waiting=found.waiting,
             free=calendar.free,
             under_ceiling=under_ceiling,
-            settings=site.world.settings,
+            settings=fleet.world.settings,
             held=share.held,
-            near=looks_ahead(booking, site.now),
+            near=looks_ahead(window_floor, fleet.now),
         )
         why = next((said for check in HINDRANCES if (said := check(case))), "")
-        return PoolScheduleStatus(**dict(window_status_of(case, why)), placeholders=booking.replicas)
+        return PoolScheduleStatus(**dict(window_status_of(case, why)), placeholders=window_floor.replicas)
 
-    return tuple(told(booking) for booking in calendar.bookings)
+    return tuple(told(window_floor) for window_floor in calendar.window_floors)

@@ -20,12 +20,12 @@ LONGEST_STAGGER: Final = 0.25
 """Of pendingTimeout, at most, by which services differ in how long they hold on to half a group."""
 
 
-def lifts(scene: ServiceContext, ending: Collection[str]) -> tuple[Step, ...]:
+def lifts(context: ServiceContext, ending: Collection[str]) -> tuple[Step, ...]:
     """The gates of groups that are complete; `ending` are names of replicas that go in this tick."""
     steps = []
-    for replica in scene.having(ReplicaState.LOADING, ReplicaState.BLOCKED):
+    for replica in context.having(ReplicaState.LOADING, ReplicaState.BLOCKED):
         held = [pod for pod in replica.pods if pod.held]
-        revision = scene.revisions.get(replica.revision)
+        revision = context.revisions.get(replica.revision)
         if not held or replica.name in ending or revision is None or len(replica.pods) < revision.shape.pods:
             continue
         actions = tuple(
@@ -41,16 +41,16 @@ def holds_half(replica: Replica) -> bool:
     return replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE and replica.half_placed
 
 
-def may_give_back(scene: ServiceContext, replica: Replica) -> bool:
+def may_give_back(context: ServiceContext, replica: Replica) -> bool:
     """Whether it is this half-bound group's turn to go: the youngest goes first, the next one only after it is gone.
 
     Two groups that hold a half each would otherwise both go, both come again, and meet once more. Services differ in
     their patience for the same reason.
     """
-    if scene.having(ReplicaState.DELETING):
+    if context.having(ReplicaState.DELETING):
         return False
-    youngest = max(filter(holds_half, scene.live), key=lambda r: (r.created_at, r.name), default=replica)
-    stagger = LONGEST_STAGGER * (crc32(scene.service.uid.encode()) % 100) / 100
-    patience_seconds = scene.settings.pending_timeout_seconds * (1 + stagger)
-    waited_seconds = scene.now - min(pod.waiting_since for pod in replica.pods)
+    youngest = max(filter(holds_half, context.live), key=lambda r: (r.created_at, r.name), default=replica)
+    stagger = LONGEST_STAGGER * (crc32(context.service.uid.encode()) % 100) / 100
+    patience_seconds = context.settings.pending_timeout_seconds * (1 + stagger)
+    waited_seconds = context.now - min(pod.waiting_since for pod in replica.pods)
     return replica == youngest and waited_seconds >= patience_seconds

@@ -36,32 +36,32 @@ class Replacement:
         return (*self.staying, *self.leaving, *self.failing)
 
 
-def replacement_of(scene: ServiceContext, live: Sequence[Replica]) -> Replacement:
-    targets = scene.lineup.hashes
+def replacement_of(context: ServiceContext, live: Sequence[Replica]) -> Replacement:
+    targets = context.variant_order.hashes
     old = [replica for replica in live if replica.revision not in targets]
-    growth = _fallback(scene, old) if old else scene.lineup.next_up
+    growth = _fallback(context, old) if old else context.variant_order.next_up
     proven = not old or any(r.state is ReplicaState.SERVING for r in live if r.revision in targets)
-    failing = tuple(r for r in live if scene.halt is not None and r.revision in targets and is_faulty(r))
+    failing = tuple(r for r in live if context.halt is not None and r.revision in targets and is_faulty(r))
     staying: list[Replica] = []
     leaving: list[Replica] = []
     for replica in live:
         if replica in failing:
             continue
-        rolled = replica.revision in targets or scene.halt is not None
-        (staying if rolled and not scene.must_leave(replica) else leaving).append(replica)
+        rolled = replica.revision in targets or context.halt is not None
+        (staying if rolled and not context.must_leave(replica) else leaving).append(replica)
     return Replacement(tuple(staying), tuple(leaving), failing, growth, proven)
 
 
-def _fallback(scene: ServiceContext, old: Sequence[Replica]) -> Revision:
+def _fallback(context: ServiceContext, old: Sequence[Replica]) -> Revision:
     """The newest of the other revisions that serves, else the newest of those that exist."""
     best = max(
         old,
         key=lambda replica: (
             replica.state is ReplicaState.SERVING,
-            scene.revisions[replica.revision].number if replica.revision in scene.revisions else -1,
+            context.revisions[replica.revision].number if replica.revision in context.revisions else -1,
         ),
     )
-    return scene.revisions.get(best.revision, scene.target)
+    return context.revisions.get(best.revision, context.target)
 
 
 def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | None) -> Halt | None:
@@ -82,20 +82,20 @@ def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | No
     return None if recovered else before
 
 
-def lacks_spare(scene: ServiceContext, staying: Iterable[Replica]) -> str:
+def lacks_spare(context: ServiceContext, staying: Iterable[Replica]) -> str:
     """Why there is no place for a replica on top, as a clause; empty when there is, or when it is still being tried."""
-    if scene.spec.rollout.max_surge == 0:
+    if context.spec.rollout.max_surge == 0:
         return "rollout.maxSurge is 0"
     for replica in staying:
         if replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE:
             return f"the new replica {replica.name} finds no place ({replica.reason})"
-    for refusal in reversed(scene.refusals):
+    for refusal in reversed(context.refusals):
         if refusal.reason in REFUSED_FOR_LACK:
             return f"the API server refused {refusal.pod_name} ({refusal.reason}: {refusal.message})"
-    return scene.memory.held_back
+    return context.memory.held_back
 
 
-def may_replace_without_spare(scene: ServiceContext) -> bool:
+def may_replace_without_spare(context: ServiceContext) -> bool:
     """Whether a serving replica may go before its replacement serves."""
-    mode = scene.spec.rollout.when_no_spare
-    return mode is WhenNoSpare.REPLACE or (mode is WhenNoSpare.AUTO and scene.one_less_would_do)
+    mode = context.spec.rollout.when_no_spare
+    return mode is WhenNoSpare.REPLACE or (mode is WhenNoSpare.AUTO and context.one_less_would_do)

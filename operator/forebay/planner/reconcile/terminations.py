@@ -16,66 +16,66 @@ from forebay.planner.reconcile.steps import Step, StepKind, warning
 LONGEST_RETRY_SECONDS: Final = 3600.0
 
 
-def half_gone(scene: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def half_gone(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     """One pod of it is being deleted, so the rest is of no use."""
     if replica.state is not ReplicaState.DELETING or all(pod.deleting for pod in replica.pods):
         return ()
     return (drain.delete(replica, Reason.INCOMPLETE, "another pod of the same replica is being deleted"),)
 
 
-def ended(scene: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def ended(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.FAILED:
         return ()
     return (drain.delete(replica, replica.trouble, replica.message.rstrip("."), alarming=True),)
 
 
-def node_lost(scene: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def node_lost(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.LOST:
         return ()
     return (drain.delete(replica, Reason.NODE_LOST, replica.message.rstrip("."), alarming=True, kind=StepKind.DRAIN),)
 
 
-def drained(scene: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def drained(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.DRAINING:
         return ()
     if replica.drain_started_at is None:
         return (drain.start(replica, Reason.LABEL_REMOVED, "its serving label was taken off"),)
-    timeout_seconds = scene.spec.rollout.drain_timeout.seconds
-    return drain.finish(replica, timeout_seconds, scene.settings, scene.now)
+    timeout_seconds = context.spec.rollout.drain_timeout.seconds
+    return drain.finish(replica, timeout_seconds, context.settings, context.now)
 
 
-def half_drained(scene: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def half_drained(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     """A drain that reached only some pods of a replica is brought to the others."""
     if replica.state is not ReplicaState.DRAINING or all(pod.drain_started_at is not None for pod in replica.pods):
         return ()
     return (drain.start(replica, replica.drain_reason or Reason.SCALE_DOWN, "it drains as a whole"),)
 
 
-def hung(scene: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def hung(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     """An engine that makes no step serves nobody; what little may still end in it gets its time by drain.
 
     One at a time, and never when all of several stand still at once: that would be the metrics.
     """
-    if replica.reason != Reason.STALLED or scene.having(ReplicaState.DRAINING):
+    if replica.reason != Reason.STALLED or context.having(ReplicaState.DRAINING):
         return ()
-    stalled = [other for other in scene.live if other.reason == Reason.STALLED]
-    others = [other for other in scene.live if other not in stalled and other.state is ReplicaState.SERVING]
+    stalled = [other for other in context.live if other.reason == Reason.STALLED]
+    others = [other for other in context.live if other not in stalled and other.state is ReplicaState.SERVING]
     if replica != stalled[0] or (len(stalled) > 1 and not others):
         return ()
     return drain.remove(replica, Reason.STALLED, replica.message.rstrip("."))
 
 
-def given_up(scene: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def given_up(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     """Stuck for too long: tried once more elsewhere, then less and less often.
 
     The failing replica of a halted rollout is kept to be looked at: another one of the same would fail as well.
     """
-    if scene.lineup.makes_way(replica):
+    if context.variant_order.makes_way(replica):
         return ()
-    due_at = retry_due_at(scene, replica) if replica.state is ReplicaState.BLOCKED else None
+    due_at = retry_due_at(context, replica) if replica.state is ReplicaState.BLOCKED else None
     if due_at is None:
         return ()
-    if not rank_groups.may_give_back(scene, replica) if rank_groups.holds_half(replica) else scene.now < due_at:
+    if not rank_groups.may_give_back(context, replica) if rank_groups.holds_half(replica) else context.now < due_at:
         return ()
     return drain.remove(replica, replica.trouble, f"{replica.message.rstrip('.')}; it is tried once more")
 
@@ -91,35 +91,35 @@ ENDINGS: Final[tuple[Callable[[ServiceContext, Replica], tuple[Step, ...]], ...]
 )
 
 
-def terminations_of(scene: ServiceContext) -> dict[str, Step]:
+def terminations_of(context: ServiceContext) -> dict[str, Step]:
     """What ends, by the name of the replica."""
     steps: dict[str, Step] = {}
-    for replica in scene.replicas:
+    for replica in context.replicas:
         for ending in ENDINGS:
-            if found := ending(scene, replica):
+            if found := ending(context, replica):
                 steps[replica.name] = found[0]
                 break
     return steps
 
 
-def retry_due_at(scene: ServiceContext, replica: Replica) -> float | None:
+def retry_due_at(context: ServiceContext, replica: Replica) -> float | None:
     """When a stuck replica is given up; None when it is kept to be looked at, or when others decide over it."""
     if replica.reason == Reason.STALLED:
         return None
-    if scene.halt is not None and replica.revision == scene.halt.revision and is_faulty(replica):
+    if context.halt is not None and replica.revision == context.halt.revision and is_faulty(replica):
         return None
-    return _retry_at(scene, replica)
+    return _retry_at(context, replica)
 
 
-def _retry_at(scene: ServiceContext, replica: Replica) -> float:
+def _retry_at(context: ServiceContext, replica: Replica) -> float:
     """The first try ends with pendingTimeout. The waits double from there, up to an hour.
 
     A replica that finds no node waits the hour at once: its waiting is what a cluster autoscaler needs to see. Where
     there are variants the second try was one of those.
     """
-    retries = scene.memory.retries
-    wait_seconds = min(LONGEST_RETRY_SECONDS, scene.settings.pending_timeout_seconds * 2.0 ** min(retries, 16))
-    if (retries or scene.lineup.several) and replica.reason in REASONS_OF_SHORTAGE:
+    retries = context.memory.retries
+    wait_seconds = min(LONGEST_RETRY_SECONDS, context.settings.pending_timeout_seconds * 2.0 ** min(retries, 16))
+    if (retries or context.variant_order.several) and replica.reason in REASONS_OF_SHORTAGE:
         wait_seconds = LONGEST_RETRY_SECONDS
     return min(pod.waiting_since for pod in replica.pods) + wait_seconds
 

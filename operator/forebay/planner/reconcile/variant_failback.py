@@ -32,61 +32,61 @@ class Failback:
         return f"a replica of {shown(self.new.variant)}, which is preferred, serves in its place"
 
 
-def failback_of(scene: ServiceContext, rest: Replacement) -> Failback | None:
+def failback_of(context: ServiceContext, rest: Replacement) -> Failback | None:
     """None while nothing is to go back, or while a rollout or a node drain comes first."""
-    lineup = scene.lineup
-    if not lineup.several or not lineup.open or rest.leaving or rest.failing or scene.halt is not None:
+    variant_order = context.variant_order
+    if not variant_order.several or not variant_order.open or rest.leaving or rest.failing or context.halt is not None:
         return None
-    new = lineup.next_up
-    rank = lineup.rank(new.variant)
-    leaving = [r for r in rest.staying if r.state is ReplicaState.SERVING and scene.rank(r) > rank]
+    new = variant_order.next_up
+    rank = variant_order.rank(new.variant)
+    leaving = [r for r in rest.staying if r.state is ReplicaState.SERVING and context.rank(r) > rank]
     if not leaving:
         return None
-    carried = max(weight_of(replica, scene.revisions, scene.weights) for replica in leaving)
-    return Failback(new, tuple(leaving), carries_less=scene.weight(new.variant) < carried)
+    carried = max(weight_of(replica, context.revisions, context.weights) for replica in leaving)
+    return Failback(new, tuple(leaving), carries_less=context.weight(new.variant) < carried)
 
 
-def surge_of(exchange: Failback | None, scene: ServiceContext) -> int:
+def surge_of(failback: Failback | None, context: ServiceContext) -> int:
     """Replicas above the bounds that a return may take: one, where rollouts may have any."""
-    if exchange is None or exchange.carries_less:
+    if failback is None or failback.carries_less:
         return 0
-    return min(1, scene.spec.rollout.max_surge)
+    return min(1, context.spec.rollout.max_surge)
 
 
-def on_top(exchange: Failback | None) -> int:
+def on_top(failback: Failback | None) -> int:
     """Replicas above what is wanted that a return may take."""
-    return 0 if exchange is None else 1
+    return 0 if failback is None else 1
 
 
-def may_begin(scene: ServiceContext, rest: Replacement, exchange: Failback) -> bool:
+def may_begin(context: ServiceContext, rest: Replacement, failback: Failback) -> bool:
     """Whether one of the preferred shape may be tried now: all that is wanted serves, and nothing else is under way.
 
     Nor does anything begin to go in this very tick, such as the one whose place the last return has taken.
     """
-    if exchange.carries_less and scene.spec.scaling.mode is not ScalingMode.AUTO:
+    if failback.carries_less and context.spec.scaling.mode is not ScalingMode.AUTO:
         return False
-    return _quiet(scene, rest) and len(rest.staying) == scene.desired and len(rest.live) == len(scene.live)
+    return _quiet(context, rest) and len(rest.staying) == context.desired and len(rest.live) == len(context.live)
 
 
-def may_finish(scene: ServiceContext, rest: Replacement, exchange: Failback) -> bool:
+def may_finish(context: ServiceContext, rest: Replacement, failback: Failback) -> bool:
     """Whether a replica that is less preferred is not needed any more.
 
     Where the new shape carries as much, what is wanted serves without the one that goes. Where it carries less, every
     rule has to do without it, also those that maxReplicas cuts.
     """
-    needed = max(scene.desired, scene.decision.unbounded) if exchange.carries_less else scene.desired
-    return _quiet(scene, rest) and len(rest.staying) > needed
+    needed = max(context.desired, context.decision.unbounded) if failback.carries_less else context.desired
+    return _quiet(context, rest) and len(rest.staying) > needed
 
 
-def _quiet(scene: ServiceContext, rest: Replacement) -> bool:
+def _quiet(context: ServiceContext, rest: Replacement) -> bool:
     """Whether all there is serves, with the load of each known."""
     return (
-        scene.load.complete
-        and not scene.having(ReplicaState.DRAINING, ReplicaState.DELETING, ReplicaState.LOST)
+        context.load.complete
+        and not context.having(ReplicaState.DRAINING, ReplicaState.DELETING, ReplicaState.LOST)
         and all(replica.state is ReplicaState.SERVING for replica in rest.staying)
     )
 
 
-def last_of(victims: Sequence[Replica], exchange: Failback) -> Replica:
+def last_of(victims: Sequence[Replica], failback: Failback) -> Replica:
     """The first to go of those that may."""
-    return next(replica for replica in victims if replica in exchange.leaving)
+    return next(replica for replica in victims if replica in failback.leaving)

@@ -31,12 +31,13 @@ class PoolShare:
 
 
 def pool_shares(
-    pools: Iterable[WarmPoolView], site: FleetContext, means: PlaceholderBudget, known: Mapping[str, PoolMemory]
+    pools: Iterable[WarmPoolView], fleet: FleetContext, budget: PlaceholderBudget, known: Mapping[str, PoolMemory]
 ) -> tuple[PoolShare, ...]:
     """By name, so that what is scarce goes to the same ones at each tick."""
     ordered = sorted(pools, key=lambda pool: (pool.key, pool.uid))
     return tuple(
-        _remembered(_share(_recalled(pool, known), site, means, known.get(pool.uid, PoolMemory()))) for pool in ordered
+        _remembered(_share(_recalled(pool, known), fleet, budget, known.get(pool.uid, PoolMemory())))
+        for pool in ordered
     )
 
 
@@ -50,39 +51,39 @@ def _remembered(share: PoolShare) -> PoolShare:
     return replace(share, memory=replace(share.memory, status=share.plan.status))
 
 
-def _share(pool: WarmPoolView, site: FleetContext, means: PlaceholderBudget, memory: PoolMemory) -> PoolShare:
+def _share(pool: WarmPoolView, fleet: FleetContext, budget: PlaceholderBudget, memory: PoolMemory) -> PoolShare:
     """Total: a fault in planning one pool holds that pool alone."""
     try:
-        return _planned(pool, site, means, memory)
+        return _planned(pool, fleet, budget, memory)
     except Exception as error:  # noqa: BLE001 - one pool's fault must not hold the others
         told = f"Planning failed, so nothing is done for this pool: {type(error).__name__}: {error}"
         found = conditions(
             [(WARM, ConditionAnswer("False", Reason.PLANNING_FAILED, told))],
             pool.status.conditions,
             pool.generation,
-            site.now,
+            fleet.now,
         )
         failed = PoolPlan(pool.key, pool.uid, (), pool.status.model_copy(update={"conditions": found}))
         return PoolShare(failed, memory, PoolSchedules())
 
 
-def _planned(pool: WarmPoolView, site: FleetContext, means: PlaceholderBudget, memory: PoolMemory) -> PoolShare:
+def _planned(pool: WarmPoolView, fleet: FleetContext, budget: PlaceholderBudget, memory: PoolMemory) -> PoolShare:
     if pool.deleting:
         return PoolShare(PoolPlan(pool.key, pool.uid, (), pool.status), memory, PoolSchedules())
     if pool.place is None or pool.shape is None:
         answer = ConditionAnswer("False", Reason.SPEC_INVALID, pool.problem)
         plan = _reported(
-            pool, PlaceholderShare(), answer, pool.status.ready, pool.placeholders, pool.status.schedules, site.now
+            pool, PlaceholderShare(), answer, pool.status.ready, pool.placeholders, pool.status.schedules, fleet.now
         )
         return PoolShare(plan, memory, PoolSchedules())
-    calendar, memory = pool_schedules_of(pool, site, memory)
-    wanted = calendar.wanted(pool.placeholders, site.now)
-    hold = WantedPlaceholders(pool.key, pool.uid, pool.place, wanted, site.placeholders.get(pool.uid, ()))
-    under_ceiling = means.places(pool.place)
-    share, found = share_of(hold, site, means), placeholder_counts_of(hold)
-    schedules = pool_schedule_statuses(calendar, pool, hold, share, under_ceiling, site)
+    calendar, memory = pool_schedules_of(pool, fleet, memory)
+    wanted = calendar.wanted(pool.placeholders, fleet.now)
+    hold = WantedPlaceholders(pool.key, pool.uid, pool.place, wanted, fleet.placeholders.get(pool.uid, ()))
+    under_ceiling = budget.places(pool.place)
+    share, found = share_of(hold, fleet, budget), placeholder_counts_of(hold)
+    schedules = pool_schedule_statuses(calendar, pool, hold, share, under_ceiling, fleet)
     warm = _foreseen(held_places(found, share.held), schedules)
-    plan = _reported(pool, share, warm, found.ready, wanted, schedules, site.now)
+    plan = _reported(pool, share, warm, found.ready, wanted, schedules, fleet.now)
     return PoolShare(plan, memory, calendar)
 
 

@@ -38,30 +38,30 @@ class ConditionAnswer:
 class ServiceOutcome:
     """A scene and what came of it in this tick."""
 
-    scene: ServiceContext
+    context: ServiceContext
     balance: Balance
     held: str = ""
     """What the operator's own limits, or a wait after failures, keep from being done."""
 
     def replicas(self, *states: ReplicaState) -> tuple[Replica, ...]:
-        return self.scene.having(*states)
+        return self.context.having(*states)
 
 
 def ready(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the service answers, with at least minReplicas. At zero it is as it was asked to be."""
-    scene = outcome.scene
-    if scene.desired == 0:
+    context = outcome.context
+    if context.desired == 0:
         return ConditionAnswer("True", Reason.SCALED_TO_ZERO, _at_zero(outcome))
     serving = len(outcome.replicas(ReplicaState.SERVING))
-    fewest = min(max(1, scene.limits.min_replicas), scene.desired)
-    text = f"{serving} of {count(scene.desired, 'replica')} serve"
-    silent = [silent for silent in scene.load.silent if silent.freshness is Freshness.LOST]
+    fewest = min(max(1, context.limits.min_replicas), context.desired)
+    text = f"{serving} of {count(context.desired, 'replica')} serve"
+    silent = [silent for silent in context.load.silent if silent.freshness is Freshness.LOST]
     if serving and len(silent) == serving:
         return ConditionAnswer(
             "False", Reason.METRICS_LOST, f"{text}, but none gives metrics, so load cannot be followed."
         )
-    still = [replica for replica in scene.live if replica.reason == Reason.STALLED]
-    if len(still) == len(scene.live) > 1:
+    still = [replica for replica in context.live if replica.reason == Reason.STALLED]
+    if len(still) == len(context.live) > 1:
         return ConditionAnswer(
             "False",
             Reason.STALLED,
@@ -70,26 +70,26 @@ def ready(outcome: ServiceOutcome) -> ConditionAnswer:
         )
     rest = _rest(outcome)
     if serving >= fewest:
-        reason = Reason.SERVING if serving >= scene.desired else Reason.SCALING_UP
+        reason = Reason.SERVING if serving >= context.desired else Reason.SCALING_UP
         return ConditionAnswer(
-            "True", reason, f"{text}{'; ' + rest if rest and serving < scene.desired else ''}".rstrip(".") + "."
+            "True", reason, f"{text}{'; ' + rest if rest and serving < context.desired else ''}".rstrip(".") + "."
         )
     return ConditionAnswer("False", _why_not(outcome), f"{text}{'; ' + rest if rest else ''}".rstrip(".") + ".")
 
 
 def planned(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the spec means something that can run."""
-    shape = outcome.scene.target.shape
+    shape = outcome.context.target.shape
     each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
-    limits = outcome.scene.limits
+    limits = outcome.context.limits
     bounds = f"{limits.min_replicas} to {limits.max_replicas} replicas of {each}"
     if limits.min_replicas + limits.warm_replicas > limits.max_replicas:
         bounds += (
             f"; minReplicas {limits.min_replicas} and warmPool.replicas {limits.warm_replicas} do not fit under "
             f"maxReplicas {limits.max_replicas}"
         )
-    message = f"Revision {outcome.scene.target.hash}, {bounds}."
-    warnings = outcome.scene.service.warnings
+    message = f"Revision {outcome.context.target.hash}, {bounds}."
+    warnings = outcome.context.service.warnings
     if not warnings:
         return ConditionAnswer("True", Reason.PLANNED, message)
     return ConditionAnswer("True", warnings[0].reason, " ".join((message, *(warning.message for warning in warnings))))
@@ -97,8 +97,8 @@ def planned(outcome: ServiceOutcome) -> ConditionAnswer:
 
 def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the load of every replica that serves is known."""
-    load = outcome.scene.load
-    if load.replicas == 0 and outcome.scene.desired == 0:
+    load = outcome.context.load
+    if load.replicas == 0 and outcome.context.desired == 0:
         return ConditionAnswer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
     if load.replicas == 0:
         return ConditionAnswer(
@@ -139,10 +139,10 @@ def warm(outcome: ServiceOutcome) -> ConditionAnswer:
 
 def _held_places(outcome: ServiceOutcome) -> ConditionAnswer | None:
     """None when none are asked for."""
-    hold = wanted_placeholders_of(outcome.scene)
+    hold = wanted_placeholders_of(outcome.context)
     if hold is None or hold.wanted == 0:
         return None
-    return held_places(placeholder_counts_of(hold), outcome.scene.memory.placeholders_held)
+    return held_places(placeholder_counts_of(hold), outcome.context.memory.placeholders_held)
 
 
 def held_places(found: PlaceholderCounts, held: str) -> ConditionAnswer:
@@ -159,8 +159,8 @@ def held_places(found: PlaceholderCounts, held: str) -> ConditionAnswer:
 
 def _spare(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the spare replicas that were asked for are there, on top of what the load needs."""
-    scene = outcome.scene
-    asked = scene.limits.warm_replicas
+    context = outcome.context
+    asked = context.limits.warm_replicas
     if asked == 0:
         return ConditionAnswer("True", Reason.NOT_ASKED, "No warm replicas are asked for (warmPool.replicas is 0).")
     there = warm_replicas(outcome)
@@ -171,20 +171,20 @@ def _spare(outcome: ServiceOutcome) -> ConditionAnswer:
     text = f"{there} of {count(asked, 'warm replica')} {'is' if there == 1 else 'are'} spare"
     if there >= asked:
         return ConditionAnswer("True", Reason.WARM, f"{text}.")
-    if scene.desired >= scene.limits.max_replicas:
+    if context.desired >= context.limits.max_replicas:
         return ConditionAnswer(
-            "False", Reason.MAX_REPLICAS, f"{text}; maxReplicas ({scene.limits.max_replicas}) leaves no more."
+            "False", Reason.MAX_REPLICAS, f"{text}; maxReplicas ({context.limits.max_replicas}) leaves no more."
         )
-    if len(outcome.replicas(ReplicaState.SERVING)) < scene.desired:
+    if len(outcome.replicas(ReplicaState.SERVING)) < context.desired:
         return ConditionAnswer("False", Reason.LOADING, f"{text}; others are loading.")
     return ConditionAnswer("False", Reason.IN_USE, f"{text}; the load uses the others.")
 
 
 def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether every replica is what, and where, it should be."""
-    scene = outcome.scene
-    target, halt, hashes = scene.target, scene.halt, scene.lineup.hashes
-    others = [r for r in scene.live if r.revision not in hashes]
+    context = outcome.context
+    target, halt, hashes = context.target, context.halt, context.variant_order.hashes
+    others = [r for r in context.live if r.revision not in hashes]
     if halt is not None:
         return ConditionAnswer(
             "False",
@@ -192,37 +192,37 @@ def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
             f"The rollout of revision {halt.revision} is halted: {halt.why} {count(len(others), 'replica')} of the old "
             "revision serve on. Correct the spec, or set the annotation forebay.dev/restarted-at to try again.",
         )
-    leaving = replacement_of(scene, scene.live).leaving
+    leaving = replacement_of(context, context.live).leaving
     if outcome.balance.waits:
         return ConditionAnswer("False", Reason.WAITING_FOR_SPARE, outcome.balance.waits)
     if others:
-        done = len(scene.live) - len(others)
+        done = len(context.live) - len(others)
         return ConditionAnswer(
-            "False", Reason.ROLLING_OUT, f"{done} of {scene.desired} replicas are of revision {_names(scene)}."
+            "False", Reason.ROLLING_OUT, f"{done} of {context.desired} replicas are of revision {_names(context)}."
         )
     if leaving:
-        nodes = sorted({node for replica in leaving for node in replica.nodes & scene.cordoned})
+        nodes = sorted({node for replica in leaving for node in replica.nodes & context.cordoned})
         return ConditionAnswer(
             "False", Reason.LEAVING_NODES, f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}."
         )
-    if any(choice.update_available for choice in scene.lineup.choices[:1]):
+    if any(choice.update_available for choice in context.variant_order.choices[:1]):
         return ConditionAnswer(
             "False",
             Reason.UPDATE_AVAILABLE,
             f"This operator would build the pods differently than revision {target.hash}. They are left alone until a "
             "field that affects pods changes or the annotation forebay.dev/restarted-at is set.",
         )
-    if not scene.live:
+    if not context.live:
         return ConditionAnswer(
             "True", Reason.UP_TO_DATE, f"No replica runs; the next one will be of revision {target.hash}."
         )
-    return ConditionAnswer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(scene)}.")
+    return ConditionAnswer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(context)}.")
 
 
-def _names(scene: ServiceContext) -> str:
+def _names(context: ServiceContext) -> str:
     """The targets that there are replicas of, or the first."""
-    used = {replica.revision for replica in scene.live}
-    there = [target for target in scene.lineup.targets if target.hash in used] or [scene.target]
+    used = {replica.revision for replica in context.live}
+    there = [target for target in context.variant_order.targets if target.hash in used] or [context.target]
     return " or ".join(f"{target.hash} ({target.variant})" if target.variant else target.hash for target in there)
 
 
@@ -264,19 +264,19 @@ def _condition(kind: str, answer: ConditionAnswer, before: Condition | None, gen
 
 def warm_replicas(outcome: ServiceOutcome) -> int | None:
     """How many of the warm replicas that were asked for the load leaves unused; None while the load is not known."""
-    scene = outcome.scene
-    needed = fewest_for(scene.load, scene.limits)
+    context = outcome.context
+    needed = fewest_for(context.load, context.limits)
     if needed is None:
         return None
-    spare = scene.load.replicas - max(needed, scene.decision.needed)
-    return max(0, min(scene.limits.warm_replicas, spare))
+    spare = context.load.replicas - max(needed, context.decision.needed)
+    return max(0, min(context.limits.warm_replicas, spare))
 
 
 def _at_zero(outcome: ServiceOutcome) -> str:
-    scene = outcome.scene
+    context = outcome.context
     leaving = len(outcome.replicas(ReplicaState.SERVING, ReplicaState.DRAINING))
     runs = f"{count(leaving, 'replica')} finishes its requests and goes" if leaving else "No replica runs"
-    after_seconds, key = scene.limits.to_zero_after_seconds, scene.service.key
+    after_seconds, key = context.limits.to_zero_after_seconds, context.service.key
     why = "" if after_seconds is None else f": nothing was asked for scaleToZeroAfter ({seconds(after_seconds)})"
     return f"{runs}{why}. `forebay wake {key.name} -n {key.namespace}` starts one."
 
@@ -293,7 +293,7 @@ def _rest(outcome: ServiceOutcome) -> str:
         clauses.append(f"{stuck[0].message.rstrip('.')}{more}")
     if outcome.held:
         clauses.append(outcome.held)
-    if outcome.scene.spec.scaling.mode is ScalingMode.PAUSED:
+    if outcome.context.spec.scaling.mode is ScalingMode.PAUSED:
         clauses.append("scaling.mode is Paused, so none is created")
     return "; ".join(clauses)
 
@@ -302,7 +302,7 @@ def _why_not(outcome: ServiceOutcome) -> Reason:
     """The reason for a service that does not serve enough: what is worst."""
     stuck = outcome.replicas(ReplicaState.BLOCKED)
     loading = outcome.replicas(ReplicaState.LOADING)
-    if outcome.scene.spec.scaling.mode is ScalingMode.PAUSED and not loading:
+    if outcome.context.spec.scaling.mode is ScalingMode.PAUSED and not loading:
         return Reason.PAUSED
     if stuck:
         return stuck[0].trouble

@@ -30,13 +30,13 @@ turns do not push out what people ask for later."""
 
 
 def decision_status(outcome: ServiceOutcome) -> DecisionStatus:
-    decision = outcome.scene.decision
+    decision = outcome.context.decision
     return DecisionStatus(
         rule=decision.rule,
         because=decision.because,
         desired=decision.desired,
         inputs=dict(decision.inputs),
-        signals=signals_status(outcome.scene),
+        signals=signals_status(outcome.context),
         proposals=tuple(
             ProposalStatus(rule=p.rule, replicas=p.replicas, because=p.because, waits_for=p.waits_for)
             for p in decision.proposals[:MOST_PROPOSALS]
@@ -47,22 +47,22 @@ def decision_status(outcome: ServiceOutcome) -> DecisionStatus:
     )
 
 
-def signals_status(scene: ServiceContext) -> SignalsStatus:
+def signals_status(context: ServiceContext) -> SignalsStatus:
     """Ages are told by their limit while all is fresh: a time that moved with every scrape would be written each."""
-    load = scene.load
+    load = context.load
     silent = [each.since for each in load.silent if not each.new]
     return SignalsStatus(
         state=str(load.freshness) if load.replicas else Reason.NOTHING_SERVES,
         answering=load.known,
         serving=load.replicas,
-        fresh_seconds=round(scene.settings.stale_after_seconds),
+        fresh_seconds=round(context.settings.stale_after_seconds),
         silent_since=rfc3339(min(silent)) if silent else None,
     )
 
 
 def decisions(before: Sequence[PastDecision], outcome: ServiceOutcome, now: float) -> tuple[PastDecision, ...]:
     """With the decision of now, when it gives another number or another rule than the last."""
-    decision = outcome.scene.decision
+    decision = outcome.context.decision
     last = before[-1] if before else None
     what = (decision.rule, decision.desired, decision.applied)
     if last is not None and (last.rule, last.desired, last.replicas) == what:

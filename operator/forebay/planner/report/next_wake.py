@@ -11,52 +11,52 @@ SOONEST_SECONDS = 0.5
 
 
 def wake_in_seconds(
-    scenes: Iterable[ServiceContext | None], of_pools: Iterable[WindowFloor], now: float
+    contexts: Iterable[ServiceContext | None], of_pools: Iterable[WindowFloor], now: float
 ) -> float | None:
     """`of_pools` is what the schedules of all WarmPools ask for."""
-    of_services = (at for scene in scenes if scene is not None for at in _due(scene))
-    due = [at for at in (*of_services, *(at for booked in of_pools for at in _edges(booked))) if at > now]
+    of_services = (at for context in contexts if context is not None for at in _due(context))
+    due = [at for at in (*of_services, *(at for window_floor in of_pools for at in _edges(window_floor))) if at > now]
     return max(SOONEST_SECONDS, min(due) - now) if due else None
 
 
-def _due(scene: ServiceContext) -> Iterator[float]:
-    settings = scene.settings
-    for replica in scene.having(ReplicaState.DRAINING):
+def _due(context: ServiceContext) -> Iterator[float]:
+    settings = context.settings
+    for replica in context.having(ReplicaState.DRAINING):
         started_at = replica.drain_started_at
         if started_at is not None:
             yield started_at + settings.drain_grace_seconds
-            yield started_at + scene.spec.rollout.drain_timeout.seconds
-    for replica in scene.having(ReplicaState.LOADING):
+            yield started_at + context.spec.rollout.drain_timeout.seconds
+    for replica in context.having(ReplicaState.LOADING):
         for pod in replica.pods:
             yield pod.waiting_since + settings.pending_timeout_seconds
-            yield pod.waiting_since + scene.spec.engine.startup_timeout.seconds
-    yield from _calendar(scene)
-    scaling = scene.memory.scaling
-    after_seconds = scene.limits.to_zero_after_seconds
-    if after_seconds is not None and scene.desired == 1:
+            yield pod.waiting_since + context.spec.engine.startup_timeout.seconds
+    yield from _calendar(context)
+    scaling = context.memory.scaling
+    after_seconds = context.limits.to_zero_after_seconds
+    if after_seconds is not None and context.desired == 1:
         if scaling.idleness.since is not None:
             yield scaling.idleness.since + after_seconds
-        if scene.woken_until is not None:
-            yield scene.woken_until
+        if context.woken_until is not None:
+            yield context.woken_until
     if scaling.jumped_at is not None:
-        yield scaling.jumped_at + scene.limits.scale_up_cooldown_seconds
+        yield scaling.jumped_at + context.limits.scale_up_cooldown_seconds
     if scaling.raised_at is not None:
-        yield scaling.raised_at + scene.limits.scale_down_cooldown_seconds
+        yield scaling.raised_at + context.limits.scale_down_cooldown_seconds
 
 
-def _calendar(scene: ServiceContext) -> Iterator[float]:
+def _calendar(context: ServiceContext) -> Iterator[float]:
     """The edges of every window that is open or next, and the moments at which replicas for it are due."""
-    for booked in scene.bookings:
-        yield from _edges(booked)
-        if booked.counts(scene.now):
-            for replica in scene.having(ReplicaState.LOADING):
-                yield replica.created_at + booked.lead_seconds + SOONEST_SECONDS
+    for window_floor in context.window_floors:
+        yield from _edges(window_floor)
+        if window_floor.counts(context.now):
+            for replica in context.having(ReplicaState.LOADING):
+                yield replica.created_at + window_floor.lead_seconds + SOONEST_SECONDS
 
 
-def _edges(booked: WindowFloor) -> Iterator[float]:
-    yield booked.warm_from - LOOKAHEAD_SECONDS
-    yield booked.warm_from
-    for window in (booked.opened, booked.coming):
+def _edges(window_floor: WindowFloor) -> Iterator[float]:
+    yield window_floor.warm_from - LOOKAHEAD_SECONDS
+    yield window_floor.warm_from
+    for window in (window_floor.opened, window_floor.coming):
         if window is not None:
             yield window.start
             yield window.end

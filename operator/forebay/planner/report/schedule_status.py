@@ -27,22 +27,22 @@ class ScheduleCase(WindowCase):
     loading: tuple[Replica, ...]
 
     @property
-    def scene(self) -> ServiceContext:
-        return self.outcome.scene
+    def context(self) -> ServiceContext:
+        return self.outcome.context
 
 
 Check = Callable[[ScheduleCase], str | None]
 
 
 def above_max_replicas(case: ScheduleCase) -> str | None:
-    most = case.scene.limits.max_replicas
-    if case.booked.replicas <= most:
+    most = case.context.limits.max_replicas
+    if case.window_floor.replicas <= most:
         return None
     return f"scaling.maxReplicas is {most}; raise it, or lower the floor"
 
 
 def mode_paused(case: ScheduleCase) -> str | None:
-    if case.scene.spec.scaling.mode is not ScalingMode.PAUSED or not _to_create(case):
+    if case.context.spec.scaling.mode is not ScalingMode.PAUSED or not _to_create(case):
         return None
     return "scaling.mode is Paused, so no replica is created"
 
@@ -54,7 +54,7 @@ def replica_stuck(case: ScheduleCase) -> str | None:
     stuck = case.outcome.replicas(ReplicaState.BLOCKED)
     if stuck and len(case.loading) < case.missing:
         return stuck[0].message.rstrip(".")
-    patience = case.booked.lead_seconds * NODE_SHARE
+    patience = case.window_floor.lead_seconds * NODE_SHARE
     for replica in case.loading:
         for pod in replica.pods:
             if pod.node is None and case.now - pod.created_at >= patience:
@@ -69,20 +69,20 @@ def held_back(case: ScheduleCase) -> str | None:
 
 
 def ceiling_too_low(case: ScheduleCase) -> str | None:
-    room, needed = case.scene.room, _to_create(case)
-    if room is None or room.under_ceiling is None or needed <= room.under_ceiling:
+    free_gpus, needed = case.context.free_gpus, _to_create(case)
+    if free_gpus is None or free_gpus.under_ceiling is None or needed <= free_gpus.under_ceiling:
         return None
     return (
-        f"the operator's ceiling of {case.scene.settings.max_gpus} GPUs leaves {room.under_ceiling} of the "
+        f"the operator's ceiling of {case.context.settings.max_gpus} GPUs leaves {free_gpus.under_ceiling} of the "
         f"{count(needed, 'replica')} that are still to come"
     )
 
 
 def nodes_too_full(case: ScheduleCase) -> str | None:
-    room, needed = case.scene.room, _to_place(case)
-    if room is None or needed <= room.replicas:
+    free_gpus, needed = case.context.free_gpus, _to_place(case)
+    if free_gpus is None or needed <= free_gpus.replicas:
         return None
-    return _no_room(room, needed, case.scene)
+    return _no_room(free_gpus, needed, case.context)
 
 
 HINDRANCES: Final[tuple[Check, ...]] = (
@@ -98,7 +98,10 @@ HINDRANCES: Final[tuple[Check, ...]] = (
 
 def schedule_statuses(outcome: ServiceOutcome, before: tuple[ScheduleStatus, ...]) -> tuple[ScheduleStatus, ...]:
     known = {seen.name: seen for seen in before}
-    return tuple(_status(booked, outcome, known.get(booked.schedule.name)) for booked in outcome.scene.bookings)
+    return tuple(
+        _status(window_floor, outcome, known.get(window_floor.schedule.name))
+        for window_floor in outcome.context.window_floors
+    )
 
 
 def ready_since(replica: Replica) -> float:
@@ -106,20 +109,20 @@ def ready_since(replica: Replica) -> float:
     return max(pod.ready_since or pod.created_at for pod in replica.pods)
 
 
-def _status(booked: WindowFloor, outcome: ServiceOutcome, before: ScheduleStatus | None) -> ScheduleStatus:
-    name, window = booked.schedule.name, booked.window
-    if booked.fault:
-        return ScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{booked.fault}.")
+def _status(window_floor: WindowFloor, outcome: ServiceOutcome, before: ScheduleStatus | None) -> ScheduleStatus:
+    name, window = window_floor.schedule.name, window_floor.window
+    if window_floor.fault:
+        return ScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{window_floor.fault}.")
     if window is None:
         idle = ScheduleStatus(name=name, state=ScheduleState.IDLE, message="No window is ahead.")
-        return idle.model_copy(update={"replicas": booked.replicas, **_released(booked, outcome.scene)})
+        return idle.model_copy(update={"replicas": window_floor.replicas, **_released(window_floor, outcome.context)})
     start = rfc3339(window.start)
-    same = before is not None and before.start == start and before.replicas == booked.replicas
+    same = before is not None and before.start == start and before.replicas == window_floor.replicas
     loading = outcome.replicas(ReplicaState.LOADING)
     case = ScheduleCase(
-        booked=booked,
+        window_floor=window_floor,
         window=window,
-        now=outcome.scene.now,
+        now=outcome.context.now,
         before=before if same else None,
         ready_times=tuple(sorted(ready_since(replica) for replica in outcome.replicas(ReplicaState.SERVING))),
         coming=tuple(Coming(replica.name, replica.created_at) for replica in loading),
@@ -130,38 +133,38 @@ def _status(booked: WindowFloor, outcome: ServiceOutcome, before: ScheduleStatus
     )
     why = next((said for check in HINDRANCES if (said := check(case))), "")
     told = dict(window_status_of(case, why))
-    return ScheduleStatus(**told, replicas=booked.replicas, **_released(booked, outcome.scene))
+    return ScheduleStatus(**told, replicas=window_floor.replicas, **_released(window_floor, outcome.context))
 
 
-def _released(booked: WindowFloor, scene: ServiceContext) -> dict[str, str]:
-    released_at = booked.released_at
+def _released(window_floor: WindowFloor, context: ServiceContext) -> dict[str, str]:
+    released_at = window_floor.released_at
     if released_at is None:
         return {}
-    surplus = max(0, min(booked.replicas, scene.limits.max_replicas) - scene.limits.min_replicas)
-    drains = surplus * scene.spec.rollout.drain_timeout.seconds
-    until = released_at + (scene.limits.scale_down_cooldown_seconds + drains if surplus else 0.0)
+    surplus = max(0, min(window_floor.replicas, context.limits.max_replicas) - context.limits.min_replicas)
+    drains = surplus * context.spec.rollout.drain_timeout.seconds
+    until = released_at + (context.limits.scale_down_cooldown_seconds + drains if surplus else 0.0)
     return {"floor_released_at": rfc3339(released_at), "drains_until": rfc3339(until)}
 
 
 def _to_create(case: ScheduleCase) -> int:
     """Replicas that are asked for and do not exist yet, as far as maxReplicas lets them."""
-    wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
+    wanted = min(case.window_floor.replicas, case.context.limits.max_replicas)
     return max(0, wanted - len(case.ready_times) - len(case.loading))
 
 
 def _to_place(case: ScheduleCase) -> int:
     """The same with those that have not found a node."""
     placed = sum(all(pod.node is not None for pod in replica.pods) for replica in case.loading)
-    wanted = min(case.booked.replicas, case.scene.limits.max_replicas)
+    wanted = min(case.window_floor.replicas, case.context.limits.max_replicas)
     return max(0, wanted - len(case.ready_times) - placed)
 
 
-def _no_room(room: FreeGpus, needed: int, scene: ServiceContext) -> str:
-    shape = scene.target.shape
+def _no_room(free_gpus: FreeGpus, needed: int, context: ServiceContext) -> str:
+    shape = context.target.shape
     each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
     are = "is" if needed == 1 else "are"
     return (
-        f"{count(needed, 'replica')} of {each} {are} still to be placed, and the nodes that match ({room.nodes}) "
-        f"have {count(room.gpus, 'GPU')} free, enough for {room.replicas} (Forebay's own pods are counted, neither "
-        "those of others nor nodes that an autoscaler may add)"
+        f"{count(needed, 'replica')} of {each} {are} still to be placed, and the nodes that match ({free_gpus.nodes}) "
+        f"have {count(free_gpus.gpus, 'GPU')} free, enough for {free_gpus.replicas} (Forebay's own pods are counted, "
+        "neither those of others nor nodes that an autoscaler may add)"
     )

@@ -38,40 +38,40 @@ TELEMETRY_SECONDS: Final = 30.0
 
 
 def status_of(outcome: ServiceOutcome, before: InferenceServiceStatus, now: float) -> InferenceServiceStatus:
-    scene = outcome.scene
-    generation = scene.service.generation
+    context = outcome.context
+    generation = context.service.generation
     answers = [(kind, answer(outcome)) for kind, answer in ANSWERS]
     return InferenceServiceStatus(
         observed_generation=generation,
         conditions=conditions(answers, before.conditions, generation, now),
-        url=url_of(scene.service.key),
+        url=url_of(context.service.key),
         replicas=ReplicaStatus(
-            desired=scene.desired,
+            desired=context.desired,
             ready=len(outcome.replicas(ReplicaState.SERVING)),
             loading=len(outcome.replicas(ReplicaState.LOADING)),
             draining=len(outcome.replicas(ReplicaState.DRAINING)),
             warm=warm_replicas(outcome) or 0,
         ),
-        variants=variant_statuses(scene),
-        scaled_to_zero=scaled_to_zero_status(scene, before, now),
-        load=load_status(scene.load),
-        plan=scene.service.plan,
-        capacity=capacity_now(scene),
+        variants=variant_statuses(context),
+        scaled_to_zero=scaled_to_zero_status(context, before, now),
+        load=load_status(context.load),
+        plan=context.service.plan,
+        capacity=capacity_now(context),
         decision=decision_status(outcome),
         decisions=decisions(before.decisions, outcome, now),
-        learned=None if scene.memory.learned is None else scene.memory.learned.published,
+        learned=None if context.memory.learned is None else context.memory.learned.published,
         schedules=schedule_statuses(outcome, before.schedules),
     )
 
 
 def scaled_to_zero_status(
-    scene: ServiceContext, before: InferenceServiceStatus, now: float
+    context: ServiceContext, before: InferenceServiceStatus, now: float
 ) -> ScaledToZeroStatus | None:
     """Kept as it was when the last replica was let go; what was asked for since then is a new call."""
-    if scene.desired > 0:
+    if context.desired > 0:
         return None
     return before.scaled_to_zero or ScaledToZeroStatus(
-        since=rfc3339(now), answered_wake=answered_wake(scene.service, now)
+        since=rfc3339(now), answered_wake=answered_wake(context.service, now)
     )
 
 
@@ -131,17 +131,17 @@ def load_status(load: ServiceLoad) -> LoadStatus:
 
 def capacity_status(service: ServiceView, carry: float) -> CapacityStatus | None:
     """Of all replicas that serve, which carry as much as so many of the service's own shape."""
-    one = service.replica_capacity
+    one = service.capacity_status
     if one is None:
         return None
     return one.model_copy(update={"tokens_per_minute": round(one.per_replica * carry)})
 
 
-def capacity_now(scene: ServiceContext) -> CapacityStatus | None:
+def capacity_now(context: ServiceContext) -> CapacityStatus | None:
     """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
-    offered, carry = scene.memory.scaling.offered, scene.load.weights.carried(scene.load.replicas)
+    offered, carry = context.memory.scaling.offered, context.load.weights.carried(context.load.replicas)
     if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):
-        return capacity_status(scene.service, carry)
+        return capacity_status(context.service, carry)
     each = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
     return CapacityStatus(tokens_per_minute=round(each * carry), per_replica=each, basis=offered.carried.basis.value)
 

@@ -33,32 +33,36 @@ Teller = Callable[[ServiceContext, Replica], Due | None]
 def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
     """The soonest first, and what has no time of its own after that."""
     found = [
-        *outcome.scene.decision.ahead,
+        *outcome.context.decision.ahead,
         *_named(outcome, ReplicaState.LOADING, _arrival, "loading", "expected or given up"),
         *_named(outcome, ReplicaState.BLOCKED, _retry, "stuck", "tried anew"),
         *_named(outcome, ReplicaState.DRAINING, _end, "draining", "deleted at the latest"),
-        *_schedules(outcome.scene),
+        *_schedules(outcome.context),
         *_now(outcome),
         *_rollout(outcome),
-        *returns(outcome.scene),
+        *returns(outcome.context),
         *([Due(None, f"Not done yet: {outcome.held}.")] if outcome.held else []),
     ]
     return tuple(sorted(found, key=lambda due: (due.at is None, due.at or 0.0)))
 
 
-def _schedules(scene: ServiceContext) -> Iterator[Due]:
+def _schedules(context: ServiceContext) -> Iterator[Due]:
     """The next edge of each."""
-    for booked in scene.bookings:
-        name, window, replicas = booked.schedule.name, booked.window, count(booked.replicas, "replica")
-        if window is None or booked.fault:
+    for window_floor in context.window_floors:
+        name, window, replicas = (
+            window_floor.schedule.name,
+            window_floor.window,
+            count(window_floor.replicas, "replica"),
+        )
+        if window is None or window_floor.fault:
             continue
-        if booked.opened is not None:
+        if window_floor.opened is not None:
             yield Due(window.end, f"Schedule {name} ends: its floor of {replicas} no longer holds, the load decides.")
-        elif booked.counts(scene.now):
+        elif window_floor.counts(context.now):
             yield Due(window.start, f"Schedule {name} opens: {replicas} have to serve by then.")
         else:
             start = rfc3339(window.start)
-            yield Due(booked.warm_from, f"Schedule {name} begins to count: {replicas} have to serve by {start}.")
+            yield Due(window_floor.warm_from, f"Schedule {name} begins to count: {replicas} have to serve by {start}.")
 
 
 def _now(outcome: ServiceOutcome) -> Iterator[Due]:
@@ -73,7 +77,7 @@ def _now(outcome: ServiceOutcome) -> Iterator[Due]:
 
 def _named(outcome: ServiceOutcome, state: ReplicaState, tell: Teller, doing: str, fate: str) -> Iterator[Due]:
     """The first of them by name; of the others how many there are, and when the last of them has met its fate."""
-    found = (tell(outcome.scene, replica) for replica in outcome.replicas(state))
+    found = (tell(outcome.context, replica) for replica in outcome.replicas(state))
     told = sorted((due for due in found if due), key=lambda due: due.at or 0.0)
     yield from told[:MOST_NAMED]
     more = len(told) - MOST_NAMED
@@ -83,23 +87,23 @@ def _named(outcome: ServiceOutcome, state: ReplicaState, tell: Teller, doing: st
         yield Due(last_at, f"{count(more, 'more replica')} {are} {doing}{by_then}.")
 
 
-def _arrival(scene: ServiceContext, replica: Replica) -> Due | None:
+def _arrival(context: ServiceContext, replica: Replica) -> Due | None:
     """When a replica on its way is expected, or given up."""
     since = min(pod.waiting_since for pod in replica.pods)
     homeless = [pod for pod in replica.pods if pod.node is None]
     if homeless:
-        patience = scene.settings.pending_timeout_seconds
+        patience = context.settings.pending_timeout_seconds
         why = f" ({homeless[0].blocked_message.rstrip('.')})" if homeless[0].blocked_message else ""
         return Due(
             since + patience,
             f"{replica.name} counts as stuck if it has found no node by then{why}: the operator's --pending-timeout.",
         )
-    lead_times = LeadTimes() if scene.memory.learned is None else scene.memory.learned.lead_times
-    warm = all(pod.uid in scene.handed_over for pod in replica.pods)
+    lead_times = LeadTimes() if context.memory.learned is None else context.memory.learned.lead_times
+    warm = all(pod.uid in context.preempting_pods for pod in replica.pods)
     state = WarmState.PLACEHOLDER_NODE if warm else WarmState.READY_NODE
     lead, seen = lead_times.quantile_seconds(state, EXPECTED), len(lead_times.of(state))
-    expected_at, limit = since + lead, scene.spec.engine.startup_timeout.seconds
-    if expected_at > scene.now and lead < limit:
+    expected_at, limit = since + lead, context.spec.engine.startup_timeout.seconds
+    if expected_at > context.now and lead < limit:
         basis = (
             "95 of 100 starts took no longer" if seen >= ENOUGH_STARTS else f"assumed, with {count(seen, 'start')} seen"
         )
@@ -107,32 +111,32 @@ def _arrival(scene: ServiceContext, replica: Replica) -> Due | None:
     return Due(since + limit, f"{replica.name} is given up if it does not serve by then: engine.startupTimeout.")
 
 
-def _retry(scene: ServiceContext, replica: Replica) -> Due | None:
-    why, due_at = replica.message.rstrip("."), retry_due_at(scene, replica)
+def _retry(context: ServiceContext, replica: Replica) -> Due | None:
+    why, due_at = replica.message.rstrip("."), retry_due_at(context, replica)
     if replica.reason == Reason.STALLED:
-        return Due(None, f"{why}; {_of_the_stalled(scene)}.")
+        return Due(None, f"{why}; {_of_the_stalled(context)}.")
     if due_at is None:
         return Due(None, f"{why}; it is kept to be looked at.")
-    shape, at = scene.lineup.yields_to(replica) or (None, inf)
+    shape, at = context.variant_order.yields_to(replica) or (None, inf)
     if holds_half(replica):
-        then = "tries anew" if shape is None or at > scene.now else f"one of {shown(shape.variant)} is tried"
+        then = "tries anew" if shape is None or at > context.now else f"one of {shown(shape.variant)} is tried"
         return Due(None, f"{replica.name} has only some of its nodes; in its turn it gives them back, and {then}.")
     if shape is not None and at <= due_at:
-        return Due(at if at > scene.now else None, f"{why}; one of {shown(shape.variant)} is tried in its place.")
+        return Due(at if at > context.now else None, f"{why}; one of {shown(shape.variant)} is tried in its place.")
     return Due(due_at, f"{why}; another one is tried in its place.")
 
 
-def _of_the_stalled(scene: ServiceContext) -> str:
-    if any(replica.state is ReplicaState.SERVING for replica in scene.live):
+def _of_the_stalled(context: ServiceContext) -> str:
+    if any(replica.state is ReplicaState.SERVING for replica in context.live):
         return "it is replaced in its turn, one at a time"
     return "nothing is done about it until one of all that stand still counts on"
 
 
-def _end(scene: ServiceContext, replica: Replica) -> Due | None:
+def _end(context: ServiceContext, replica: Replica) -> Due | None:
     started_at = replica.drain_started_at
     if started_at is None:
         return None
-    timeout = scene.spec.rollout.drain_timeout.seconds
+    timeout = context.spec.rollout.drain_timeout.seconds
     left = "an unknown number of requests" if replica.in_flight is None else _requests(replica.in_flight)
     return Due(
         started_at + timeout,
@@ -146,17 +150,19 @@ def _requests(in_flight: float) -> str:
 
 
 def _rollout(outcome: ServiceOutcome) -> Iterator[Due]:
-    scene = outcome.scene
-    if scene.halt is not None or outcome.balance.waits:
+    context = outcome.context
+    if context.halt is not None or outcome.balance.waits:
         return
     old = [
-        replica for replica in replacement_of(scene, scene.live).leaving if replica.revision not in scene.lineup.hashes
+        replica
+        for replica in replacement_of(context, context.live).leaving
+        if replica.revision not in context.variant_order.hashes
     ]
     if old:
         yield Due(
             None,
             f"{count(len(old), 'replica')} of an older revision {'is' if len(old) == 1 else 'are'} replaced by "
-            f"revision {scene.target.hash}: a new one serves first, then an old one drains.",
+            f"revision {context.target.hash}: a new one serves first, then an old one drains.",
         )
 
 

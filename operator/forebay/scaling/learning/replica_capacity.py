@@ -124,22 +124,22 @@ class ReplicaCapacity:
 
 def refine(
     before: Refinement | None,
-    carrier: ReplicaCapacity,
+    replica_capacity: ReplicaCapacity,
     lengths: RequestLengths,
     load: ServiceLoad,
     saturated: bool,
     now: float,
 ) -> Refinement:
     """The refinement with one more look. Another engine or profile begins anew."""
-    if before is None or before.engine != carrier.engine:
-        return Refinement(carrier.engine, looked_at=now)
+    if before is None or before.engine != replica_capacity.engine:
+        return Refinement(replica_capacity.engine, looked_at=now)
     seconds = min(max(0.0, now - before.looked_at), MEASURED_SECONDS)
     seen = replace(before, looked_at=now)
-    factor, found = _factor(carrier, lengths, load), carrier.carries(lengths, before)
-    work = _work(carrier, lengths, load)
+    factor, found = _factor(replica_capacity, lengths, load), replica_capacity.carries(lengths, before)
+    work = _work(replica_capacity, lengths, load)
     if factor is None or work is None or found is None:
         return seen
-    used = work * before.factor * carrier.engines / found.usable
+    used = work * before.factor * replica_capacity.engines / found.usable
     if not saturated and used < (BUSY if factor > before.factor else FULL):
         return seen
     part = 1 - exp(-seconds / REFINING_SECONDS)
@@ -147,28 +147,28 @@ def refine(
     return replace(seen, factor=moved, evidence_seconds=min(REFINING_SECONDS, before.evidence_seconds + seconds))
 
 
-def _factor(carrier: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
+def _factor(replica_capacity: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
     """q: from the steps that were counted; None where they were not, or where an engine may have been idle."""
-    served, work = load.served, _work(carrier, lengths, load)
+    served, work = load.served, _work(replica_capacity, lengths, load)
     if served is None or served.steps_per_second is None or work is None:
         return None
-    engines = served.replicas * carrier.engines
+    engines = served.replicas * replica_capacity.engines
     if load.running_requests < NEVER_IDLE * engines:
         return None
-    filled = carrier.engine.step_profile.step_seconds * served.steps_per_second / engines + work
+    filled = replica_capacity.engine.step_profile.step_seconds * served.steps_per_second / engines + work
     return 1 / filled if filled > 0 else None
 
 
-def _work(carrier: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
+def _work(replica_capacity: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
     """w: seconds of work that an engine did in each second of the last minute, by the unrefined profile."""
     served = load.served
     if served is None or not served.replicas:
         return None
-    step = carrier.engine.step_profile
-    mix = carrier.mix(lengths)
+    step = replica_capacity.engine.step_profile
+    mix = replica_capacity.mix(lengths)
     decode = step.sequence_seconds + step.kv_token_seconds * mix.held_tokens
     work = (
         step.prompt_token_seconds * served.prompt_tokens_per_second
-        + decode * served.output_tokens_per_second / carrier.engine.tokens_per_step
+        + decode * served.output_tokens_per_second / replica_capacity.engine.tokens_per_step
     )
-    return work / (served.replicas * carrier.engines)
+    return work / (served.replicas * replica_capacity.engines)

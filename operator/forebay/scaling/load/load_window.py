@@ -95,27 +95,27 @@ class LoadWindow:
 
 
 def extended(
-    watch: LoadWindow, load: ServiceLoad, limits: Limits, now: float, replicas: float | None = None
+    load_window: LoadWindow, load: ServiceLoad, limits: Limits, now: float, replicas: float | None = None
 ) -> LoadWindow:
     """The watch with one more look at the load. A replica that has gone silent ends it; a new one is waited for.
 
     `replicas` is what the work asks for, before rounding; None while it is not known.
     """
     if load.replicas == 0 or any(not silent.new for silent in load.silent):
-        return LoadWindow(strains=watch.strains)
+        return LoadWindow(strains=load_window.strains)
     window_seconds = limits.scale_down_cooldown_seconds
     if not load.known:
-        return watch
-    gap = now - watch.looked_at > LONGEST_BLINK_SECONDS
+        return load_window
+    gap = now - load_window.looked_at > LONGEST_BLINK_SECONDS
     near = _late(load, _with_headroom(limits))
-    known_before = None if gap else watch.work_since
+    known_before = None if gap else load_window.work_since
     return LoadWindow(
-        since=now if watch.since is None or gap else watch.since,
+        since=now if load_window.since is None or gap else load_window.since,
         looked_at=now,
-        parts=_with(watch.parts, _part(load, near, replicas, now), window_seconds, now),
-        strains=_strains(watch.strains, load, limits, _late(load, limits) if near else None, now),
+        parts=_with(load_window.parts, _part(load, near, replicas, now), window_seconds, now),
+        strains=_strains(load_window.strains, load, limits, _late(load, limits) if near else None, now),
         work_since=None if replicas is None else now if known_before is None else known_before,
-        long=_long(watch.long, replicas, now),
+        long=_long(load_window.long, replicas, now),
     )
 
 

@@ -41,7 +41,7 @@ class OfferedWork:
 
 
 def offer(
-    carrier: ReplicaCapacity | None,
+    replica_capacity: ReplicaCapacity | None,
     arrivals: Arrivals,
     refinement: Refinement | None,
     earlier: RequestLengths | None,
@@ -50,16 +50,18 @@ def offer(
     held: bool = False,
 ) -> OfferedWork | str:
     """What is offered, or why it cannot be told. Lengths seen now go before those of earlier, then declared ones."""
-    if carrier is None:
+    if replica_capacity is None:
         return NO_CARRIER
-    lengths = lengths_of(carrier, arrivals, earlier)
+    lengths = lengths_of(replica_capacity, arrivals, earlier)
     if lengths is None:
         return NO_LENGTHS
-    carried = carrier.carries(lengths, refinement)
+    carried = replica_capacity.carries(lengths, refinement)
     if carried is None:
         return NO_PROMISE
     return OfferedWork(arrivals.requests_per_second(now), lengths, carried, arrivals.dispersion, held)
 
 
-def lengths_of(carrier: ReplicaCapacity, arrivals: Arrivals, earlier: RequestLengths | None) -> RequestLengths | None:
-    return arrivals.lengths or earlier or carrier.declared
+def lengths_of(
+    replica_capacity: ReplicaCapacity, arrivals: Arrivals, earlier: RequestLengths | None
+) -> RequestLengths | None:
+    return arrivals.lengths or earlier or replica_capacity.declared

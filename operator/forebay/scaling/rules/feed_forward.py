@@ -38,28 +38,28 @@ class Headroom:
         )
 
 
-def headroom(offered: OfferedWork, limits: Limits, outlook: ScalingInputs) -> Headroom:
+def headroom(offered: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs) -> Headroom:
     """Never above 100 %: a service that may more than double within a lead time needs a schedule."""
     sequences = (offered.requests_per_second or 0.0) * offered.carried.residence_seconds
     burst = min(LARGEST_HEADROOM, QUANTILE * sqrt(offered.dispersion / sequences)) if sequences > 0 else 0.0
-    growth = max(0.0, outlook.growth)
+    growth = max(0.0, scaling_inputs.growth)
     fraction = min(LARGEST_HEADROOM, max(limits.headroom, sqrt(burst**2 + growth**2)))
     return Headroom(fraction, burst, growth, limits.headroom)
 
 
-def replicas_for_arrivals(offered: OfferedWork, limits: Limits, outlook: ScalingInputs) -> float | None:
+def replicas_for_arrivals(offered: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs) -> float | None:
     """A·(1 + h)/u before it is rounded up; None while arrivals are not known."""
     work = offered.work
     if work is None:
         return None
-    return work * (1 + headroom(offered, limits, outlook).fraction) / offered.carried.usable
+    return work * (1 + headroom(offered, limits, scaling_inputs).fraction) / offered.carried.usable
 
 
 def feed_forward(
-    offered: OfferedWork, limits: Limits, outlook: ScalingInputs, weights: ReplicaWeights = EVEN
+    offered: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs, weights: ReplicaWeights = EVEN
 ) -> Proposal | None:
     """Enough replicas for the work that arrives, with headroom."""
-    needed, work = replicas_for_arrivals(offered, limits, outlook), offered.work
+    needed, work = replicas_for_arrivals(offered, limits, scaling_inputs), offered.work
     if needed is None or work is None:
         return None
     carried, replicas = offered.carried, weights.replicas_for(needed)
@@ -69,6 +69,6 @@ def feed_forward(
         rule="feed_forward",
         because=f"{significant(work)} GPU-seconds of work arrive per second{offered.as_seen} "
         f"({amount(offered.requests_per_second or 0.0, 'request')} of {seconds(carried.work_seconds)}); "
-        f"with {percent(headroom(offered, limits, outlook).fraction)} headroom that takes {number(needed)} replicas of "
-        f"{significant(carried.usable)} GPU-seconds per second each{each}",
+        f"with {percent(headroom(offered, limits, scaling_inputs).fraction)} headroom that takes {number(needed)} "
+        f"replicas of {significant(carried.usable)} GPU-seconds per second each{each}",
     )

@@ -34,29 +34,34 @@ class QueueRecovery:
 
 
 def follow(
-    relief: QueueRecovery, serving: int, load: ServiceLoad, watch: LoadWindow, lead_seconds: float, now: float
+    queue_recovery: QueueRecovery,
+    serving: int,
+    load: ServiceLoad,
+    load_window: LoadWindow,
+    lead_seconds: float,
+    now: float,
 ) -> QueueRecovery:
     """One more look. Replicas that an operator finds when it starts have not just come."""
     return QueueRecovery(
         serving=serving,
-        grew_at=now if 0 < relief.serving < serving else relief.grew_at,
-        relieved_at=now if _clears_in_time(load, watch, lead_seconds, now) else relief.relieved_at,
+        grew_at=now if 0 < queue_recovery.serving < serving else queue_recovery.grew_at,
+        relieved_at=now if _clears_in_time(load, load_window, lead_seconds, now) else queue_recovery.relieved_at,
     )
 
 
-def waits_for(relief: QueueRecovery, limits: Limits, now: float) -> str:
+def waits_for(queue_recovery: QueueRecovery, limits: Limits, now: float) -> str:
     """Why guards do not act yet; empty when they may."""
     cooldown = limits.scale_up_cooldown_seconds
-    if now - relief.grew_at < min(SETTLING_SECONDS, cooldown):
-        return f"what replicas change that began to serve {seconds(now - relief.grew_at)} ago"
-    if now - relief.relieved_at < min(LINGERING_SECONDS, cooldown):
+    if now - queue_recovery.grew_at < min(SETTLING_SECONDS, cooldown):
+        return f"what replicas change that began to serve {seconds(now - queue_recovery.grew_at)} ago"
+    if now - queue_recovery.relieved_at < min(LINGERING_SECONDS, cooldown):
         return "a queue that shrinks, and will be gone before another replica could serve"
     return ""
 
 
-def _clears_in_time(load: ServiceLoad, watch: LoadWindow, lead_seconds: float, now: float) -> bool:
+def _clears_in_time(load: ServiceLoad, load_window: LoadWindow, lead_seconds: float, now: float) -> bool:
     """Whether a replica that is ordered now would come too late for all who wait, at the pace of the last while."""
-    before = next((part for part in reversed(watch.parts) if part.since <= now - PACE_SECONDS), None)
+    before = next((part for part in reversed(load_window.parts) if part.since <= now - PACE_SECONDS), None)
     if before is None or not load.complete or load.waiting_requests >= before.waiting_requests:
         return False
     gone_per_second = (before.waiting_requests - load.waiting_requests) / (now - before.since)

@@ -37,7 +37,7 @@ class ScaleDownInput:
     raised_at: float
     """When the count last rose."""
     load: ServiceLoad
-    watch: LoadWindow
+    load_window: LoadWindow
     limits: Limits
     now: float
     floor: int = 0
@@ -94,7 +94,7 @@ def recently_raised(standing: ScaleDownInput) -> str | None:
 def not_watched_in_full(standing: ScaleDownInput) -> str | None:
     """A window that began before we did, or that has a gap, may hide a peak."""
     window = standing.limits.scale_down_cooldown_seconds
-    if standing.watch.covers(window, standing.now):
+    if standing.load_window.covers(window, standing.now):
         return None
     return f"the load has not yet been watched for scaleDownCooldown ({seconds(window)}) without a gap"
 
@@ -106,27 +106,29 @@ def draining_now(standing: ScaleDownInput) -> str | None:
 
 def work_would_not_fit(standing: ScaleDownInput) -> str | None:
     """The most that the work asked for in the window, with a margin, must fit on what is left beside the warm ones."""
-    watch, now = standing.watch, standing.now
-    if watch.work_since is None:
-        young = watch.since is None or now - watch.since < UNKNOWN_WORK_SECONDS
+    load_window, now = standing.load_window, standing.now
+    if load_window.work_since is None:
+        young = load_window.since is None or now - load_window.since < UNKNOWN_WORK_SECONDS
         return "it is not known yet how much work arrives" if standing.counts_work and young else None
-    return _work(watch, standing.limits, standing.wanted - standing.limits.warm_replicas, now, standing.load.weights)
+    return _work(
+        load_window, standing.limits, standing.wanted - standing.limits.warm_replicas, now, standing.load.weights
+    )
 
 
 def queue_would_grow(standing: ScaleDownInput) -> str | None:
-    return _queue(standing.watch, standing.limits, standing.left, standing.load.weights)
+    return _queue(standing.load_window, standing.limits, standing.left, standing.load.weights)
 
 
 def kv_cache_would_fill(standing: ScaleDownInput) -> str | None:
-    return _kv(standing.watch, standing.limits, standing.left, standing.load.weights)
+    return _kv(standing.load_window, standing.limits, standing.left, standing.load.weights)
 
 
 def latency_was_late(standing: ScaleDownInput) -> str | None:
-    return _late(standing.watch, standing.limits, standing.left, standing.load.weights)
+    return _late(standing.load_window, standing.limits, standing.left, standing.load.weights)
 
 
 def load_was_too_much(standing: ScaleDownInput) -> str | None:
-    return _strained(standing.watch, standing.limits, standing.left, standing.load.weights)
+    return _strained(standing.load_window, standing.limits, standing.left, standing.load.weights)
 
 
 Check = Callable[[ScaleDownInput], str | None]
@@ -160,25 +162,27 @@ def stabilize(standing: ScaleDownInput) -> Proposal:
 
 
 def scale_down(standing: ScaleDownInput) -> Proposal:
-    watch, window = standing.watch, standing.limits.scale_down_cooldown_seconds
-    most = watch.most_replicas(window, standing.now)
+    load_window, window = standing.load_window, standing.limits.scale_down_cooldown_seconds
+    most = load_window.most_replicas(window, standing.now)
     work = "" if most is None else f"; the work that arrived asked for {number(most)} replicas at most"
     return Proposal(
         replicas=standing.wanted,
         rule="scale_down",
         because=f"{count(standing.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
-        f"{number(watch.running_requests)} requests ran and {number(watch.waiting_requests)} waited, and the KV cache "
-        f"would have been {percent(watch.kv_total / standing.left_carry)} full{work}",
+        f"{number(load_window.running_requests)} requests ran and {number(load_window.waiting_requests)} waited, and "
+        f"the KV cache would have been {percent(load_window.kv_total / standing.left_carry)} full{work}",
     )
 
 
-def carried_by(replicas: int, watch: LoadWindow, limits: Limits, now: float, weights: ReplicaWeights = EVEN) -> bool:
+def carried_by(
+    replicas: int, load_window: LoadWindow, limits: Limits, now: float, weights: ReplicaWeights = EVEN
+) -> bool:
     """Whether so many replicas would have carried the load of the whole window; False when that is not known."""
-    if replicas < 1 or not watch.covers(limits.scale_down_cooldown_seconds, now):
+    if replicas < 1 or not load_window.covers(limits.scale_down_cooldown_seconds, now):
         return False
-    if watch.work_since is not None and _work(watch, limits, replicas, now, weights):
+    if load_window.work_since is not None and _work(load_window, limits, replicas, now, weights):
         return False
-    return not any(check(watch, limits, replicas, weights) for check in (_queue, _kv, _late, _strained))
+    return not any(check(load_window, limits, replicas, weights) for check in (_queue, _kv, _late, _strained))
 
 
 def fewest_for(load: ServiceLoad, limits: Limits) -> int | None:
@@ -194,11 +198,11 @@ def fewest_for(load: ServiceLoad, limits: Limits) -> int | None:
     return load.replicas
 
 
-def _work(watch: LoadWindow, limits: Limits, replicas: int, now: float, weights: ReplicaWeights) -> str | None:
+def _work(load_window: LoadWindow, limits: Limits, replicas: int, now: float, weights: ReplicaWeights) -> str | None:
     """Over half an hour the smaller margin is enough."""
     carry = weights.carried(replicas)
     window = limits.scale_down_cooldown_seconds
-    most, long = watch.most_replicas(window, now), watch.most_replicas_long(now)
+    most, long = load_window.most_replicas(window, now), load_window.most_replicas_long(now)
     if most is None:
         return (
             f"it has not yet been known for scaleDownCooldown ({seconds(window)}) without a gap how much work arrives"
@@ -212,10 +216,12 @@ def _work(watch: LoadWindow, limits: Limits, replicas: int, now: float, weights:
     )
 
 
-def _queue(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
+def _queue(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
     """Requests that wait now would still wait, and those beyond maxNumSeqs would begin to."""
     margin = 1 + limits.headroom
-    waiting = max(watch.waiting_requests * margin, watch.in_flight * margin - replicas * limits.max_num_seqs)
+    waiting = max(
+        load_window.waiting_requests * margin, load_window.in_flight * margin - replicas * limits.max_num_seqs
+    )
     if waiting <= limits.queue_depth * weights.carried(replicas):
         return None
     return (
@@ -224,8 +230,8 @@ def _queue(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWei
     )
 
 
-def _kv(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
-    filled = watch.kv_total / weights.carried(replicas) * (1 + limits.headroom)
+def _kv(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
+    filled = load_window.kv_total / weights.carried(replicas) * (1 + limits.headroom)
     if filled <= limits.kv_fraction:
         return None
     return (
@@ -234,16 +240,16 @@ def _kv(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeight
     )
 
 
-def _late(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
+def _late(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
     """Latencies do not scale by a rule that is known here, so none may have come near its limit."""
-    late = next((part.late for part in reversed(watch.parts) if part.late), "")
+    late = next((part.late for part in reversed(load_window.parts) if part.late), "")
     return f"{late}: less than {percent(limits.headroom)} headroom" if late else None
 
 
-def _strained(watch: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
+def _strained(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
     """Below the limits now is no proof for fewer replicas; a load that was too much before is proof against them."""
-    worst = min(watch.strains, key=lambda strain: strain.running_per_replica, default=None)
-    each = watch.running_requests / weights.carried(replicas)
+    worst = min(load_window.strains, key=lambda strain: strain.running_per_replica, default=None)
+    each = load_window.running_requests / weights.carried(replicas)
     if worst is None or each < worst.running_per_replica:
         return None
     return (

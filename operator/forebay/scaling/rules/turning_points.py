@@ -33,7 +33,7 @@ class ThresholdInput:
     unbounded: int
     """The same without maxReplicas."""
     offered: OfferedWork | None
-    outlook: ScalingInputs
+    scaling_inputs: ScalingInputs
     jumped_at: float
     """When a guard last made the count rise."""
     idle_since: float | None = None
@@ -72,7 +72,7 @@ def ahead(here: ThresholdInput) -> tuple[Due, ...]:
         due.append(Due(may_jump, _COOLED.format(seconds(limits.scale_up_cooldown_seconds))))
     if here.desired > standing.floor and here.desired == standing.desired and standing.wanted >= 1:
         cooldown = limits.scale_down_cooldown_seconds
-        raised, watched = standing.raised_at + cooldown, (standing.watch.since or standing.now) + cooldown
+        raised, watched = standing.raised_at + cooldown, (standing.load_window.since or standing.now) + cooldown
         if standing.load.complete and max(raised, watched) > standing.now:
             which = "the last rise" if raised >= watched else "the load began to be watched without a gap"
             due.append(
@@ -125,7 +125,7 @@ def _more_work(here: ThresholdInput) -> Iterator[str]:
     offered, limits = here.offered, here.standing.limits
     if offered is None or offered.work is None:
         return
-    margin = 1 + headroom(offered, limits, here.outlook).fraction
+    margin = 1 + headroom(offered, limits, here.scaling_inputs).fraction
     carry = here.standing.load.weights.carried(here.desired - limits.warm_replicas)
     most = carry * offered.carried.usable / margin
     if most <= offered.work:
@@ -154,35 +154,35 @@ def _last_replica(limits: Limits) -> tuple[str, ...]:
 
 
 def _low_enough(here: ThresholdInput) -> Iterator[str]:
-    standing, limits, watch = here.standing, here.standing.limits, here.standing.watch
+    standing, limits, load_window = here.standing, here.standing.limits, here.standing.load_window
     margin, left, carry = 1 + limits.headroom, here.standing.left, here.standing.left_carry
     weights = standing.load.weights
     serving = weights.carried(standing.serving) or 1.0
     window = seconds(limits.scale_down_cooldown_seconds)
     yield f"One replica goes once each of these has held for {window} at a stretch:"
     waiting = floor(limits.queue_depth * carry / margin)
-    yield f"at most {count(waiting, 'request')} waiting (the most was {number(watch.waiting_requests)})"
+    yield f"at most {count(waiting, 'request')} waiting (the most was {number(load_window.waiting_requests)})"
     in_flight = floor((carry * limits.queue_depth + left * limits.max_num_seqs) / margin)
-    if watch.in_flight > in_flight:
-        yield f"at most {count(in_flight, 'request')} waiting or running (the most was {number(watch.in_flight)})"
+    if load_window.in_flight > in_flight:
+        yield f"at most {count(in_flight, 'request')} waiting or running (the most was {number(load_window.in_flight)})"
     share = carry * limits.kv_fraction / margin / serving
     yield (
         f"the KV cache of {count(standing.serving, 'replica')} at most {percent(share)} full "
-        f"(the most was {percent(watch.kv_total / serving)})"
+        f"(the most was {percent(load_window.kv_total / serving)})"
     )
-    work = [part.replicas for part in watch.parts if part.replicas is not None]
+    work = [part.replicas for part in load_window.parts if part.replicas is not None]
     if work:
         most = weights.carried(standing.wanted - limits.warm_replicas) / MARGIN
         yield f"work that asks for at most {number(most)} replicas (the most was {number(max(work))})"
-    late = next((part.late for part in reversed(watch.parts) if part.late), "")
+    late = next((part.late for part in reversed(load_window.parts) if part.late), "")
     if late:
         yield f"no latency within {percent(limits.headroom)} of its limit ({late})"
-    strain = min(watch.strains, key=lambda each: each.running_per_replica, default=None)
+    strain = min(load_window.strains, key=lambda each: each.running_per_replica, default=None)
     if strain is not None:
         yield (
             f"fewer than {number(strain.running_per_replica * carry)} requests running "
-            f"(the most was {number(watch.running_requests)}), since {number(strain.running_per_replica)} per replica "
-            f"were too many for {strain.rule} before"
+            f"(the most was {number(load_window.running_requests)}), since {number(strain.running_per_replica)} per "
+            f"replica were too many for {strain.rule} before"
         )
     if standing.draining:
         yield f"no other replica draining ({standing.draining} now)"

@@ -153,8 +153,8 @@ def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings)
         return Gateway(trace, model, settings)
     if model.prefill_on_top:
         raise ValueError("a flow does not tell prompts apart, so none can be given time for its own; play the trace")
-    assert model.view.carrier is not None, "what is simulated has a known engine"
-    return FluidGateway(trace, model, model.view.carrier.promise, settings)
+    assert model.view.replica_capacity is not None, "what is simulated has a known engine"
+    return FluidGateway(trace, model, model.view.replica_capacity.promise, settings)
 
 
 def _time(arrival: float | None) -> float:

@@ -1,7 +1,7 @@
 """One service on one trace under several policies: the same arrivals, lengths, starts and router for all of them.
 
-What is the same for all is a `ComparedCase`. The true engine differs from the profile that the planner believes by a drawn
-±20 %. Every figure of a result is of the run it names; nothing is carried over from another.
+What is the same for all is a `ComparedCase`. The true engine differs from the profile that the planner
+believes by a drawn ±20 %. Every figure of a result is of the run it names; nothing is carried over from another.
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ class ComparedCase:
         return self.trace.mix if isinstance(self.trace, Flow) else Mix.of(self.trace.lengths)
 
     @property
-    def carrier(self) -> ReplicaCapacity:
+    def replica_capacity(self) -> ReplicaCapacity:
         """One replica as the planner believes it to be."""
-        assert self.model.view.carrier is not None
-        return self.model.view.carrier
+        assert self.model.view.replica_capacity is not None
+        return self.model.view.replica_capacity
 
     @property
     def promise(self) -> Promise:
         """Of the service's own spec: what every policy aims at."""
-        return self.carrier.promise
+        return self.replica_capacity.promise
 
     @property
     def yardstick(self) -> Promise:
@@ -157,15 +157,15 @@ def true_model(view: ServiceView, seed: int, within: float) -> ServedModel:
 
     Raises ValueError for a service whose engine is not known.
     """
-    carrier = view.carrier
+    replica_capacity = view.replica_capacity
     if view.problems:
         raise ValueError(f"{view.key} cannot be simulated: {'; '.join(problem.message for problem in view.problems)}")
-    if carrier is None:
+    if replica_capacity is None:
         raise ValueError(
             f"{view.key} cannot be simulated: its model or GPU is not known; name both in the manifest, or give "
             "model.architecture and a PerformanceProfile"
         )
-    profile = drawn_profile(carrier.engine.step_profile, seed, within)
+    profile = drawn_profile(replica_capacity.engine.step_profile, seed, within)
     return ServedModel(view, profile, limits_of(view, profile))
 
 
@@ -217,21 +217,23 @@ class Comparison:
     @cached_property
     def requests_per_second(self) -> float:
         """Of one replica, by the profile that is believed and the published rule of thumb, which peers' users have."""
-        engine = replace(self.case.carrier.engine, usable_share=MEAN_VALUE_SHARE)
+        engine = replace(self.case.replica_capacity.engine, usable_share=MEAN_VALUE_SHARE)
         return capacity(engine, self.mix, self.case.promise).requests_per_second
 
     @property
     def batch(self) -> float:
         """Sequences that one replica works on at its latency limit, by the same profile."""
-        return load_of(self.case.carrier.engine, self.mix, self.requests_per_second).sequences
+        return load_of(self.case.replica_capacity.engine, self.mix, self.requests_per_second).sequences
 
     @cached_property
     def ground(self) -> Ground:
         """What peers are set up with: the profile that is believed, not the true one."""
-        case, carrier = self.case, self.case.carrier
+        case, replica_capacity = self.case, self.case.replica_capacity
         return Ground(
             believed=Believed(
-                carrier.engine.step_profile, case.model.limits.max_num_seqs, case.model.limits.max_num_batched_tokens
+                replica_capacity.engine.step_profile,
+                case.model.limits.max_num_seqs,
+                case.model.limits.max_num_batched_tokens,
             ),
             promise=case.promise,
             batch=self.batch,
@@ -246,7 +248,7 @@ class Comparison:
         first = _requests_before(self.case.trace, FIRST_SECONDS)
         if first == 0:
             return fewest
-        each = capacity(self.case.carrier.engine, self.mix, self.case.promise).requests_per_second
+        each = capacity(self.case.replica_capacity.engine, self.mix, self.case.promise).requests_per_second
         return min(most, max(fewest, ceil(1.2 * first / FIRST_SECONDS / each)))
 
     def forebay(self) -> Result:

@@ -50,7 +50,7 @@ def _inputs(comparison: Comparison) -> dict[str, Any]:
         "gateway": asdict(case.gateway),
         "bounds": list(case.bounds),
         "coldStartSeconds": asdict(case.starts),
-        "believed": asdict(case.carrier.engine.step_profile),
+        "believed": asdict(case.replica_capacity.engine.step_profile),
         "true": asdict(case.model.profile),
     }
 

@@ -41,7 +41,7 @@ class Sizing:
     plan: PlanStatus | None = None
     replica: CapacityStatus | None = None
     """Of one replica."""
-    carrier: ReplicaCapacity | None = None
+    replica_capacity: ReplicaCapacity | None = None
     """One replica as scaling counts with it, whether or not traffic is declared; None where none could start."""
 
 
@@ -69,7 +69,7 @@ def sizing_of(
         warnings=tuple(_warning(fault) for fault in plan.problems if fault not in cannot_start),
         plan=_plan_status(plan),
         replica=_replica_status(plan),
-        carrier=_carrier(plan, known) if fits else None,
+        replica_capacity=_carrier(plan, known) if fits else None,
     )
 
 

@@ -54,7 +54,7 @@ def _resolved(
         return tuple(SpecProblem(Reason.VARIANT_INVALID, fault) for fault in refusals(error, "spec"))
     sizing = sizing_of(spec, defaults, profiles)
     found = resolve(spec, owner, restarted_at, defaults, template, sizing, variant.name)
-    return VariantView(found, sizing.carrier, sizing.misfits) if isinstance(found, Revision) else found
+    return VariantView(found, sizing.replica_capacity, sizing.misfits) if isinstance(found, Revision) else found
 
 
 def _about(variant: VariantSpec, problems: Iterable[SpecProblem], consequence: str) -> list[SpecProblem]:
