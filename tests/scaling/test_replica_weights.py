@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from forebay.scaling.decision import whole_replicas
 from forebay.scaling.load.load_window import LoadWindow, extended
-from forebay.scaling.load.offered_work import OfferedWork
+from forebay.scaling.learning.offered_work import OfferedWork
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.rules.backlog import backlog
 from forebay.scaling.rules.feed_forward import feed_forward

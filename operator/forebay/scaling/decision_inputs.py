@@ -11,7 +11,7 @@ from forebay.capacity.model.replica_model import Bound
 from forebay.scaling.decision import Proposal, amount, count, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.observed_latency import Latency
-from forebay.scaling.load.offered_work import NO_ARRIVALS, OfferedWork
+from forebay.scaling.learning.offered_work import NO_ARRIVALS, OfferedWork
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules.feed_forward import headroom
 from forebay.scaling.scaling_inputs import ScalingInputs

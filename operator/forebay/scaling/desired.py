@@ -17,7 +17,7 @@ from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import Arrivals, observe
 from forebay.scaling.load.idleness import Idleness, idle_text, look_idle
 from forebay.scaling.load.load_window import LoadWindow, extended
-from forebay.scaling.load.offered_work import OfferedWork, lengths_of, offer
+from forebay.scaling.learning.offered_work import OfferedWork, lengths_of, offer
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules import floors, guards
 from forebay.scaling.rules.backlog import backlog, replicas_with_backlog

@@ -8,7 +8,7 @@ it do not serve before that.
 from typing import Final
 
 from forebay.scaling.decision import Proposal, count, number, significant
-from forebay.scaling.load.offered_work import OfferedWork
+from forebay.scaling.learning.offered_work import OfferedWork
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.scaling_inputs import ScalingInputs
 

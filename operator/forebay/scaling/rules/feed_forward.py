@@ -12,7 +12,7 @@ from typing import Final
 
 from forebay.scaling.decision import Proposal, amount, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.offered_work import OfferedWork
+from forebay.scaling.learning.offered_work import OfferedWork
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.scaling_inputs import ScalingInputs
 

@@ -13,7 +13,7 @@ from typing import Final
 from forebay.scaling.decision import Due, Proposal, amount, count, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.observed_latency import Latency
-from forebay.scaling.load.offered_work import OfferedWork
+from forebay.scaling.learning.offered_work import OfferedWork
 from forebay.scaling.rules.feed_forward import headroom
 from forebay.scaling.rules.stabilizer import MARGIN, ScaleDownInput
 from forebay.scaling.scaling_inputs import ScalingInputs
