@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import importlib
+import inspect
 import json
 import os
 import threading
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 PLANNERS = ("forebay.planner.planner",)
-APPLIERS = ("forebay.cluster.write.apply", "forebay.cluster.write.apply")
-APIS = ("forebay.cluster.client.kube_api", "forebay.cluster.client.kube_api")
+APPLIERS = ("forebay.cluster.write.apply", "forebay.cluster.apply")
+APIS = ("forebay.cluster.client.kube_api", "forebay.cluster.kube_api")
 
 
 def first_of(names: tuple[str, ...]) -> Any:
@@ -127,7 +128,9 @@ class Recorder:
             return []
         api = NotedCalls()
         applier = first_of(APPLIERS).Applier(api, Forgetful(), is_leader=lambda: True, at_once=1)
-        asyncio.run_coroutine_threadsafe(applier.apply(done, world, now), self._loop).result()
+        takes_world = "world" in inspect.signature(applier.apply).parameters
+        arguments = (done, world, now) if takes_world else (done, now)
+        asyncio.run_coroutine_threadsafe(applier.apply(*arguments), self._loop).result()
         return [list(call) for call in api.calls]
 
 

@@ -24,6 +24,9 @@ from forebay.cluster.write.event_recorder import EventRecorder
 from forebay.cluster.write.status_writer import StatusWriter
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
+from forebay.workloads.objects.action_objects import with_objects
+from forebay.workloads.objects.ownership import Owner
+from forebay.workloads.objects.ranks import HOSTNAME_LABEL
 from forebay.world.plan import (
     AdoptPod,
     ApplyChildren,
@@ -36,6 +39,7 @@ from forebay.world.plan import (
     ServicePlan,
     StartDrain,
     StoreRevision,
+    in_order,
 )
 from forebay.world.settings import Settings
 from forebay.world.world import PodView, ServiceKey, ServiceView, World
@@ -78,15 +82,23 @@ class Operator:
         now = time.time()
         world = await self.world()
         done, self.state = plan(world, self.state, now)
-        applied = await self.applier.apply(done, world, now)
+        applied = await self.applier.apply(done, now)
         written = await self.status.write(done, world, now)
         await self.events.record(done, now)
         return done, applied, written
 
     async def apply(self, world: World, name: str, *actions: Any) -> ApplyOutcome:
         service = next(service for service in world.services if service.key.name == name)
-        share = ServicePlan(service.key, service.uid, actions, service.status)
-        return await self.applier.apply(Plan((share,)), world, time.time())
+        hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.nodes}
+        finished = with_objects(in_order(actions), Owner(service.key, service.uid), hostnames, time.time())
+        share = ServicePlan(service.key, service.uid, finished, service.status)
+        return await self.applier.apply(Plan((share,)), time.time())
+
+
+def children(world: World, name: str, *kinds: str) -> ApplyChildren:
+    """Writes the service's own objects, all of them or those of these kinds."""
+    bodies = (child.body for child in service_of(world, name).children if child.kind in kinds or not kinds)
+    return ApplyChildren(kinds, tuple(body for body in bodies if body is not None))
 
 
 @pytest.fixture
@@ -145,7 +157,7 @@ async def test_each_action_reaches_the_server_and_is_seen_at_once(plane, operato
     world = await operator.world()
     revision = service_of(world, "acts").wanted
     assert revision is not None
-    actions = StoreRevision(replace(revision, number=1)), ApplyChildren(2), create(world, "acts", "acts-0")
+    actions = StoreRevision(replace(revision, number=1)), children(world, "acts"), create(world, "acts", "acts-0")
     assert (await operator.apply(world, "acts", *actions)).failures == ()
     world = await operator.world()
     assert {child for child in world.children if child.name == "acts"} == set(service_of(world, "acts").children)
@@ -156,7 +168,7 @@ async def test_each_action_reaches_the_server_and_is_seen_at_once(plane, operato
     plane.kubectl(
         "patch", "service", "acts", "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"selector":{"app":"x"}}}'
     )
-    assert (await operator.apply(world, "acts", ApplyChildren(2))).failures == ()
+    assert (await operator.apply(world, "acts", children(world, "acts"))).failures == ()
     world = await operator.world()
     assert {child for child in world.children if child.name == "acts"} == set(service_of(world, "acts").children)
 
@@ -254,7 +266,7 @@ async def test_somebody_elses_service_of_our_name_is_left_alone(plane, operator)
     before = plane.kubectl.get("service", "claimed", NAMESPACE)
     a_service(plane, NAMESPACE, "claimed")
     world = await operator.world()
-    outcome = await operator.apply(world, "claimed", ApplyChildren(2, ("Service",)))
+    outcome = await operator.apply(world, "claimed", children(world, "claimed", "Service"))
     assert [failure.error.reason for failure in outcome.failures] == ["NameTaken"]
     assert plane.kubectl.get("service", "claimed", NAMESPACE) == before
     assert ("Service", None) in [(child.kind, child.owner_uid) for child in (await operator.world()).children]

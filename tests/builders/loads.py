@@ -3,10 +3,13 @@
 from math import inf
 from typing import Any, TypeVar
 
+from forebay.api.inference_service import ScalingMode
 from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.engine_profile import BUILT_IN
 from forebay.capacity.model.profile_choice import Basis
 from forebay.capacity.model.replica_model import EngineModel, Promise
+from forebay.scaling.decision import Decision
+from forebay.scaling.desired import decide
 from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow, RequestLengths
@@ -14,6 +17,9 @@ from forebay.scaling.load.observed_latency import Latency
 from forebay.scaling.load.pod_history import PodHistory, remember
 from forebay.scaling.load.service_load import Served, ServiceLoad, Silent
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
+from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory, situation_of
+from forebay.scaling.rules.situation import remember as remember_count
+from forebay.scaling.scaling_inputs import ScalingInputs
 from tests.builders.world import NOW, a_histogram, a_sample
 
 Value = TypeVar("Value")
@@ -111,3 +117,20 @@ def a_replica_capacity(
         architecture=Architecture(8_000_000_000, layers=32, attention_heads=32, kv_heads=8, head_dim=128),
         declared=declared,
     )
+
+
+def decided(
+    limits: Limits,
+    load: ServiceLoad,
+    counts: ReplicaCounts,
+    mode: ScalingMode,
+    memory: ScalingMemory,
+    now: float,
+    scaling_inputs: ScalingInputs | None = None,
+    replica_capacity: ReplicaCapacity | None = None,
+) -> tuple[Decision, ScalingMemory]:
+    """One look at a service and what follows from it, with nobody who shares GPUs in between."""
+    scaling_inputs = scaling_inputs or ScalingInputs()
+    situation = situation_of(limits, load, counts, mode, memory, now, scaling_inputs, replica_capacity)
+    decision = decide(situation)
+    return decision, remember_count(situation, decision)

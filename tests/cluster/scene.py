@@ -10,8 +10,10 @@ from forebay.api import labels
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NODES, PODS, ApiError
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier, ApplyOutcome
+from forebay.workloads.objects.action_objects import with_objects
 from forebay.workloads.objects.ownership import Owner, owner_reference
-from forebay.world.plan import Action, CreatePod, Plan, ServicePlan
+from forebay.workloads.objects.ranks import HOSTNAME_LABEL
+from forebay.world.plan import Action, ApplyChildren, CreatePod, Plan, ServicePlan, in_order
 from forebay.world.settings import Settings
 from forebay.world.world import Revision, ServiceKey, World
 from tests.builders.world import NOW
@@ -93,7 +95,7 @@ class Scene:
     async def apply(self, world: World, *actions: Action, uid: str = "uid-chat") -> ApplyOutcome:
         """Carry out these actions for the service `chat`."""
         self.api.calls.clear()
-        return await self.applier.apply(Plan((a_plan(world, *actions, uid=uid),)), world, NOW + now())
+        return await self.applier.apply(Plan((a_plan(world, *actions, uid=uid),)), NOW + now())
 
     def written(self) -> list[str]:
         """Writes since the last `apply` began, in order."""
@@ -107,8 +109,19 @@ class Scene:
 
 
 def a_plan(world: World, *actions: Action, uid: str = "uid-chat", name: str = "chat") -> ServicePlan:
+    """The actions as the planner would list them: in order, and with the objects that they write."""
     status = next(service.status for service in world.services if service.key.name == name)
-    return ServicePlan(ServiceKey("team", name), uid, actions, status)
+    key = ServiceKey("team", name)
+    hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.nodes}
+    finished = with_objects(in_order(actions), Owner(key, uid), hostnames, NOW + now())
+    return ServicePlan(key, uid, finished, status)
+
+
+def children(world: World, *kinds: str, name: str = "chat") -> ApplyChildren:
+    """Writes the service's own objects, all of them or those of these kinds."""
+    service = next(service for service in world.services if service.key.name == name)
+    bodies = (child.body for child in service.children if child.kind in kinds or not kinds)
+    return ApplyChildren(kinds, tuple(body for body in bodies if body is not None))
 
 
 def wanted(world: World, name: str = "chat") -> Revision:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus, ScalingMode, WhenNoSpare
 from forebay.api.reasons import Reason
-from forebay.planner.memory import ServiceMemory, Shortage, State
-from forebay.planner.observe.placeholder_preemption import HeldPlace, Preemptions
+from forebay.planner.memory import HeldPlace, Preemptions, ServiceMemory, Shortage, State
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.settings import Settings
 from forebay.world.world import PodView, Refusal, ServiceView, SpecProblem, WarmPoolView, World

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
-from forebay.planner.memory import State
-from forebay.planner.observe.learned import Learned, seen_load, to_status
+from forebay.planner.memory import Learned, State
+from forebay.planner.observe.learned import seen_load, to_status
 from forebay.planner.planner import plan
 from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes, WarmState
+from forebay.scaling.limits import Limits
+from forebay.scaling.load.freshness import Freshness
+from forebay.scaling.load.service_load import Silent
+from forebay.scaling.rules.situation import Situation
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_replica_capacity
+from tests.builders.loads import a_load, a_replica_capacity
 from tests.builders.plans import only
 from tests.builders.world import NOW, a_node, a_service, a_world, pods_of, signals_of
 
@@ -172,9 +176,12 @@ def test_the_load_of_a_silent_replica_teaches_nothing():
     served.run(20)
     scaling = served.state.services[served.service.uid].scaling
     before = replace(served.learned, growth=Growth())
-    later = served.now + 60
-    assert seen_load(before, scaling, False, 300, later).growth == Growth()
-    assert seen_load(before, scaling, True, 300, later).growth != Growth()
+    situation = Situation(
+        limits=Limits(), load=a_load(1), now=served.now + 60, arrivals=scaling.arrivals, offered=scaling.offered
+    )
+    silent = replace(situation, load=a_load(1, known=0, silent=(Silent("chat-0", Freshness.LOST, NOW, None),)))
+    assert seen_load(before, silent).growth == Growth()
+    assert seen_load(before, situation).growth != Growth()
 
 
 @pytest.mark.parametrize(

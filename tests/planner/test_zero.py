@@ -7,8 +7,7 @@ import pytest
 
 from forebay.api.instants import rfc3339, unix_seconds
 from forebay.api.status import DecisionStatus, InferenceServiceStatus, ScaledToZeroStatus
-from forebay.planner.decide.planned_inputs import first_start
-from forebay.planner.decide.wake_request import NO_CALL, wake_request_of
+from forebay.planner.decide.wake_request import NO_CALL, first_start, wake_request_of
 from forebay.planner.memory import State
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.planner import plan

@@ -7,12 +7,14 @@ import pytest
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision
-from forebay.scaling.desired import ReplicaCounts, ScalingMemory, decide
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow
 from forebay.scaling.load.load_window import LoadWindow, extended
 from forebay.scaling.load.service_load import ServiceLoad
+from forebay.scaling.rules.guards import late
+from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory
 from tests.builders.loads import a_load, a_replica_capacity, some_limits
+from tests.builders.loads import decided as decided_once
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=1, max_replicas=6)
@@ -27,13 +29,13 @@ def decided(
     mode: ScalingMode = ScalingMode.AUTO,
     now: float = NOW,
 ) -> tuple[Decision, ScalingMemory]:
-    return decide(limits, load, counts, mode, memory, now)
+    return decided_once(limits, load, counts, mode, memory, now)
 
 
 def watched_idle(replicas: int) -> LoadWindow:
     load_window = LoadWindow()
     for second in range(-300, 1, 5):
-        load_window = extended(load_window, a_load(replicas), LIMITS, NOW + second)
+        load_window = extended(load_window, a_load(replicas), LIMITS, NOW + second, late)
     return load_window
 
 
@@ -122,7 +124,7 @@ def test_down_by_one_after_a_quiet_window_and_never_below_the_floor():
 
 
 def test_a_restart_takes_the_newest_pod_for_the_last_rise():
-    counts = ReplicaCounts(serving=8, standing=8, newest_created_at=NOW - 100)
+    counts = ReplicaCounts(serving=8, wanted_before=8, newest_created_at=NOW - 100)
     decision, memory = decided(a_load(8), counts, ScalingMemory(), replace(LIMITS, max_replicas=8))
     assert (decision.desired, decision.rule) == (8, "recently_raised")
     assert (memory.raised_at, memory.jumped_at) == (NOW - 100, NOW - 100)
@@ -159,7 +161,7 @@ def counted(requests_per_second: float, *, replicas: int, seconds: int = 400, kv
     limits = replace(LIMITS, min_replicas=replicas, max_replicas=replicas)
     for second in range(-seconds, 0, 5):
         load = a_load(replicas, kv=kv, flow=ArrivalFlow(requests_per_second))
-        _, memory = decide(
+        _, memory = decided_once(
             limits,
             load,
             ReplicaCounts(serving=replicas),
@@ -181,7 +183,7 @@ def followed(
 ) -> Decision:
     load = a_load(replicas, kv=kv, flow=ArrivalFlow(requests_per_second))
     memory = counted(requests_per_second, replicas=replicas, kv=kv)
-    return decide(
+    return decided_once(
         limits, load, ReplicaCounts(serving=replicas), mode, memory, NOW, replica_capacity=a_replica_capacity()
     )[0]
 
@@ -216,7 +218,7 @@ def test_feed_forward_3_n_4_and_a_kv_cache_at_65_percent_stays_at_4():
 
 def test_from_zero_with_no_arrivals_and_a_queue_of_10():
     load, limits = replace(a_load(0), waiting_requests=10), replace(LIMITS, min_replicas=0)
-    decision, _ = decide(
+    decision, _ = decided_once(
         limits, load, ReplicaCounts(), ScalingMode.AUTO, ScalingMemory(), NOW, replica_capacity=a_replica_capacity()
     )
     assert (decision.desired, decision.rule) == (1, "backlog")
@@ -240,10 +242,10 @@ def test_the_record_says_what_arrives_what_a_replica_carries_and_with_what_headr
 def test_steady_load_with_5_percent_noise_changes_the_count_twice_a_day_at_most(level):
     """At levels on both sides of a whole replica."""
     draw, memory, count, changes = random.Random(level), ScalingMemory(), 4, 0
-    counts = ReplicaCounts(serving=4, standing=4)
+    counts = ReplicaCounts(serving=4, wanted_before=4)
     for second in range(0, 86_400, 20):
         load = a_load(count, flow=ArrivalFlow(level * draw.gauss(1, 0.05), span_seconds=20))
-        decision, memory = decide(
+        decision, memory = decided_once(
             LIMITS, load, counts, ScalingMode.AUTO, memory, NOW + second, replica_capacity=a_replica_capacity()
         )
         if second > 3600:
@@ -256,12 +258,12 @@ def test_steady_load_with_5_percent_noise_changes_the_count_twice_a_day_at_most(
 def test_a_step_from_10_to_30_replicas_with_a_slow_start_is_no_runaway():
     """Nothing that was ordered serves for ten minutes, and the queue grows all the time: 30 are needed in the end."""
     limits, memory, most = replace(LIMITS, max_replicas=1000), ScalingMemory(), 0
-    counts = ReplicaCounts(serving=10, standing=10)
+    counts = ReplicaCounts(serving=10, wanted_before=10)
     for second in range(-300, 600, 5):
         arriving = 390.0 if second < 0 else 1170.0
         waiting = max(0.0, (arriving - 470) * second)
         load = a_load(10, running=2560, waiting=waiting, flow=ArrivalFlow(arriving))
-        decision, memory = decide(
+        decision, memory = decided_once(
             limits, load, counts, ScalingMode.AUTO, memory, NOW + second, replica_capacity=a_replica_capacity()
         )
         counts = ReplicaCounts(serving=10, loading=max(0, decision.applied - 10))

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.scaling.decision import whole_replicas
-from forebay.scaling.load.load_window import LoadWindow, extended
 from forebay.scaling.learning.offered_work import OfferedWork
+from forebay.scaling.load.load_window import LoadWindow, extended
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.rules.backlog import backlog
 from forebay.scaling.rules.feed_forward import feed_forward
-from forebay.scaling.rules.guards import queue_depth
+from forebay.scaling.rules.guards import late, queue_depth
 from forebay.scaling.rules.stabilizer import carried_by, fewest_for
 from forebay.scaling.scaling_inputs import ScalingInputs
 from tests.builders.loads import CHAT, a_load, a_replica_capacity, known, some_limits
@@ -76,7 +76,7 @@ def test_a_guard_takes_the_queue_that_the_replicas_can_take():
 def test_the_way_down_asks_what_those_that_are_left_carry():
     load_window = LoadWindow()
     for ago_seconds in range(320, -1, -20):
-        load_window = extended(load_window, a_load(3), LIMITS, NOW - ago_seconds, 1.5)
+        load_window = extended(load_window, a_load(3), LIMITS, NOW - ago_seconds, late, 1.5)
     assert carried_by(2, load_window, LIMITS, NOW), "1.5 × 1.2 fits on two that are alike"
     assert not carried_by(2, load_window, LIMITS, NOW, MIXED), "but not on one and a half"
     assert carried_by(3, load_window, LIMITS, NOW, MIXED)

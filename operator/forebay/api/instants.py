@@ -13,6 +13,11 @@ def rfc3339(at: float) -> str:
     return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def micro_time(at: float) -> str:
+    """Unix seconds as Kubernetes writes a MicroTime, always with six digits."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def unix_seconds(text: str) -> float | None:
     """Of a time in RFC 3339 with its zone; None for any other text."""
     if len(text) > LONGEST_TEXT or not _RFC3339.fullmatch(text):

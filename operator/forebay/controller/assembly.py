@@ -102,7 +102,7 @@ class Hands:
 
     async def act(self, world: World, what: Plan, now: float) -> int:
         """The number of calls that were refused; each is tried anew by a later plan."""
-        applied = await self.applier.apply(what, world, now)
+        applied = await self.applier.apply(what, now)
         written = await self.status.write(what, world, now)
         await self.events.record(what, now)
         return len(applied.failures) + len(written.failures)

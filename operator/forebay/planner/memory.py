@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from forebay.api.inference_service import InferenceServiceStatus, ScheduleSpec
+from forebay.api.learned_status import LearnedStatus
 from forebay.api.reasons import Reason
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
-from forebay.planner.observe.learned import Learned
-from forebay.planner.observe.placeholder_preemption import Preemptions
-from forebay.scaling.desired import ScalingMemory
+from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes
+from forebay.scaling.load.arrivals import RequestLengths
 from forebay.scaling.load.pod_history import PodHistory
+from forebay.scaling.rules.situation import ScalingMemory
 from forebay.schedules.timetable import Timetable
 
 MOST_NOTES: Final = 64
@@ -63,6 +64,53 @@ class ReplicaFailure:
     at: float
     ended: bool = False
     """Its pod ended by itself soon after it was created (refused by the node), and so might the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Of one service, as far as it is known."""
+
+    lead_times: LeadTimes = field(default_factory=LeadTimes)
+    growth: Growth = field(default_factory=Growth)
+    lengths: RequestLengths | None = None
+    """Of requests, as last seen; None before any were."""
+    counted: tuple[str, ...] = ()
+    """Uids of living pods whose start is among the lead times, or tells nothing."""
+    recalled_until: float = 0.0
+    """Starts that were over by then were counted by the operator before."""
+    newest_start: float = 0.0
+    """When the last start that was counted was over."""
+    published: LearnedStatus | None = None
+    """As it stands in the status."""
+    publish_at: float = 0.0
+    reset: str = ""
+    """Why what the status says could not be used; until people have been told."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPlace:
+    """Where a placeholder holds a place, or did until a moment ago."""
+
+    uid: str
+    """Of the placeholder."""
+    owner_uid: str
+    node: str
+    gpus: int
+    image: str
+    at: float
+    """When it was seen holding it last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preemptions:
+    """What is remembered from tick to tick."""
+
+    held: Mapping[str, HeldPlace] = field(default_factory=dict)
+    """By uid of the placeholder."""
+    in_transit: tuple[HeldPlace, ...] = ()
+    """Given up, and not taken yet."""
+    taken: frozenset[str] = frozenset()
+    """Uids of living pods that started in the place of a placeholder."""
 
 
 @dataclass(frozen=True, slots=True)

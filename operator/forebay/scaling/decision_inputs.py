@@ -4,17 +4,17 @@ Rounded to what matters, so that noise is not news and a status that says the sa
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from forebay.capacity.model.replica_model import Bound
 from forebay.scaling.decision import Proposal, amount, count, number, percent, seconds, significant
+from forebay.scaling.learning.offered_work import NO_ARRIVALS
 from forebay.scaling.limits import Limits
+from forebay.scaling.load.idleness import idle_text
 from forebay.scaling.load.observed_latency import Latency
-from forebay.scaling.learning.offered_work import NO_ARRIVALS, OfferedWork
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules.feed_forward import headroom
-from forebay.scaling.scaling_inputs import ScalingInputs
+from forebay.scaling.rules.situation import Situation
 
 BOUND_BY: Final = {
     Bound.ITL: "the time between tokens",
@@ -23,37 +23,35 @@ BOUND_BY: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionInput:
-    """What the rules had before them."""
-
-    limits: Limits
-    load: ServiceLoad
-    scaling_inputs: ScalingInputs
-    serving: int
-    loading: int
-    stuck: int
-    offered: OfferedWork | None
-    silent_because: str
-
-
-def inputs_of(account: DecisionInput, proposals: Iterable[Proposal]) -> dict[str, str]:
-    inputs = {**_fleet(account), **_load(account.load, account.limits), **_work(account)}
+def inputs_of(situation: Situation, proposals: Iterable[Proposal]) -> dict[str, str]:
+    inputs = {
+        **_idle(situation),
+        **_counts(situation),
+        **_load(situation.load, situation.limits),
+        **_work(situation),
+    }
     for proposal in proposals:
         waits = f", waits for {proposal.waits_for}" if proposal.waits_for else ""
         inputs[f"rule.{proposal.rule}"] = f"{count(proposal.replicas, 'replica')}{waits}"
     return inputs
 
 
-def _fleet(account: DecisionInput) -> dict[str, str]:
-    limits = account.limits
+def _idle(situation: Situation) -> dict[str, str]:
+    after_seconds = situation.limits.to_zero_after_seconds
+    if after_seconds is None or situation.desired == 0:
+        return {}
+    return {"idle": idle_text(situation.idleness, after_seconds)}
+
+
+def _counts(situation: Situation) -> dict[str, str]:
+    limits, counts = situation.limits, situation.counts
     inputs = {
         "bounds": f"{limits.min_replicas} to {limits.max_replicas} replicas",
-        "serving": str(account.serving),
-        "loading": str(account.loading),
+        "serving": str(counts.serving),
+        "loading": str(counts.loading),
     }
-    if account.stuck:
-        inputs["stuck"] = str(account.stuck)
+    if counts.blocked:
+        inputs["stuck"] = str(counts.blocked)
     return inputs
 
 
@@ -79,11 +77,11 @@ def _load(load: ServiceLoad, limits: Limits) -> dict[str, str]:
     return inputs
 
 
-def _work(account: DecisionInput) -> dict[str, str]:
+def _work(situation: Situation) -> dict[str, str]:
     """The work that arrives, what a replica carries of it and with what headroom; or why feed-forward is silent."""
-    offered = account.offered
+    offered = situation.offered
     if offered is None:
-        return {"offeredWork": account.silent_because}
+        return {"offeredWork": situation.silent_because}
     carried, lengths, work = offered.carried, offered.lengths, offered.work
     declared = "" if lengths.requests else ", declared"
     inputs = {
@@ -96,7 +94,7 @@ def _work(account: DecisionInput) -> dict[str, str]:
         f"{BOUND_BY[carried.bound]}",
     }
     if work is not None:
-        inputs["headroom"] = str(headroom(offered, account.limits, account.scaling_inputs))
+        inputs["headroom"] = str(headroom(offered, situation.limits, situation.scaling_inputs))
     return inputs
 
 

@@ -1,11 +1,20 @@
-"""Plan: what to do, in words that know nothing of HTTP. `cluster` carries it out in order."""
+"""Plan: what to do, in words that know nothing of HTTP. `cluster` carries it out in the order in which it stands.
 
-from dataclasses import dataclass
+Actions carry the objects and patches to write, finished, so that writing them takes no knowledge of workloads. A body
+follows from the other fields of its action, so it takes no part in comparisons.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
 from forebay.api.warm_pool import PoolStatus
 from forebay.world.world import Place, Revision, ServiceKey
+
+Body = Mapping[str, Any]
+"""An object, or a merge patch without the version that guards it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +25,16 @@ class StoreRevision:
     """
 
     revision: Revision
+    body: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyChildren:
     """Write the service's own objects again: they are missing or differ."""
 
-    min_available: int
-    """Of the budget: maxReplicas + maxSurge, in pods, so that no serving pod is ever evicted under way."""
     kinds: tuple[str, ...] = ()
     """Which of them."""
-    groups: bool = False
-    """Whether replicas are of several pods, which have to find each other."""
+    bodies: tuple[Body, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class CreatePod:
     name: str
     avoid_nodes: tuple[str, ...] = ()
     """Nodes on which replicas of the service failed repeatedly; at most 10."""
+    body: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ class LiftGate:
     resource_version: str
     gates: tuple[str, ...] = ()
     """Those of others, which stay."""
+    patch: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,7 @@ class AdoptPod:
     resource_version: str
     drain_reason: str | None = None
     """None to let it serve on."""
+    patch: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,7 @@ class StartDrain:
     uid: str
     resource_version: str
     reason: str
+    patch: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,7 @@ class CancelDrain:
     name: str
     uid: str
     resource_version: str
+    patch: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,7 @@ class CreatePlaceholder:
     name: str
     priority_class: str
     """Of the PriorityClass that lets every serving pod take its place."""
+    body: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +139,32 @@ Action = (
     | CreatePlaceholder
     | DeleteRevision
 )
+
+
+ACTION_ORDER: Final[tuple[type[Action], ...]] = (
+    StoreRevision,
+    ApplyChildren,
+    StartDrain,
+    DeletePod,
+    AdoptPod,
+    CancelDrain,
+    CreatePod,
+    DeletePlaceholder,
+    CreatePlaceholder,
+    LiftGate,
+    DeleteRevision,
+)
+"""The one order of actions. A plan lists a service's actions in it, and they are carried out as listed.
+
+What pods rest on comes first (revision, Service, budget). Then what goes, since it makes room for what comes: at no
+moment are there more replicas than the plan allows, and capacity that is needed is not lost, because a plan takes away
+only what is surplus already.
+"""
+
+
+def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """The actions of one service or pool, in `ACTION_ORDER`; those of one type stay as they were."""
+    return tuple(sorted(actions, key=lambda action: ACTION_ORDER.index(type(action))))
 
 
 @dataclass(frozen=True, slots=True)

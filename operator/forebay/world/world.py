@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import GROUP_GATE
@@ -198,6 +199,8 @@ class ChildView:
     owner_uid: str | None
     fingerprint: str
     """Hash of the fields we set, read back from the live object, so that a change by hand is seen."""
+    body: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """The object as we would write it; None for one that was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from forebay.cluster.client.kube_api import (
     ApiError,
 )
 from forebay.cluster.read.observer import EngineAddress
-from forebay.world.plan import ApplyChildren, StoreRevision
+from forebay.world.plan import StoreRevision
 from tests.cluster.fake_api import FakeCall
-from tests.cluster.scene import SPEC, Scene, a_stored_node, a_stored_pod, a_stored_service, wanted
+from tests.cluster.scene import SPEC, Scene, a_stored_node, a_stored_pod, a_stored_service, children, wanted
 from tests.controller.virtual_time import in_virtual_time
 
 JANUARY = 1767225600.0
@@ -157,7 +157,7 @@ async def test_what_was_written_is_found_as_it_was_wanted():
     async with scene.running() as world:
         scene.api.silence()
         revision = replace(wanted(world), number=1)
-        outcome = await scene.apply(world, StoreRevision(revision), ApplyChildren(3, ()))
+        outcome = await scene.apply(world, StoreRevision(revision), children(world))
         assert outcome.failures == ()
         again = await scene.world()
         (stored,) = again.revisions["uid-chat"]

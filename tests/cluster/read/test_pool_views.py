@@ -44,7 +44,7 @@ class Operator:
         self.api.calls.clear()
         world = await self.observer.observe({}, NOW + now())
         done, self.state = plan(world, self.state, NOW + now())
-        applied = await self.applier.apply(done, world, NOW + now())
+        applied = await self.applier.apply(done, NOW + now())
         written = await self.status.write(done, world, NOW + now())
         assert (applied.failures, written.failures, applied.races + written.races) == ((), (), 0)
         ours = [call for call in self.api.calls if call.verb not in ("list", "watch", "get")]

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from forebay.cluster.read.projections import PodObject, Reader, continue_token, rfc3339, unix_seconds
+from forebay.api.instants import micro_time
+from forebay.cluster.read.projections import PodObject, Reader, continue_token, unix_seconds
 
 READER = Reader(PodObject)
 
@@ -115,8 +116,8 @@ def test_times(text, seconds):
 
 
 def test_a_time_survives_the_way_there_and_back():
-    assert unix_seconds(rfc3339(1_700_000_000.123456)) == 1_700_000_000.123456
-    assert rfc3339(0.0) == "1970-01-01T00:00:00.000000Z"
+    assert unix_seconds(micro_time(1_700_000_000.123456)) == 1_700_000_000.123456
+    assert micro_time(0.0) == "1970-01-01T00:00:00.000000Z"
 
 
 def test_the_token_of_the_next_page():

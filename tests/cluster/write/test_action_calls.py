@@ -10,7 +10,6 @@ from forebay.cluster.client.kube_api import CONTROLLER_REVISIONS, DISRUPTION_BUD
 from forebay.workloads.objects.ownership import Owner
 from forebay.world.plan import (
     AdoptPod,
-    ApplyChildren,
     CancelDrain,
     DeletePod,
     DeleteRevision,
@@ -20,7 +19,7 @@ from forebay.world.plan import (
 )
 from tests.builders.world import NOW
 from tests.cluster.fake_api import FakeApi, FakeCall, lost_answer
-from tests.cluster.scene import Scene, a_stored_pod, create, fails, wanted
+from tests.cluster.scene import Scene, a_stored_pod, children, create, fails, wanted
 from tests.controller.virtual_time import in_virtual_time
 
 STRANGER = Owner(Scene.owner.key, "uid-of-a-stranger")
@@ -242,7 +241,7 @@ async def test_a_service_of_the_name_that_is_not_ours_is_not_taken_over(owner, m
     scene = Scene()
     before = scene.api.put(SERVICES, a_stored_pod("chat", owner, **metadata) | {"spec": {"selector": {"app": "web"}}})
     async with scene.running() as world:
-        outcome = await scene.apply(world, ApplyChildren(3, ("Service",)))
+        outcome = await scene.apply(world, children(world, "Service"))
         assert [failure.error.reason for failure in outcome.failures] == [reason]
         assert scene.written() == []
         assert scene.api.find(SERVICES, "team", "chat") == before
@@ -257,14 +256,14 @@ async def test_a_service_of_the_name_that_is_not_ours_is_not_taken_over(owner, m
 async def test_a_child_that_was_changed_by_hand_is_put_right():
     scene = Scene()
     async with scene.running() as world:
-        await scene.apply(world, ApplyChildren(3))
+        await scene.apply(world, children(world))
         edited = scene.api.find(DISRUPTION_BUDGETS, "team", "chat")
         assert edited is not None
         scene.api.put(DISRUPTION_BUDGETS, {**edited, "spec": {**edited["spec"], "minAvailable": 0}})
         await asyncio.sleep(0.001)
         found = await scene.world()
         assert set(found.children) != set(found.services[0].children)
-        await scene.apply(world, ApplyChildren(3, ("PodDisruptionBudget",)))
+        await scene.apply(world, children(world, "PodDisruptionBudget"))
         assert scene.written() == ["apply poddisruptionbudgets team/chat"]
         found = await scene.world()
         assert set(found.children) == set(found.services[0].children)

@@ -7,11 +7,10 @@ from typing import Any, get_args
 import pytest
 
 from forebay.cluster.client.kube_api import CONTROLLER_REVISIONS, PODS, SERVICES, ApiError
-from forebay.cluster.write.apply import STAGES
 from forebay.world.plan import (
+    ACTION_ORDER,
     Action,
     AdoptPod,
-    ApplyChildren,
     CancelDrain,
     DeletePod,
     DeleteRevision,
@@ -21,7 +20,7 @@ from forebay.world.plan import (
 )
 from tests.builders.world import NOW
 from tests.cluster.fake_api import FakeCall
-from tests.cluster.scene import Scene, a_plan, a_stored_pod, create, fails, wanted
+from tests.cluster.scene import Scene, a_plan, a_stored_pod, children, create, fails, wanted
 from tests.controller.virtual_time import in_virtual_time, now
 
 
@@ -42,7 +41,7 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
             create(world),
             CancelDrain(*pods["draining"]),
             AdoptPod(*pods["orphan"]),
-            ApplyChildren(3),
+            children(world),
             StoreRevision(replace(wanted(world), number=2)),
         )
         assert scene.written() == [
@@ -77,7 +76,7 @@ async def test_a_plan_that_is_held_does_nothing():
     async with scene.running() as world:
         scene.api.calls.clear()
         held = Plan((a_plan(world, create(world)),), held="no nodes where there were many")
-        assert (await scene.applier.apply(held, world, NOW)).calls == {}
+        assert (await scene.applier.apply(held, NOW)).calls == {}
         assert scene.api.calls == []
 
 
@@ -86,7 +85,7 @@ async def test_a_dry_run_calls_nothing(caplog):
     caplog.set_level("INFO")
     scene = Scene(dry_run=True)
     async with scene.running() as world:
-        outcome = await scene.apply(world, create(world), ApplyChildren(3), DeleteRevision("x"))
+        outcome = await scene.apply(world, create(world), children(world), DeleteRevision("x"))
         assert (scene.api.calls, outcome.calls) == ([], {})
     assert "team/chat: would create chat-0" in caplog.messages
 
@@ -112,7 +111,7 @@ async def test_leadership_lost_half_way_stops_the_rest():
                 scene.leading = False
 
         scene.api.after = depose
-        outcome = await scene.apply(world, *(create(world, f"chat-{number}") for number in range(5)), ApplyChildren(3))
+        outcome = await scene.apply(world, *(create(world, f"chat-{number}") for number in range(5)), children(world))
         assert scene.written() == [
             "create services team/chat",
             "create poddisruptionbudgets team/chat",
@@ -153,8 +152,8 @@ async def test_a_failed_call_holds_its_own_service_only():
     async with scene.running() as world:
         other = a_plan(world, create(world, "other-0"))
         scene.api.before = fails("create", CONTROLLER_REVISIONS.plural, ApiError(500, "InternalError", "etcd"))
-        mine = a_plan(world, StoreRevision(wanted(world)), create(world), ApplyChildren(3))
-        outcome = await scene.applier.apply(Plan((mine, replace(other, uid="uid-other"))), world, NOW)
+        mine = a_plan(world, StoreRevision(wanted(world)), create(world), children(world))
+        outcome = await scene.applier.apply(Plan((mine, replace(other, uid="uid-other"))), NOW)
         assert scene.api.all(SERVICES) == []
         assert [pod["metadata"]["name"] for pod in scene.api.all(PODS)] == ["other-0"]
         (failure,) = outcome.failures
@@ -174,7 +173,7 @@ async def test_no_pod_is_made_while_its_service_cannot_be_written():
         scene.api.before = fails("create", SERVICES.plural, ApiError(500, "InternalError", "etcd"))
         pod = world.pods[0]
         drain = StartDrain(pod.name, pod.uid, pod.resource_version, "surplus")
-        outcome = await scene.apply(world, create(world), drain, ApplyChildren(3))
+        outcome = await scene.apply(world, create(world), drain, children(world))
         assert scene.written() == ["create services team/chat", "patch pods team/surplus"]
         assert len(outcome.failures) == 1
 
@@ -201,5 +200,5 @@ async def test_nothing_comes_into_a_place_that_was_not_left(remove):
 
 
 def test_every_kind_of_action_has_its_stage():
-    assert set(STAGES) == set(get_args(Action))
-    assert len(STAGES) == len(set(STAGES))
+    assert set(ACTION_ORDER) == set(get_args(Action))
+    assert len(ACTION_ORDER) == len(set(ACTION_ORDER))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.learned_status import LEARNED_VERSION, LearnedStatus
-from forebay.planner.observe.learned import PUBLISH_SECONDS, Learned, publish, recall, seen_starts, start_of, to_status
+from forebay.planner.memory import Learned
+from forebay.planner.observe.learned import PUBLISH_SECONDS, publish, recall, seen_starts, start_of, to_status
 from forebay.planner.observe.placement import free_places, prospect_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.learning.growth import LARGEST_STEP, MOST_DAYS, Growth

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from forebay.api.inference_service import ScheduleState
-from forebay.planner.observe.placeholder_preemption import IN_TRANSIT_SECONDS, HeldPlaces, Preemptions, preemptions_of
+from forebay.planner.memory import Preemptions
+from forebay.planner.observe.placeholder_preemption import IN_TRANSIT_SECONDS, HeldPlaces, preemptions_of
 from forebay.planner.observe.placement import prospect_above, prospect_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.learning.lead_time import PRIOR_SECONDS, LeadTimes, WarmState

@@ -15,9 +15,9 @@ from forebay.api.inference_service import (
 from forebay.api.reasons import Reason
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.planner.reconcile.children import min_available
 from forebay.planner.report.service_status import should_write
 from forebay.scaling.load.signals import PodSignals
+from forebay.workloads.objects.service_objects import min_available
 from forebay.world.plan import ApplyChildren
 from forebay.world.world import ChildView, ServiceView, SpecProblem
 from tests.builders.plans import actions, condition, creates, events, message, only
@@ -264,7 +264,7 @@ def test_what_is_missing_or_was_changed_by_hand_is_written_again():
     ):
         done, _ = plan(a_world(service, children=live), WATCHED, NOW)
         found = [action for action in actions(done) if isinstance(action, ApplyChildren)]
-        assert found == ([] if kinds is None else [ApplyChildren(5, kinds)])
+        assert found == ([] if kinds is None else [ApplyChildren(kinds)])
 
 
 def test_the_budget_counts_pods():

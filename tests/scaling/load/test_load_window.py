@@ -5,6 +5,7 @@ import pytest
 from forebay.scaling.load.freshness import Freshness
 from forebay.scaling.load.load_window import MOST_STRAINS, LoadWindow, extended
 from forebay.scaling.load.service_load import ServiceLoad, Silent
+from forebay.scaling.rules.guards import late
 from tests.builders.loads import a_latency, a_load, some_limits
 from tests.builders.world import NOW
 
@@ -18,7 +19,7 @@ def watched(
     load_window = load_window or LoadWindow()
     at = begin
     while at <= begin + seconds:
-        load_window = extended(load_window, load(at) if callable(load) else load, LIMITS, at)
+        load_window = extended(load_window, load(at) if callable(load) else load, LIMITS, at, late)
         at += step
     return load_window
 
@@ -61,34 +62,34 @@ def test_it_is_bounded(step):
     ],
 )
 def test_a_gap_ends_the_watch(gap, ends):
-    load_window = extended(watched(a_load(2), 300), gap, LIMITS, NOW + 305)
+    load_window = extended(watched(a_load(2), 300), gap, LIMITS, NOW + 305, late)
     assert load_window.covers(300, NOW + 305) is not ends
 
 
 def test_a_time_in_which_nobody_looked_is_a_gap():
-    load_window = extended(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61)
+    load_window = extended(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61, late)
     assert not load_window.covers(300, NOW + 361)
 
 
 def test_a_latency_within_the_headroom_of_its_limit_is_noted():
     near = a_latency({0.1: 0, 0.8: 0, 0.95: 100})
     limits = some_limits(queue_wait_seconds=1.0, headroom=0.2)
-    load_window = extended(LoadWindow(), a_load(2, running=9, queue_time=near), limits, NOW)
+    load_window = extended(LoadWindow(), a_load(2, running=9, queue_time=near), limits, NOW, late)
     assert load_window.parts[0].late.startswith("queue wait (p99) was 948 ms")
     assert load_window.strains == ()
 
 
 def test_a_load_that_made_requests_late_is_remembered_for_six_cooldowns():
-    load_window = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
+    load_window = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW, late)
     assert [strain.running_per_replica for strain in load_window.strains] == [45]
-    assert extended(load_window, a_load(2), LIMITS, NOW + 1799).strains == load_window.strains
-    assert extended(load_window, a_load(2), LIMITS, NOW + 1800).strains == ()
+    assert extended(load_window, a_load(2), LIMITS, NOW + 1799, late).strains == load_window.strains
+    assert extended(load_window, a_load(2), LIMITS, NOW + 1800, late).strains == ()
 
 
 def test_lateness_without_load_is_no_strain():
-    assert extended(LoadWindow(), a_load(2, running=1, queue_time=LATE), LIMITS, NOW).strains == ()
+    assert extended(LoadWindow(), a_load(2, running=1, queue_time=LATE), LIMITS, NOW, late).strains == ()
 
 
 def test_strains_survive_a_gap():
-    load_window = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW)
-    assert extended(load_window, a_load(0), LIMITS, NOW + 5).strains == load_window.strains
+    load_window = extended(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW, late)
+    assert extended(load_window, a_load(0), LIMITS, NOW + 5, late).strains == load_window.strains

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from forebay.capacity.model.profile_choice import Basis
+from forebay.scaling.learning.offered_work import NO_CARRIER, NO_LENGTHS, NO_PROMISE, OfferedWork, lengths_of, offer
 from forebay.scaling.load.arrivals import Arrivals, RequestLengths
 from forebay.scaling.load.gateway_demand import GatewayDemand
-from forebay.scaling.learning.offered_work import NO_CARRIER, NO_LENGTHS, NO_PROMISE, OfferedWork, lengths_of, offer
 from forebay.scaling.rules.backlog import backlog
 from forebay.scaling.rules.feed_forward import feed_forward, headroom
 from forebay.scaling.scaling_inputs import ScalingInputs

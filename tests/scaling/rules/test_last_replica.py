@@ -1,7 +1,7 @@
 """From one replica to none, and never from more."""
 
 from dataclasses import replace
-from math import inf
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,26 +9,32 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision, Proposal
-from forebay.scaling.desired import ReplicaCounts, ScalingMemory, decide
 from forebay.scaling.load.freshness import Freshness
 from forebay.scaling.load.gateway_demand import GatewayDemand
 from forebay.scaling.load.idleness import Idleness
 from forebay.scaling.load.service_load import ServiceLoad, Silent
-from forebay.scaling.rules.last_replica import LastReplica, keep_or_release
+from forebay.scaling.rules.last_replica import keep_or_release
+from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory, Situation
 from forebay.scaling.scaling_inputs import ScalingInputs
 from tests.builders.loads import a_load, a_replica_capacity, some_limits
+from tests.builders.loads import decided as decided_once
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=0, max_replicas=6, scale_to_zero_after_seconds=900.0)
-IDLE = LastReplica(
-    after_seconds=900.0,
-    serving=1,
-    coming=0,
-    replacing=False,
+IDLE = Situation(
+    limits=LIMITS,
     load=a_load(1, active_at=NOW - 900),
-    idleness=Idleness(since=NOW - 900, looked_at=NOW - 5),
     now=NOW,
+    counts=ReplicaCounts(serving=1),
+    desired=1,
+    idleness=Idleness(since=NOW - 900, looked_at=NOW - 5),
 )
+
+
+def idle_with(**counts: Any) -> Situation:
+    return replace(IDLE, counts=replace(IDLE.counts, **counts))
+
+
 REMEMBERED = ScalingMemory(1, NOW - 9999, NOW - 9999, idleness=IDLE.idleness)
 
 
@@ -41,7 +47,7 @@ def decided(
     mode: ScalingMode = ScalingMode.AUTO,
     now: float = NOW,
 ) -> tuple[Decision, ScalingMemory]:
-    return decide(limits, load, counts, mode, memory, now, scaling_inputs or ScalingInputs())
+    return decided_once(limits, load, counts, mode, memory, now, scaling_inputs or ScalingInputs())
 
 
 @pytest.mark.parametrize(
@@ -49,14 +55,19 @@ def decided(
     [
         pytest.param(IDLE, 0, "scale_to_zero", id="idle for the whole time"),
         pytest.param(replace(IDLE, now=NOW - 1), 1, "asked_lately", id="a second too early"),
-        pytest.param(replace(IDLE, after_seconds=inf), 1, "last_replica", id="scaleToZeroAfter is not set"),
-        pytest.param(replace(IDLE, coming=1), 1, "replica_coming", id="one still waits for its node"),
-        pytest.param(replace(IDLE, replacing=True), 1, "replacement_under_way", id="it is being replaced"),
-        pytest.param(replace(IDLE, serving=2), 1, "others_serve", id="two serve"),
+        pytest.param(
+            replace(IDLE, limits=some_limits(min_replicas=0, max_replicas=6)),
+            1,
+            "last_replica",
+            id="scaleToZeroAfter is not set",
+        ),
+        pytest.param(idle_with(loading=1), 1, "replica_coming", id="one still waits for its node"),
+        pytest.param(idle_with(replacing=True), 1, "replacement_under_way", id="it is being replaced"),
+        pytest.param(idle_with(serving=2), 1, "others_serve", id="two serve"),
         pytest.param(replace(IDLE, idleness=Idleness(because="x")), 1, "asked_lately", id="the clock does not run"),
     ],
 )
-def test_what_keeps_the_last_replica(last: LastReplica, replicas: int, rule: str):
+def test_what_keeps_the_last_replica(last: Situation, replicas: int, rule: str):
     proposal = keep_or_release(last)
     assert (proposal.replicas, proposal.rule) == (replicas, rule)
 
@@ -113,7 +124,7 @@ def test_what_a_gateway_holds_wakes_it_and_asks_for_as_much_as_the_backlog_takes
     for passed in range(0, 65, 5):
         scaling_inputs = ScalingInputs(60.0, demand=GatewayDemand(100.0 * passed, held_requests=10_000.0))
         counts = ReplicaCounts(loading=memory.desired or 0)
-        decision, memory = decide(
+        decision, memory = decided_once(
             LIMITS, a_load(0), counts, ScalingMode.AUTO, memory, NOW + passed, scaling_inputs, a_replica_capacity()
         )
         (asked,) = (proposal for proposal in decision.proposals if proposal.rule == "backlog")
@@ -182,7 +193,7 @@ def test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence(looks, afte
         counts = replace(counts, serving=load.replicas)
         before = memory.desired or 0
         scaling_inputs = ScalingInputs(demand=GatewayDemand(held_requests=held))
-        decision, memory = decide(limits, load, counts, ScalingMode.AUTO, memory, now, scaling_inputs)
+        decision, memory = decided_once(limits, load, counts, ScalingMode.AUTO, memory, now, scaling_inputs)
         assert least <= decision.applied <= 4
         assert decision.applied >= min(before, 4) - 1
         quiet = load.complete and load.active_at is not None and not load.running_requests and not held

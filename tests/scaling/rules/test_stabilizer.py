@@ -4,18 +4,23 @@ from dataclasses import replace
 
 import pytest
 
+from forebay.scaling.decision import Proposal
+from forebay.scaling.learning.offered_work import OfferedWork, offer
 from forebay.scaling.limits import Limits
+from forebay.scaling.load.arrivals import Arrivals
 from forebay.scaling.load.freshness import Freshness
 from forebay.scaling.load.load_window import LoadWindow, Strain, WindowPart
 from forebay.scaling.load.service_load import ServiceLoad, Silent
+from forebay.scaling.rules.situation import ReplicaCounts, Situation
 from forebay.scaling.rules.stabilizer import ScaleDownInput, carried_by, fewest_for, stabilize
-from tests.builders.loads import a_latency, a_load, some_limits
+from forebay.scaling.scaling_inputs import ScalingInputs
+from tests.builders.loads import a_latency, a_load, a_replica_capacity, some_limits
 from tests.builders.world import NOW
 
 LIMITS = some_limits(queue_depth=20, kv_fraction=0.8, headroom=0.2, max_num_seqs=256)
 
 
-def a_watch(
+def a_window(
     *,
     watched: float = 300.0,
     waiting: float = 0.0,
@@ -40,7 +45,7 @@ def a_watch(
     )
 
 
-def standing(
+def down(
     desired: int = 3,
     *,
     serving: int | None = None,
@@ -52,18 +57,22 @@ def standing(
     floor: int = 0,
     counts_work: bool = False,
 ) -> ScaleDownInput:
+    """`counts_work`: it is known what a replica carries, so the work that arrives tells how many are needed."""
     serving = desired if serving is None else serving
+    offered = offer(a_replica_capacity(), Arrivals(), None, None, NOW)
+    assert isinstance(offered, OfferedWork)
     return ScaleDownInput(
-        desired=desired,
-        serving=serving,
-        draining=draining,
-        raised_at=NOW - raised_ago,
-        load=a_load(serving) if load is None else load,
-        load_window=load_window or a_watch(),
-        limits=limits or LIMITS,
-        now=NOW,
-        floor=floor,
-        counts_work=counts_work,
+        Situation(
+            limits=replace(limits or LIMITS, min_replicas=0, max_replicas=100),
+            load=a_load(serving) if load is None else load,
+            now=NOW,
+            counts=ReplicaCounts(serving=serving, draining=draining),
+            desired=desired,
+            raised_at=NOW - raised_ago,
+            load_window=load_window or a_window(),
+            scaling_inputs=ScalingInputs(floors=(Proposal(floor, "floor", "the test says so"),)),
+            offered=offered if counts_work else None,
+        )
     )
 
 
@@ -73,60 +82,56 @@ SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
 @pytest.mark.parametrize(
     ("case", "rule"),
     [
-        pytest.param(standing(3, load=a_load(3, silent=(SILENT,))), "metrics_unknown", id="silence is not idleness"),
-        pytest.param(standing(3, serving=0), "metrics_unknown", id="nobody serves, nobody knows"),
-        pytest.param(standing(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
+        pytest.param(down(3, load=a_load(3, silent=(SILENT,))), "metrics_unknown", id="silence is not idleness"),
+        pytest.param(down(3, serving=0), "metrics_unknown", id="nobody serves, nobody knows"),
+        pytest.param(down(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
         pytest.param(
-            standing(3, load_window=a_watch(watched=299)), "not_watched_in_full", id="the window has a beginning"
+            down(3, load_window=a_window(watched=299)), "not_watched_in_full", id="the window has a beginning"
         ),
-        pytest.param(standing(3, load_window=LoadWindow()), "not_watched_in_full", id="nothing was watched"),
+        pytest.param(down(3, load_window=LoadWindow()), "not_watched_in_full", id="nothing was watched"),
+        pytest.param(down(3, load_window=a_window(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"),
         pytest.param(
-            standing(3, load_window=a_watch(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"
-        ),
-        pytest.param(
-            standing(3, load_window=a_watch(running=480)),
+            down(3, load_window=a_window(running=480)),
             "queue_would_grow",
             id="480 + 20 % run on 2 of 256: 64 would wait",
         ),
-        pytest.param(standing(3, load_window=a_watch(kv=1.4)), "kv_cache_would_fill", id="1.4 + 20 % on 2 is 84 %"),
-        pytest.param(standing(5, load_window=a_watch(kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
+        pytest.param(down(3, load_window=a_window(kv=1.4)), "kv_cache_would_fill", id="1.4 + 20 % on 2 is 84 %"),
+        pytest.param(down(5, load_window=a_window(kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
+        pytest.param(down(3, load_window=a_window(late="queue wait …")), "latency_was_late", id="it was nearly late"),
         pytest.param(
-            standing(3, load_window=a_watch(late="queue wait …")), "latency_was_late", id="it was nearly late"
-        ),
-        pytest.param(
-            standing(3, load_window=a_watch(running=90, strains=(Strain(NOW - 900, 45.0, "time_to_first_token"),))),
+            down(3, load_window=a_window(running=90, strains=(Strain(NOW - 900, 45.0, "time_to_first_token"),))),
             "load_was_too_much",
             id="45 on each were too many before",
         ),
-        pytest.param(standing(3, draining=1), "draining_now", id="one at a time"),
+        pytest.param(down(3, draining=1), "draining_now", id="one at a time"),
         pytest.param(
-            standing(3, load_window=a_watch(work=1.7)), "work_would_not_fit", id="1.7 and a fifth do not fit on 2"
+            down(3, load_window=a_window(work=1.7)), "work_would_not_fit", id="1.7 and a fifth do not fit on 2"
         ),
         pytest.param(
-            standing(3, load_window=a_watch(work=1.5, work_long=1.9)),
+            down(3, load_window=a_window(work=1.5, work_long=1.9)),
             None,
             id="1.5 and a fifth do, whatever was before",
         ),
         pytest.param(
-            standing(3, load_window=a_watch(work=1.7, work_long=1.9)), "work_would_not_fit", id="nor do 1.9 and a tenth"
+            down(3, load_window=a_window(work=1.7, work_long=1.9)), "work_would_not_fit", id="nor do 1.9 and a tenth"
         ),
         pytest.param(
-            standing(3, load_window=a_watch(work=1.7, work_long=1.8)), None, id="over half an hour a tenth is enough"
+            down(3, load_window=a_window(work=1.7, work_long=1.8)), None, id="over half an hour a tenth is enough"
         ),
         pytest.param(
-            standing(3, load_window=a_watch(work=0.9), limits=replace(LIMITS, warm_replicas=1)),
+            down(3, load_window=a_window(work=0.9), limits=replace(LIMITS, warm_replicas=1)),
             "work_would_not_fit",
             id="warm replicas carry nothing",
         ),
         pytest.param(
-            standing(3, load_window=a_watch(work=0.1, work_known=299)),
+            down(3, load_window=a_window(work=0.1, work_known=299)),
             "work_would_not_fit",
             id="work was not always known",
         ),
         pytest.param(
-            standing(
+            down(
                 3,
-                load_window=a_watch(watched=59),
+                load_window=a_window(watched=59),
                 limits=replace(LIMITS, scale_down_cooldown_seconds=1),
                 counts_work=True,
             ),
@@ -134,56 +139,56 @@ SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
             id="where work can be known, it is waited for",
         ),
         pytest.param(
-            standing(3, load_window=a_watch(), counts_work=True), None, id="engines that never count it hold nothing"
+            down(3, load_window=a_window(), counts_work=True), None, id="engines that never count it hold nothing"
         ),
     ],
 )
 def test_what_holds_the_count(case, rule):
     proposal = stabilize(case)
-    down = ("scale_down", case.desired - 1)
-    assert (proposal.rule, proposal.replicas) == (down if rule is None else (rule, case.desired))
+    down = ("scale_down", case.situation.desired - 1)
+    assert (proposal.rule, proposal.replicas) == (down if rule is None else (rule, case.situation.desired))
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(standing(3), id="idle"),
-        pytest.param(standing(3, load_window=a_watch(waiting=33)), id="33 + 20 % wait on 2, 20 each"),
-        pytest.param(standing(3, load_window=a_watch(kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
+        pytest.param(down(3), id="idle"),
+        pytest.param(down(3, load_window=a_window(waiting=33)), id="33 + 20 % wait on 2, 20 each"),
+        pytest.param(down(3, load_window=a_window(kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
         pytest.param(
-            standing(3, load_window=a_watch(running=88, strains=(Strain(NOW - 900, 45.0, "queue_wait"),))),
+            down(3, load_window=a_window(running=88, strains=(Strain(NOW - 900, 45.0, "queue_wait"),))),
             id="44 on each is less than what was too many",
         ),
-        pytest.param(standing(3, serving=2, load_window=a_watch(kv=1.3)), id="one that never started is no loss"),
+        pytest.param(down(3, serving=2, load_window=a_window(kv=1.3)), id="one that never started is no loss"),
     ],
 )
 def test_one_replica_less(case):
     proposal = stabilize(case)
-    assert (proposal.rule, proposal.replicas) == ("scale_down", case.desired - 1)
+    assert (proposal.rule, proposal.replicas) == ("scale_down", case.situation.desired - 1)
 
 
 def test_a_replica_that_has_not_started_takes_no_load_with_it():
     """Two serve and a third never came: giving it up leaves the two, not one."""
-    full = a_watch(kv=1.2)
-    assert stabilize(standing(3, serving=2, load_window=full)).rule == "scale_down"
-    assert stabilize(standing(2, serving=2, load_window=full)).rule == "kv_cache_would_fill"
+    full = a_window(kv=1.2)
+    assert stabilize(down(3, serving=2, load_window=full)).rule == "scale_down"
+    assert stabilize(down(2, serving=2, load_window=full)).rule == "kv_cache_would_fill"
 
 
 def test_the_sentence_has_the_numbers():
-    proposal = stabilize(standing(3, load_window=a_watch(running=12, waiting=4, kv=0.8)))
+    proposal = stabilize(down(3, load_window=a_window(running=12, waiting=4, kv=0.8)))
     assert proposal.because == (
         "2 replicas would have carried the load of the last 300 s: at most 12 requests ran and 4 waited, and the KV "
         "cache would have been 40 % full"
     )
-    held = stabilize(standing(3, load_window=a_watch(kv=1.4)))
+    held = stabilize(down(3, load_window=a_window(kv=1.4)))
     assert held.because == ("the KV cache of 2 replicas would have been 84 % full, 20 % headroom included, target 80 %")
 
 
 def test_whether_fewer_would_do_needs_a_full_window():
-    assert carried_by(1, a_watch(), LIMITS, NOW)
-    assert not carried_by(1, a_watch(watched=200), LIMITS, NOW)
-    assert not carried_by(0, a_watch(), LIMITS, NOW)
-    assert not carried_by(1, a_watch(kv=0.7), LIMITS, NOW)
+    assert carried_by(1, a_window(), LIMITS, NOW)
+    assert not carried_by(1, a_window(watched=200), LIMITS, NOW)
+    assert not carried_by(0, a_window(), LIMITS, NOW)
+    assert not carried_by(1, a_window(kv=0.7), LIMITS, NOW)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +208,13 @@ def test_how_many_the_load_of_this_moment_needs(load, expected):
 @pytest.mark.parametrize(
     ("case", "left"),
     [
-        pytest.param(standing(19, load_window=a_watch(work=2)), 18, id="one of 19"),
-        pytest.param(standing(40, load_window=a_watch(work=2)), 36, id="a tenth of 40, far below"),
-        pytest.param(standing(40, load_window=a_watch(work=31.5)), 38, id="as many as the work allows"),
-        pytest.param(standing(40, load_window=a_watch(work=2, kv=26)), 39, id="as many as the guards allow"),
-        pytest.param(standing(40, load_window=a_watch(work=2), floor=38), 38, id="not below the floor"),
+        pytest.param(down(19, load_window=a_window(work=2)), 18, id="one of 19"),
+        pytest.param(down(40, load_window=a_window(work=2)), 36, id="a tenth of 40, far below"),
+        pytest.param(down(40, load_window=a_window(work=31.5)), 38, id="as many as the work allows"),
+        pytest.param(down(40, load_window=a_window(work=2, kv=26)), 39, id="as many as the guards allow"),
+        pytest.param(down(40, load_window=a_window(work=2), floor=38), 38, id="not below the floor"),
         pytest.param(
-            standing(40, load_window=a_watch(work=2), draining=2), 40, id="the next batch waits for the one before"
+            down(40, load_window=a_window(work=2), draining=2), 40, id="the next batch waits for the one before"
         ),
     ],
 )
@@ -218,5 +223,5 @@ def test_a_large_fleet_goes_by_batches(case, left):
 
 
 def test_whether_fewer_would_do_minds_the_work():
-    assert carried_by(2, a_watch(work=1.6), LIMITS, NOW)
-    assert not carried_by(2, a_watch(work=1.7), LIMITS, NOW)
+    assert carried_by(2, a_window(work=1.6), LIMITS, NOW)
+    assert not carried_by(2, a_window(work=1.7), LIMITS, NOW)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision
-from forebay.scaling.desired import ReplicaCounts, ScalingMemory, decide
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow
+from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory
 from tests.builders.loads import a_load, a_replica_capacity
+from tests.builders.loads import decided as decided_once
 from tests.builders.world import NOW
 
 LIMITS = Limits(min_replicas=1, max_replicas=20)
@@ -23,13 +24,13 @@ def watched(replicas: int, limits: Limits, *, waiting: float = 0.0, kv: float = 
     memory = ScalingMemory(replicas, NOW - 9999, NOW - 9999)
     load, fixed = a_load(replicas, waiting=waiting, kv=kv), replace(limits, min_replicas=replicas)
     for second in range(-600, 0, 5):
-        _, memory = decide(fixed, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW + second)
+        _, memory = decided_once(fixed, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW + second)
     return memory
 
 
 def decided(replicas: int, limits: Limits = LIMITS, *, waiting: float = 0.0, kv: float = 0.0) -> Decision:
     load, memory = a_load(replicas, waiting=waiting, kv=kv), watched(replicas, limits, waiting=waiting, kv=kv)
-    return decide(limits, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW)[0]
+    return decided_once(limits, load, ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW)[0]
 
 
 def value(lines: tuple[str, ...], pattern: str) -> float:
@@ -45,7 +46,7 @@ def test_past_the_turning_point_the_rule_asks_for_more(replicas: int, queue_dept
     counts = ReplicaCounts(serving=replicas)
 
     def at(waiting: float) -> Decision:
-        return decide(limits, a_load(replicas, waiting=waiting), counts, ScalingMode.AUTO, memory, NOW)[0]
+        return decided_once(limits, a_load(replicas, waiting=waiting), counts, ScalingMode.AUTO, memory, NOW)[0]
 
     before = at(min(now, queue_depth * replicas))
     point = value(before.would_raise, r"More than ([0-9]+) waiting request")
@@ -59,7 +60,9 @@ def test_a_kv_cache_past_its_turning_point_asks_for_more():
     memory = ScalingMemory(3, NOW - 10, NOW - 9999)
 
     def at(kv: float) -> int:
-        return decide(LIMITS, a_load(3, kv=kv), ReplicaCounts(serving=3), ScalingMode.AUTO, memory, NOW)[0].desired
+        return decided_once(LIMITS, a_load(3, kv=kv), ReplicaCounts(serving=3), ScalingMode.AUTO, memory, NOW)[
+            0
+        ].desired
 
     assert (at(point), at(point + 0.01)) == (3, 4)
 
@@ -82,7 +85,7 @@ def test_work_past_its_turning_point_asks_for_more():
     def at(requests_per_second: float) -> Decision:
         memory, load = ScalingMemory(3, NOW - 9999, NOW - 9999), a_load(3, flow=ArrivalFlow(requests_per_second))
         for second in range(-200, 1, 5):
-            decision, memory = decide(
+            decision, memory = decided_once(
                 LIMITS,
                 load,
                 ReplicaCounts(serving=3),

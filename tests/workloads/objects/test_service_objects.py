@@ -8,8 +8,13 @@ import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
-from forebay.planner.reconcile.children import min_available
-from forebay.workloads.objects.service_objects import disruption_budget_body, fingerprint, service_body, wanted_children
+from forebay.workloads.objects.service_objects import (
+    disruption_budget_body,
+    fingerprint,
+    min_available,
+    service_body,
+    wanted_children,
+)
 from forebay.world.world import ServiceView, SpecProblem
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
 

@@ -17,9 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from forebay.api.instants import micro_time
 from forebay.cluster.client.access import AccessError
 from forebay.cluster.client.kube_api import CONFLICT, LEASES, NOT_FOUND, ApiError, KubeApi
-from forebay.cluster.read.projections import KubernetesObject, Projection, Reader, rfc3339
+from forebay.cluster.read.projections import KubernetesObject, Projection, Reader
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,10 @@ class Election:
         if spec.holder_identity == self.identity:
             await self._write(api, live.metadata.resource_version, {})
         elif not spec.holder_identity or self._has_expired(live):
-            transitions = {"leaseTransitions": (spec.lease_transitions or 0) + 1, "acquireTime": rfc3339(self._wall())}
+            transitions = {
+                "leaseTransitions": (spec.lease_transitions or 0) + 1,
+                "acquireTime": micro_time(self._wall()),
+            }
             await self._write(api, live.metadata.resource_version, transitions)
         else:
             self._leads_until = 0.0
@@ -138,7 +142,7 @@ class Election:
         self._leads_until = 0.0
         if self._version is None:
             return
-        spec = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": rfc3339(self._wall())}
+        spec = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": micro_time(self._wall())}
         body = {"metadata": {"resourceVersion": self._version}, "spec": spec}
         self._version = None
         await api.patch(LEASES, self._namespace, self._name, body)
@@ -153,7 +157,7 @@ class Election:
         return now - self._seen[1] >= term
 
     async def _create(self, api: KubeApi) -> None:
-        spec = {**self._spec(), "acquireTime": rfc3339(self._wall()), "leaseTransitions": 0}
+        spec = {**self._spec(), "acquireTime": micro_time(self._wall()), "leaseTransitions": 0}
         body = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
@@ -173,7 +177,7 @@ class Election:
         return {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": round(self.times.duration_seconds),
-            "renewTime": rfc3339(self._wall()),
+            "renewTime": micro_time(self._wall()),
         }
 
     def _won(self, sent_at: float, answer: bytes) -> None:

@@ -309,11 +309,6 @@ def unix_seconds(time: str | None) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def rfc3339(seconds: float) -> str:
-    """A time as Kubernetes' MicroTime writes it, always with six digits."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def _unreadable(item: Any, error: ValidationError) -> Unreadable:
     fault = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in fault["loc"])

@@ -3,10 +3,9 @@
 Nothing is touched that is not ours by controller uid. Pods change and end only in the version that the planner saw.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, assert_never
 
-from forebay.api import labels
 from forebay.api.reasons import Reason
 from forebay.cluster.client.kube_api import (
     CONFLICT,
@@ -20,15 +19,11 @@ from forebay.cluster.client.kube_api import (
     Resource,
 )
 from forebay.cluster.read.feedback import Feedback
-from forebay.cluster.read.projections import ChildObject, KubernetesObject, Reader, rfc3339
+from forebay.cluster.read.projections import ChildObject, KubernetesObject, Reader
 from forebay.cluster.read.views import child_view
 from forebay.cluster.write.write_gate import Gate
-from forebay.workloads.objects.ownership import Owner, child_labels, owner_reference
-from forebay.workloads.objects.placeholder import build_placeholder
-from forebay.workloads.objects.pod import build_pod
-from forebay.workloads.objects.ranks import HOSTNAME_LABEL
-from forebay.workloads.objects.service_objects import DISRUPTION_BUDGET, SERVICE, child_bodies
-from forebay.workloads.spec.resolve import controller_revision
+from forebay.workloads.objects.ownership import Owner
+from forebay.workloads.objects.service_objects import DISRUPTION_BUDGET, SERVICE
 from forebay.world.plan import (
     Action,
     AdoptPod,
@@ -43,7 +38,7 @@ from forebay.world.plan import (
     StartDrain,
     StoreRevision,
 )
-from forebay.world.world import NodeView, Refusal
+from forebay.world.world import Refusal
 
 TERMINATING: Final = "Terminating"
 UNPROCESSABLE: Final = 422
@@ -63,10 +58,9 @@ class WriteMemory(Protocol):
 class Actor:
     """Carries out actions of one tick; `now` is the time the plan was made at, in unix seconds."""
 
-    def __init__(self, gate: Gate, memory: WriteMemory, nodes: Sequence[NodeView], now: float) -> None:
+    def __init__(self, gate: Gate, memory: WriteMemory, now: float) -> None:
         self._gate = gate
         self._memory = memory
-        self._hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}
         self._now = now
         self._reader = Reader(KubernetesObject)
         self._children = Reader(ChildObject)
@@ -78,21 +72,11 @@ class Actor:
                 await self._store_revision(owner, action)
             case ApplyChildren():
                 await self._apply_children(owner, action)
-            case AdoptPod():
-                await self._adopt(owner, action)
-            case CreatePod():
-                await self._create_pod(owner, action)
-            case LiftGate():
-                await self._lift_gate(owner, action)
-            case StartDrain():
-                await self._change_pod(owner, action, _draining(action.reason, self._now))
-            case CancelDrain():
-                await self._change_pod(owner, action, _SERVING)
-            case DeletePod():
-                await self._delete_pod(owner, action)
-            case CreatePlaceholder():
-                await self._create_placeholder(owner, action)
-            case DeletePlaceholder():
+            case CreatePod() | CreatePlaceholder():
+                await self._create(owner, action)
+            case AdoptPod() | StartDrain() | CancelDrain() | LiftGate():
+                await self._change_pod(owner, action)
+            case DeletePod() | DeletePlaceholder():
                 await self._delete_pod(owner, action)
             case DeleteRevision():
                 await self._delete_revision(owner, action)
@@ -101,8 +85,7 @@ class Actor:
 
     async def _store_revision(self, owner: Owner, action: StoreRevision) -> None:
         namespace, revision = owner.key.namespace, action.revision
-        body = controller_revision(owner, revision, revision.number)
-        name = body["metadata"]["name"]
+        body, name = action.body, action.body["metadata"]["name"]
         if not revision.name:
             try:
                 answer = await self._gate.create(CONTROLLER_REVISIONS, namespace, body)
@@ -112,18 +95,15 @@ class Actor:
                 if error.status != CONFLICT:
                     raise
                 await self._must_be_ours(CONTROLLER_REVISIONS, owner, name)
-        annotations = {labels.SPEC_HASH: revision.spec_hash}
-        change = {"metadata": {"annotations": annotations}, "revision": revision.number}
+        change = {"metadata": {"annotations": body["metadata"]["annotations"]}, "revision": body["revision"]}
         answer = await self._gate.patch(CONTROLLER_REVISIONS, namespace, revision.name or name, change)
         self._memory.fold(CONTROLLER_REVISIONS, answer)
 
     async def _apply_children(self, owner: Owner, action: ApplyChildren) -> None:
-        bodies = child_bodies(owner, action.min_available, groups=action.groups)
-        for body in bodies:
-            if not action.kinds or body["kind"] in action.kinds:
-                await self._apply_child(owner, body)
+        for body in action.bodies:
+            await self._apply_child(owner, body)
 
-    async def _apply_child(self, owner: Owner, body: dict[str, Any]) -> None:
+    async def _apply_child(self, owner: Owner, body: Mapping[str, Any]) -> None:
         """Server-side apply, but never onto somebody else's object: a forced apply would take it over."""
         kind, name = body["kind"], body["metadata"]["name"]
         resource, namespace = CHILD_RESOURCES[kind], owner.key.namespace
@@ -139,20 +119,12 @@ class Actor:
             raise _taken(resource, name)
         if live.metadata.deletion_timestamp is not None:
             raise _terminating(resource, name)
-        body["metadata"]["resourceVersion"] = live.metadata.resource_version
-        self._memory.fold(resource, await self._gate.apply(resource, namespace, name, body))
+        guarded = {**body, "metadata": {**body["metadata"], "resourceVersion": live.metadata.resource_version}}
+        self._memory.fold(resource, await self._gate.apply(resource, namespace, name, guarded))
 
-    async def _create_pod(self, owner: Owner, action: CreatePod) -> None:
-        avoid = [self._hostnames.get(node, node) for node in action.avoid_nodes]
-        body = build_pod(owner, action.revision, action.ordinal, action.rank, action.name, avoid)
-        await self._create(owner, action, body)
-
-    async def _create_placeholder(self, owner: Owner, action: CreatePlaceholder) -> None:
-        await self._create(owner, action, build_placeholder(owner, action.place, action.name, action.priority_class))
-
-    async def _create(self, owner: Owner, action: CreatePod | CreatePlaceholder, body: dict[str, Any]) -> None:
+    async def _create(self, owner: Owner, action: CreatePod | CreatePlaceholder) -> None:
         try:
-            answer = await self._gate.create(PODS, owner.key.namespace, body)
+            answer = await self._gate.create(PODS, owner.key.namespace, action.body)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 answer = await self._own_pod(owner, action)
@@ -193,30 +165,11 @@ class Actor:
         placeholder = isinstance(action, CreatePlaceholder)
         self._memory.feedback.refused(Refusal(owner.uid, action.name, reason, message, self._now, placeholder))
 
-    async def _adopt(self, owner: Owner, action: AdoptPod) -> None:
-        """One write makes the pod ours and, if need be, draining: in between it would count as needed."""
-        change = _draining(action.drain_reason, self._now) if action.drain_reason is not None else {}
-        change = {
-            "ownerReferences": [owner_reference(owner)],
-            "labels": {**child_labels(owner), **change.get("labels", {})},
-            "annotations": change.get("annotations", {}),
-        }
-        await self._change_pod(owner, action, change)
-
-    async def _change_pod(
-        self,
-        owner: Owner,
-        action: AdoptPod | StartDrain | CancelDrain | LiftGate,
-        metadata: Mapping[str, Any],
-        **rest: Mapping[str, Any],
-    ) -> None:
+    async def _change_pod(self, owner: Owner, action: AdoptPod | StartDrain | CancelDrain | LiftGate) -> None:
         # A version belongs to one object for ever, so it stands for the uid as well.
-        guarded = {**metadata, "resourceVersion": action.resource_version}
-        answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {"metadata": guarded, **rest})
+        metadata = {**action.patch["metadata"], "resourceVersion": action.resource_version}
+        answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {**action.patch, "metadata": metadata})
         self._memory.fold(PODS, answer)
-
-    async def _lift_gate(self, owner: Owner, action: LiftGate) -> None:
-        await self._change_pod(owner, action, {}, spec={"schedulingGates": [{"name": gate} for gate in action.gates]})
 
     async def _delete_pod(self, owner: Owner, action: DeletePod | DeletePlaceholder) -> None:
         try:
@@ -246,19 +199,6 @@ class Actor:
                 raise
             return
         self._memory.fold_deleted(CONTROLLER_REVISIONS, metadata.uid, answer)
-
-
-_SERVING: Final = {
-    "labels": {labels.SERVING: "true"},
-    "annotations": {labels.DRAIN_STARTED: None, labels.DRAIN_REASON: None},
-}
-
-
-def _draining(reason: str, now: float) -> dict[str, Any]:
-    return {
-        "labels": {labels.SERVING: None},
-        "annotations": {labels.DRAIN_STARTED: rfc3339(now), labels.DRAIN_REASON: reason},
-    }
 
 
 def _taken(resource: Resource, name: str) -> ApiError:

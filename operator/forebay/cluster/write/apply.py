@@ -1,7 +1,7 @@
-"""Apply: a Plan becomes calls, in an order that is safe at every point where it may be cut off.
+"""Apply: a Plan becomes calls, in the order in which the plan lists its actions (`world.plan.ACTION_ORDER`).
 
-What pods rest on comes first (revision, Service, budget), capacity comes before capacity goes, and a failed call holds
-only its own service: the next tick sees what came of it and decides anew. Nothing is tried again here.
+Actions of one type run side by side and end before the next type begins, so a plan may be cut off at any point. A
+failed call holds only its own service: the next tick sees what came of it and decides anew. Nothing is tried again.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from itertools import groupby
+from typing import assert_never
 
 from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.cluster.client.kube_api import NO_ANSWER, ApiError, KubeApi
@@ -17,6 +18,7 @@ from forebay.cluster.write.action_calls import Actor, WriteMemory
 from forebay.cluster.write.write_gate import DeposedError, Gate
 from forebay.workloads.objects.ownership import Owner
 from forebay.world.plan import (
+    ACTION_ORDER,
     Action,
     AdoptPod,
     ApplyChildren,
@@ -33,28 +35,9 @@ from forebay.world.plan import (
     StartDrain,
     StoreRevision,
 )
-from forebay.world.world import ServiceKey, World
+from forebay.world.world import ServiceKey
 
 log = logging.getLogger(__name__)
-
-STAGES: Final[tuple[type[Action], ...]] = (
-    StoreRevision,
-    ApplyChildren,
-    StartDrain,
-    DeletePod,
-    AdoptPod,
-    CancelDrain,
-    CreatePod,
-    DeletePlaceholder,
-    CreatePlaceholder,
-    LiftGate,
-    DeleteRevision,
-)
-"""Each stage of a service ends before its next begins; within a stage, calls run side by side.
-
-What goes makes room for what comes, so at no moment are there more replicas than the plan allows. Capacity that is
-needed is not lost that way: a plan takes away only what is surplus already.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +104,14 @@ class Applier:
         self._dry_run = dry_run
         self._at_once = at_once
 
-    async def apply(self, plan: Plan, world: World, now: float) -> ApplyOutcome:
+    async def apply(self, plan: Plan, now: float) -> ApplyOutcome:
         """Carry out all actions; never raises for a call that failed."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
         ledger = Ledger()
         if plan.held is not None:
             log.warning("nothing is done: %s", plan.held)
             return ledger.outcome(gate.calls)
-        actor = Actor(gate, self._memory, world.nodes, now)
+        actor = Actor(gate, self._memory, now)
         async with asyncio.TaskGroup() as tasks:
             for service in plan.services:
                 if service.actions:
@@ -139,15 +122,14 @@ class Applier:
         return ledger.outcome(gate.calls)
 
     async def _serve(self, actor: Actor, plan: ServicePlan | PoolPlan, owner: Owner, ledger: Ledger) -> None:
-        """All actions of one service or pool, stage by stage."""
+        """All actions of one service or pool, type by type."""
         blocked: set[type[Action]] = set()
-        for stage in STAGES:
-            if stage in blocked or ledger.deposed:
+        for kind, group in groupby(plan.actions, key=type):
+            if kind in blocked or ledger.deposed:
                 continue
-            actions = [action for action in plan.actions if type(action) is stage]
-            done = await asyncio.gather(*(self._carry_out(actor, owner, plan, action, ledger) for action in actions))
+            done = await asyncio.gather(*(self._carry_out(actor, owner, plan, action, ledger) for action in group))
             if not all(done):
-                blocked |= _resting_on(stage)
+                blocked |= _resting_on(kind)
 
     async def _carry_out(
         self, actor: Actor, owner: Owner, plan: ServicePlan | PoolPlan, action: Action, ledger: Ledger
@@ -172,13 +154,13 @@ class Applier:
         return True
 
 
-def _resting_on(stage: type[Action]) -> set[type[Action]]:
-    """Stages that must not follow when this one failed."""
-    if stage is StoreRevision:
-        return set(STAGES)
-    if stage in (StartDrain, DeletePod):
+def _resting_on(kind: type[Action]) -> set[type[Action]]:
+    """Types of actions that must not follow when one of this type failed."""
+    if kind is StoreRevision:
+        return set(ACTION_ORDER)
+    if kind in (StartDrain, DeletePod):
         return {CancelDrain, CreatePod}
-    return {CreatePod} if stage is ApplyChildren else set()
+    return {CreatePod} if kind is ApplyChildren else set()
 
 
 def _in_words(action: Action) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from forebay.api.instants import micro_time
 from forebay.api.schema.model import GROUP
 from forebay.cluster.client.kube_api import EVENTS, INFERENCE_SERVICES, ApiError, KubeApi
-from forebay.cluster.read.projections import rfc3339
 from forebay.world.plan import EventRecord, Plan, ServicePlan
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class EventRecorder:
             log.debug("%s: the event %s was not written: %s", service.key, event.reason, error)
 
     def _body(self, service: ServicePlan, event: EventRecord, now: float) -> dict[str, Any]:
-        stamp = rfc3339(now)
+        stamp = micro_time(now)
         digest = hashlib.sha256(f"{service.uid} {event} {stamp}".encode()).hexdigest()[:16]
         return {
             "apiVersion": EVENTS.api_version,

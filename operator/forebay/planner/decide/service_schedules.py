@@ -1,4 +1,4 @@
-"""Bookings: what the schedules of one service ask for, with what the status still knows of an earlier operator."""
+"""What the schedules of one service ask for, with what the status still knows of an earlier operator."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,14 +8,11 @@ from math import inf
 from forebay.api.inference_service import ScheduleSpec
 from forebay.api.instants import rfc3339
 from forebay.api.status import WindowStatus
-from forebay.planner.memory import ServiceMemory
+from forebay.planner.observe.service_context import ServiceContext
 from forebay.scaling.decision import Proposal
-from forebay.scaling.learning.lead_time import Prospect
-from forebay.scaling.limits import Limits
 from forebay.scaling.replica_weights import ReplicaWeights
 from forebay.schedules.schedule_floors import PlannedCapacity, StartPace, WindowFloor, floor_proposal, schedule_floor_of
 from forebay.schedules.timetable import S, Timetable, timetable
-from forebay.world.settings import Settings
 from forebay.world.world import Revision, ServiceView
 
 
@@ -30,23 +27,16 @@ class ServiceSchedules:
     """By name of the schedule."""
 
 
-def service_schedules_of(
-    service: ServiceView,
-    target: Revision,
-    replica_weights: ReplicaWeights,
-    memory: ServiceMemory,
-    settings: Settings,
-    prospect: Prospect,
-    now: float,
-) -> ServiceSchedules:
-    """`service.spec` must not be None. `prospect` is of all replicas above minReplicas."""
-    assert service.spec is not None
-    limits, one = Limits.of(service.spec), planned_capacity(service, replica_weights)
-    pace = StartPace(prospect.lead_seconds_for, settings.max_creates_per_minute, target.shape.pods)
+def service_schedules_of(context: ServiceContext, target: Revision) -> ServiceSchedules:
+    """`target` is what the next replica is of."""
+    service, memory, now = context.service, context.memory, context.now
+    capacity = planned_capacity(service, context.replica_weights)
+    creates, prospect = context.settings.max_creates_per_minute, context.prospect_above_min
+    pace = StartPace(prospect.lead_seconds_for, creates, target.shape.pods)
     before = {seen.name: seen for seen in (memory.status or service.status).schedules}
-    timetables = timetables_of(service.spec.schedules, memory.timetables, before, now)
+    timetables = timetables_of(context.spec.schedules, memory.timetables, before, now)
     window_floors = tuple(
-        schedule_floor_of(found, one, pace, limits, now, warmed_from(found, before.get(name), now))
+        schedule_floor_of(found, capacity, pace, context.limits, now, warmed_from(found, before.get(name), now))
         for name, found in timetables.items()
     )
     return ServiceSchedules(_floors(window_floors, now), window_floors, timetables)

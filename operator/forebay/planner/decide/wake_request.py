@@ -98,3 +98,10 @@ def _ahead(text: str) -> SpecProblem:
         f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{text}" is more than {seconds(CLOCK_SKEW_SECONDS)} ahead, so '
         "it wakes nothing yet; use `forebay wake`, or set the clock right.",
     )
+
+
+def first_start(limits: Limits, before: InferenceServiceStatus) -> Proposal | None:
+    """A service of which nothing is known begins with one replica, so that it is known to start before it sleeps."""
+    if limits.to_zero_after_seconds is None or before.decision is not None:
+        return None
+    return Proposal(1, "first_start", "nothing has been decided for it before, and it is to have started once")

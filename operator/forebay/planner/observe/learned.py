@@ -6,7 +6,7 @@ the pods that still live.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
 from zlib import crc32
@@ -23,11 +23,12 @@ from forebay.api.learned_status import (
     LengthsStatus,
     StartTimes,
 )
+from forebay.planner.memory import Learned
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.scaling.desired import ScalingMemory
 from forebay.scaling.learning.growth import DAY_SECONDS, Growth, observed_growth
 from forebay.scaling.learning.lead_time import LeadTimes, Start, WarmState, learn
 from forebay.scaling.load.arrivals import RequestLengths
+from forebay.scaling.rules.situation import Situation
 from forebay.world.world import NodeView
 
 PUBLISH_SECONDS: Final = 1800
@@ -37,27 +38,6 @@ _FIELDS: Final[Mapping[WarmState, str]] = {
     WarmState.NEW_NODE: "new_node",
 }
 _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """Of one service, as far as it is known."""
-
-    lead_times: LeadTimes = field(default_factory=LeadTimes)
-    growth: Growth = field(default_factory=Growth)
-    lengths: RequestLengths | None = None
-    """Of requests, as last seen; None before any were."""
-    counted: tuple[str, ...] = ()
-    """Uids of living pods whose start is among the lead times, or tells nothing."""
-    recalled_until: float = 0.0
-    """Starts that were over by then were counted by the operator before."""
-    newest_start: float = 0.0
-    """When the last start that was counted was over."""
-    published: LearnedStatus | None = None
-    """As it stands in the status."""
-    publish_at: float = 0.0
-    reset: str = ""
-    """Why what the status says could not be used; until people have been told."""
 
 
 def recall(stored: LearnedStatus | None, uid: str, now: float) -> Learned:
@@ -116,12 +96,13 @@ def _lengths(stored: LengthsStatus | None) -> RequestLengths | None:
     )
 
 
-def seen_load(learned: Learned, scaling: ScalingMemory, complete: bool, lead_seconds: float, now: float) -> Learned:
+def seen_load(learned: Learned, situation: Situation) -> Learned:
     """With this tick's look at the arriving work. While the load of a replica is not known, the work is not either."""
-    offered, lengths = scaling.offered, scaling.arrivals.lengths or learned.lengths
+    offered, lengths = situation.offered, situation.arrivals.lengths or learned.lengths
     growth = learned.growth
-    if offered is not None and complete:
-        growth = observed_growth(growth, offered.work, offered.carried.usable, lead_seconds, now)
+    if offered is not None and situation.load.complete:
+        usable, lead_seconds = offered.carried.usable, situation.scaling_inputs.lead_seconds
+        growth = observed_growth(growth, offered.work, usable, lead_seconds, situation.now)
     if growth is learned.growth and lengths is learned.lengths:
         return learned
     return replace(learned, growth=growth, lengths=lengths)

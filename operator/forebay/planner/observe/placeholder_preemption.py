@@ -9,9 +9,10 @@ What makes such a start warm is the image, so a place counts only for pods of th
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Self
 
+from forebay.planner.memory import HeldPlace, Preemptions
 from forebay.planner.observe.placement import replicas_within, takes
 from forebay.world.world import NodeView, PodView, Revision, World
 
@@ -20,32 +21,6 @@ IN_TRANSIT_SECONDS: Final = 60.0
 as soon as the placeholder's grace period of a second is over."""
 SKEW_SECONDS: Final = 5.0
 """By which the API server's clock, which says when a pod got its node, may be behind ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldPlace:
-    """Where a placeholder holds a place, or did until a moment ago."""
-
-    uid: str
-    """Of the placeholder."""
-    owner_uid: str
-    node: str
-    gpus: int
-    image: str
-    at: float
-    """When it was seen holding it last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preemptions:
-    """What is remembered from tick to tick."""
-
-    held: Mapping[str, HeldPlace] = field(default_factory=dict)
-    """By uid of the placeholder."""
-    in_transit: tuple[HeldPlace, ...] = ()
-    """Given up, and not taken yet."""
-    taken: frozenset[str] = frozenset()
-    """Uids of living pods that started in the place of a placeholder."""
 
 
 def preemptions_of(world: World, before: Preemptions, now: float) -> Preemptions:

@@ -1,31 +1,37 @@
-"""The scene: everything that is decided from when one service is planned."""
+"""The context of one service: what is known of it in this tick, before anything is decided."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forebay.api.inference_service import InferenceServiceSpec
-from forebay.planner.memory import Halt, ServiceMemory
-from forebay.planner.observe.free_gpus import FreeGpus
+from forebay.planner.memory import Halt, Learned, ServiceMemory
 from forebay.planner.observe.replicas import LIVE, Replica, ReplicaState
 from forebay.planner.observe.variant_order import VariantOrder
-from forebay.scaling.decision import Decision
+from forebay.scaling.learning.lead_time import Prospect
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.service_load import ServiceLoad
-from forebay.schedules.schedule_floors import WindowFloor
+from forebay.scaling.replica_weights import ReplicaWeights
+from forebay.scaling.rules.situation import ReplicaCounts
 from forebay.world.settings import Settings
-from forebay.world.world import PodView, Refusal, Revision, ServiceView
+from forebay.world.world import PodView, Refusal, Revision, ServiceView, SpecProblem
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceContext:
     service: ServiceView
     spec: InferenceServiceSpec
     settings: Settings
     now: float
+    """Unix seconds."""
+    limits: Limits
+    load: ServiceLoad
+    counts: ReplicaCounts
     variant_order: VariantOrder
-    """What replicas should be of."""
+    """Which shapes replicas should be of."""
     weights: Mapping[str, float]
     """What a replica of each variant carries, in replicas of the service's own shape."""
+    replica_weights: ReplicaWeights
+    """What each live replica carries, in the same unit."""
     revisions: Mapping[str, Revision]
     """Known ones by hash: stored, and the targets."""
     replicas: tuple[Replica, ...]
@@ -37,25 +43,24 @@ class ServiceContext:
     cordoned: frozenset[str]
     """Nodes that are to be left."""
     avoid_nodes: tuple[str, ...]
+    """Nodes on which replicas of this service failed."""
     memory: ServiceMemory
+    """As it follows from what was observed; `share` writes what scaling remembers."""
+    learned: Learned
+    """What is known of lead times and growth, with the starts that this tick has seen."""
+    starts_learned: bool
+    """Whether this tick has seen a start that was not counted before."""
     refusals: tuple[Refusal, ...]
     """Of this service's pods, oldest first."""
     placeholders: tuple[PodView, ...]
     """Pods that hold places for replicas to come; none of the rules for replicas sees them."""
-    limits: Limits
-    load: ServiceLoad
-    decision: Decision
     halt: Halt | None
-    woken_until: float | None
-    """When the floor of a wake call ends; None without one, or while no replica serves."""
-    one_less_would_do: bool
-    """The load of the whole scaleDownCooldown, and minReplicas, would be met by one serving replica less."""
-    window_floors: tuple[WindowFloor, ...] = ()
-    """What its schedules ask for."""
+    prospect: Prospect
+    """What the next replica would start on."""
+    prospect_above_min: Prospect
+    """The same of all replicas above minReplicas, for the windows of schedules."""
     preempting_pods: frozenset[str] = frozenset()
     """Uids of pods, of whatever service, that started in the place of a placeholder."""
-    free_gpus: FreeGpus | None = None
-    """For more replicas, on the nodes as they are; None while no window is near."""
 
     @property
     def target(self) -> Revision:
@@ -63,12 +68,8 @@ class ServiceContext:
         return self.variant_order.targets[0]
 
     @property
-    def desired(self) -> int:
-        return self.decision.applied
-
-    @property
     def live(self) -> tuple[Replica, ...]:
-        """Those that hold a place under maxReplicas: on their way, stuck or serving."""
+        """Those that count against maxReplicas: on their way, stuck or serving."""
         return self.having(*LIVE)
 
     def rank(self, replica: Replica) -> int:
@@ -85,3 +86,14 @@ class ServiceContext:
 
     def having(self, *states: ReplicaState) -> tuple[Replica, ...]:
         return tuple(replica for replica in self.replicas if replica.state in states)
+
+
+@dataclass(frozen=True, slots=True)
+class UnplannedService:
+    """A service for which nothing can be decided: it is being deleted, its spec cannot be used, or planning failed."""
+
+    service: ServiceView
+    memory: ServiceMemory
+    problems: tuple[SpecProblem, ...] = ()
+    error: str = ""
+    """The traceback, when planning failed."""

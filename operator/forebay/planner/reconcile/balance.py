@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forebay.api.reasons import Reason
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import shown
 from forebay.planner.reconcile import drain, variant_failback
 from forebay.planner.reconcile.rollout import Replacement, lacks_spare, may_replace_without_spare, replacement_of
@@ -34,7 +34,7 @@ Grant = Callable[[Step], bool]
 Removals = list[tuple[Replica, Step]]
 
 
-def balance(context: ServiceContext, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> Balance:
+def balance(context: DecidedContext, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> Balance:
     """`ending` are the replicas that end in this tick, by name."""
     live = [replica for replica in context.live if replica.name not in ending]
     adopted, steps = _adopt(context, live, grant)
@@ -59,7 +59,7 @@ def _removals(replicas: Sequence[Replica], reason: Reason, why: str) -> Removals
     return [(replica, step) for replica in replicas for step in drain.remove(replica, reason, why)]
 
 
-def _adopt(context: ServiceContext, live: Sequence[Replica], grant: Grant) -> tuple[list[Replica], list[Step]]:
+def _adopt(context: DecidedContext, live: Sequence[Replica], grant: Grant) -> tuple[list[Replica], list[Step]]:
     """Orphans that are needed serve on; the others are adopted as draining, so that their streams end well."""
     steps: list[Step] = []
     by_worth = sorted(
@@ -99,7 +99,7 @@ def _same(one: Replica, other: Replica) -> bool:
 _ADOPTABLE = (ReplicaState.LOADING, ReplicaState.SERVING, ReplicaState.BLOCKED, ReplicaState.DRAINING)
 
 
-def _making_way(context: ServiceContext, rest: Replacement) -> Removals:
+def _making_way(context: DecidedContext, rest: Replacement) -> Removals:
     """Replicas that could not be had, where one of another shape may be."""
     new = shown(context.variant_order.next_up.variant)
     return [
@@ -112,7 +112,7 @@ def _making_way(context: ServiceContext, rest: Replacement) -> Removals:
     ]
 
 
-def _superseded(context: ServiceContext, rest: Replacement) -> Removals:
+def _superseded(context: DecidedContext, rest: Replacement) -> Removals:
     """Replicas that have not started and that nobody waits for any more."""
     useless = [
         replica
@@ -126,7 +126,7 @@ def _superseded(context: ServiceContext, rest: Replacement) -> Removals:
     return _removals(useless, *_why_leaving(context, useless))
 
 
-def _above_the_limit(context: ServiceContext, rest: Replacement) -> Removals:
+def _above_the_limit(context: DecidedContext, rest: Replacement) -> Removals:
     """At once, whatever the load: maxReplicas was lowered, or pods came by another way."""
     limits = context.limits
     above = len(rest.live) - limits.max_replicas - _surge(context, rest)
@@ -136,7 +136,7 @@ def _above_the_limit(context: ServiceContext, rest: Replacement) -> Removals:
     return _removals(victims, Reason.SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
 
 
-def _surplus(context: ServiceContext, rest: Replacement) -> Removals:
+def _surplus(context: DecidedContext, rest: Replacement) -> Removals:
     """Above what is wanted: everything that has not started, else one replica at a time, or a tenth of many."""
     failback = failback_of(context, rest)
     surge = context.spec.rollout.max_surge if rest.leaving else variant_failback.on_top(failback)
@@ -158,7 +158,7 @@ def _surplus(context: ServiceContext, rest: Replacement) -> Removals:
     )
 
 
-def _replaced(context: ServiceContext, rest: Replacement) -> Removals:
+def _replaced(context: DecidedContext, rest: Replacement) -> Removals:
     """Leaving replicas that the service can spare, since others serve in their place."""
     if not rest.leaving:
         return []
@@ -168,7 +168,7 @@ def _replaced(context: ServiceContext, rest: Replacement) -> Removals:
     return [pair for replica in spared for pair in _removals([replica], *_why_leaving(context, [replica]))]
 
 
-def _returned(context: ServiceContext, rest: Replacement) -> Removals:
+def _returned(context: DecidedContext, rest: Replacement) -> Removals:
     """A replica of a less preferred shape that is not needed any more, since one of a preferred shape serves."""
     failback = failback_of(context, rest)
     if failback is None or not variant_failback.may_finish(context, rest, failback):
@@ -176,7 +176,7 @@ def _returned(context: ServiceContext, rest: Replacement) -> Removals:
     return _removals([variant_failback.last_of(_victims(context, rest), failback)], Reason.VARIANT_RETURN, failback.why)
 
 
-def _without_spare(context: ServiceContext, rest: Replacement) -> tuple[Removals, str]:
+def _without_spare(context: DecidedContext, rest: Replacement) -> tuple[Removals, str]:
     """Replace in place when there is no room for one more replica, if the user and the load allow it."""
     lack = lacks_spare(context, rest.staying)
     if not lack or any(replica.state is ReplicaState.LOADING for replica in rest.staying):
@@ -198,14 +198,14 @@ def _without_spare(context: ServiceContext, rest: Replacement) -> tuple[Removals
     )
 
 
-def _why_leaving(context: ServiceContext, replicas: Sequence[Replica]) -> tuple[Reason, str]:
+def _why_leaving(context: DecidedContext, replicas: Sequence[Replica]) -> tuple[Reason, str]:
     nodes = sorted(node for replica in replicas for node in replica.nodes & context.cordoned)
     if nodes:
         return Reason.NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
     return Reason.ROLLOUT, f"revision {context.variant_order.next_up.hash} replaces it"
 
 
-def _victims(context: ServiceContext, rest: Replacement) -> list[Replica]:
+def _victims(context: DecidedContext, rest: Replacement) -> list[Replica]:
     """In the order in which replicas go: what failed, what has to leave, what has not started, what is of a variant
     that is less preferred, what is least busy."""
     unstarted = {ReplicaState.BLOCKED: 0, ReplicaState.LOADING: 1, ReplicaState.SERVING: 2}
@@ -221,7 +221,7 @@ def _victims(context: ServiceContext, rest: Replacement) -> list[Replica]:
     )
 
 
-def _surge(context: ServiceContext, rest: Replacement) -> int:
+def _surge(context: DecidedContext, rest: Replacement) -> int:
     if rest.leaving or rest.failing:
         return context.spec.rollout.max_surge
     return variant_failback.surge_of(failback_of(context, rest), context)
@@ -240,7 +240,7 @@ def _without(rest: Replacement, removed: Sequence[Replica]) -> Replacement:
 
 
 def _grow(
-    context: ServiceContext, rest: Replacement, ending: Mapping[str, Step], grant: Grant, may_create: bool
+    context: DecidedContext, rest: Replacement, ending: Mapping[str, Step], grant: Grant, may_create: bool
 ) -> list[Step]:
     """What is missing: drains are taken back before anything is created."""
     missing = _missing(context, rest)
@@ -267,7 +267,7 @@ def _grow(
     return steps + [step for step in _complete(context, rest) if may_create and room >= 0 and grant(step)]
 
 
-def _missing(context: ServiceContext, rest: Replacement) -> list[Revision]:
+def _missing(context: DecidedContext, rest: Replacement) -> list[Revision]:
     """The revision of each replica that is to be created.
 
     While the target has not proved itself, only the surge is tried with it, and the rest grows with what is known to
@@ -287,7 +287,7 @@ def _missing(context: ServiceContext, rest: Replacement) -> list[Revision]:
     return _shapes(context, rest, new) + [rest.growth] * old
 
 
-def _shapes(context: ServiceContext, rest: Replacement, new: int) -> list[Revision]:
+def _shapes(context: DecidedContext, rest: Replacement, new: int) -> list[Revision]:
     """Of each replica that is to be created. A shape that could not be had before is tried with one at a time."""
     next_up, sure = context.variant_order.next_up, context.variant_order.sure
     if next_up == sure:
@@ -297,13 +297,13 @@ def _shapes(context: ServiceContext, rest: Replacement, new: int) -> list[Revisi
     return [next_up] * first + [sure] * (new - first)
 
 
-def _to_return(context: ServiceContext, rest: Replacement) -> int:
+def _to_return(context: DecidedContext, rest: Replacement) -> int:
     """1 when a replica of a preferred shape is to be tried on top."""
     failback = failback_of(context, rest)
     return int(failback is not None and variant_failback.may_begin(context, rest, failback))
 
 
-def _as_good(context: ServiceContext, replica: Replica, revision: Revision) -> bool:
+def _as_good(context: DecidedContext, replica: Replica, revision: Revision) -> bool:
     """Whether a draining replica may serve again instead of a new one of the revision: of whichever shape, if it is
     what replicas should be now."""
     hashes = context.variant_order.hashes
@@ -314,7 +314,7 @@ _REVOCABLE = (Reason.SCALE_DOWN, Reason.NOT_NEEDED, Reason.ROLLOUT, Reason.NODE_
 """Why a drain was begun that is taken back when the replica is wanted again."""
 
 
-def _cancellable(context: ServiceContext) -> list[Replica]:
+def _cancellable(context: DecidedContext) -> list[Replica]:
     """Draining replicas that could serve again: of the preferred shape first, then the newest drain."""
     able = [
         replica
@@ -326,13 +326,13 @@ def _cancellable(context: ServiceContext) -> list[Replica]:
     return sorted(able, key=lambda replica: (context.rank(replica), -(replica.drain_started_at or 0.0), replica.name))
 
 
-def _ordinals(context: ServiceContext, revision: Revision) -> Iterator[int]:
+def _ordinals(context: DecidedContext, revision: Revision) -> Iterator[int]:
     every = (*context.replicas, *context.orphans)
     taken = {replica.ordinal for replica in every if replica.revision == revision.hash}
     return free_ordinals(context.service.key, context.service.uid, revision, context.taken_names, taken)
 
 
-def _create(context: ServiceContext, revision: Revision, ordinal: int) -> Step:
+def _create(context: DecidedContext, revision: Revision, ordinal: int) -> Step:
     names = pod_names(context.service.key, context.service.uid, revision, ordinal)
     actions = tuple(CreatePod(revision, ordinal, rank, name, context.avoid_nodes) for rank, name in enumerate(names))
     event = None
@@ -342,7 +342,7 @@ def _create(context: ServiceContext, revision: Revision, ordinal: int) -> Step:
     return Step(StepKind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
 
 
-def _complete(context: ServiceContext, rest: Replacement) -> Iterator[Step]:
+def _complete(context: DecidedContext, rest: Replacement) -> Iterator[Step]:
     """Pods that a replica of several still lacks, because their creation failed half-way; one that has begun to run is
     never completed, since its processes would not take a newcomer in."""
     for replica in rest.live:

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Final, Self
 
 from forebay.api.reasons import Reason
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.fleet_context import FleetContext
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.reconcile.blast_radius import Budget
 from forebay.scaling.decision import count
 from forebay.world.names import placeholder_names
@@ -78,7 +78,7 @@ class PlaceholderBudget:
         return None if self.gpus is None or place.gpus == 0 else max(0, self.gpus) // place.gpus
 
 
-def wanted_placeholders_of(context: ServiceContext) -> WantedPlaceholders | None:
+def wanted_placeholders_of(context: DecidedContext) -> WantedPlaceholders | None:
     """Of a service; None for a revision of which no placeholder can be made."""
     place = context.target.place
     if place is None:

@@ -11,8 +11,8 @@ from typing import Final
 from zlib import crc32
 
 from forebay.api.labels import GROUP_GATE
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.world.plan import LiftGate
 
@@ -20,7 +20,7 @@ LONGEST_STAGGER: Final = 0.25
 """Of pendingTimeout, at most, by which services differ in how long they hold on to half a group."""
 
 
-def lifts(context: ServiceContext, ending: Collection[str]) -> tuple[Step, ...]:
+def lifts(context: DecidedContext, ending: Collection[str]) -> tuple[Step, ...]:
     """The gates of groups that are complete; `ending` are names of replicas that go in this tick."""
     steps = []
     for replica in context.having(ReplicaState.LOADING, ReplicaState.BLOCKED):
@@ -41,7 +41,7 @@ def holds_half(replica: Replica) -> bool:
     return replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE and replica.half_placed
 
 
-def may_give_back(context: ServiceContext, replica: Replica) -> bool:
+def may_give_back(context: DecidedContext, replica: Replica) -> bool:
     """Whether it is this half-bound group's turn to go: the youngest goes first, the next one only after it is gone.
 
     Two groups that hold a half each would otherwise both go, both come again, and meet once more. Services differ in

@@ -4,14 +4,13 @@ Both are the same turnover: create what stays, wait until it serves, then drain 
 new revision halts the rollout; the old revision then serves, and grows, as if nothing had been asked for.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from forebay.api.inference_service import WhenNoSpare
 from forebay.api.reasons import Reason
-from forebay.planner.memory import Halt
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.world.world import Revision
 
 REFUSED_FOR_LACK = (Reason.QUOTA_EXCEEDED,)
@@ -36,7 +35,7 @@ class Replacement:
         return (*self.staying, *self.leaving, *self.failing)
 
 
-def replacement_of(context: ServiceContext, live: Sequence[Replica]) -> Replacement:
+def replacement_of(context: DecidedContext, live: Sequence[Replica]) -> Replacement:
     targets = context.variant_order.hashes
     old = [replica for replica in live if replica.revision not in targets]
     growth = _fallback(context, old) if old else context.variant_order.next_up
@@ -52,7 +51,7 @@ def replacement_of(context: ServiceContext, live: Sequence[Replica]) -> Replacem
     return Replacement(tuple(staying), tuple(leaving), failing, growth, proven)
 
 
-def _fallback(context: ServiceContext, old: Sequence[Replica]) -> Revision:
+def _fallback(context: DecidedContext, old: Sequence[Replica]) -> Revision:
     """The newest of the other revisions that serves, else the newest of those that exist."""
     best = max(
         old,
@@ -64,25 +63,7 @@ def _fallback(context: ServiceContext, old: Sequence[Replica]) -> Revision:
     return context.revisions.get(best.revision, context.target)
 
 
-def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | None) -> Halt | None:
-    """Whether the rollout of `targets` (hashes: one, or one per variant) stands still, and why.
-
-    It stays halted when the failing replica is gone, until something else is asked for or that very replica serves.
-    """
-    replicas = tuple(live)
-    if all(replica.revision in targets for replica in replicas):
-        return None
-    faulty = [replica for replica in replicas if replica.revision in targets and is_faulty(replica)]
-    if faulty:
-        uids = sorted(uid for replica in faulty for uid in replica.uids)
-        return Halt(faulty[0].revision, tuple(uids), faulty[0].message)
-    if before is None or before.revision not in targets:
-        return None
-    recovered = any(r.state is ReplicaState.SERVING and r.uids & set(before.pods) for r in replicas)
-    return None if recovered else before
-
-
-def lacks_spare(context: ServiceContext, staying: Iterable[Replica]) -> str:
+def lacks_spare(context: DecidedContext, staying: Iterable[Replica]) -> str:
     """Why there is no place for a replica on top, as a clause; empty when there is, or when it is still being tried."""
     if context.spec.rollout.max_surge == 0:
         return "rollout.maxSurge is 0"
@@ -95,7 +76,7 @@ def lacks_spare(context: ServiceContext, staying: Iterable[Replica]) -> str:
     return context.memory.held_back
 
 
-def may_replace_without_spare(context: ServiceContext) -> bool:
+def may_replace_without_spare(context: DecidedContext) -> bool:
     """Whether a serving replica may go before its replacement serves."""
     mode = context.spec.rollout.when_no_spare
     return mode is WhenNoSpare.REPLACE or (mode is WhenNoSpare.AUTO and context.one_less_would_do)

@@ -8,34 +8,34 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.api.reasons import Reason
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.reconcile import drain, rank_groups
 from forebay.planner.reconcile.steps import Step, StepKind, warning
 
 LONGEST_RETRY_SECONDS: Final = 3600.0
 
 
-def half_gone(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def half_gone(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     """One pod of it is being deleted, so the rest is of no use."""
     if replica.state is not ReplicaState.DELETING or all(pod.deleting for pod in replica.pods):
         return ()
     return (drain.delete(replica, Reason.INCOMPLETE, "another pod of the same replica is being deleted"),)
 
 
-def ended(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def ended(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.FAILED:
         return ()
     return (drain.delete(replica, replica.trouble, replica.message.rstrip("."), alarming=True),)
 
 
-def node_lost(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def node_lost(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.LOST:
         return ()
     return (drain.delete(replica, Reason.NODE_LOST, replica.message.rstrip("."), alarming=True, kind=StepKind.DRAIN),)
 
 
-def drained(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.DRAINING:
         return ()
     if replica.drain_started_at is None:
@@ -44,14 +44,14 @@ def drained(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     return drain.finish(replica, timeout_seconds, context.settings, context.now)
 
 
-def half_drained(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def half_drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     """A drain that reached only some pods of a replica is brought to the others."""
     if replica.state is not ReplicaState.DRAINING or all(pod.drain_started_at is not None for pod in replica.pods):
         return ()
     return (drain.start(replica, replica.drain_reason or Reason.SCALE_DOWN, "it drains as a whole"),)
 
 
-def hung(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def hung(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     """An engine that makes no step serves nobody; what little may still end in it gets its time by drain.
 
     One at a time, and never when all of several stand still at once: that would be the metrics.
@@ -65,7 +65,7 @@ def hung(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     return drain.remove(replica, Reason.STALLED, replica.message.rstrip("."))
 
 
-def given_up(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
+def given_up(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     """Stuck for too long: tried once more elsewhere, then less and less often.
 
     The failing replica of a halted rollout is kept to be looked at: another one of the same would fail as well.
@@ -80,7 +80,7 @@ def given_up(context: ServiceContext, replica: Replica) -> tuple[Step, ...]:
     return drain.remove(replica, replica.trouble, f"{replica.message.rstrip('.')}; it is tried once more")
 
 
-ENDINGS: Final[tuple[Callable[[ServiceContext, Replica], tuple[Step, ...]], ...]] = (
+ENDINGS: Final[tuple[Callable[[DecidedContext, Replica], tuple[Step, ...]], ...]] = (
     half_gone,
     ended,
     node_lost,
@@ -91,7 +91,7 @@ ENDINGS: Final[tuple[Callable[[ServiceContext, Replica], tuple[Step, ...]], ...]
 )
 
 
-def terminations_of(context: ServiceContext) -> dict[str, Step]:
+def terminations_of(context: DecidedContext) -> dict[str, Step]:
     """What ends, by the name of the replica."""
     steps: dict[str, Step] = {}
     for replica in context.replicas:
@@ -102,7 +102,7 @@ def terminations_of(context: ServiceContext) -> dict[str, Step]:
     return steps
 
 
-def retry_due_at(context: ServiceContext, replica: Replica) -> float | None:
+def retry_due_at(context: DecidedContext, replica: Replica) -> float | None:
     """When a stuck replica is given up; None when it is kept to be looked at, or when others decide over it."""
     if replica.reason == Reason.STALLED:
         return None
@@ -111,7 +111,7 @@ def retry_due_at(context: ServiceContext, replica: Replica) -> float | None:
     return _retry_at(context, replica)
 
 
-def _retry_at(context: ServiceContext, replica: Replica) -> float:
+def _retry_at(context: DecidedContext, replica: Replica) -> float:
     """The first try ends with pendingTimeout. The waits double from there, up to an hour.
 
     A replica that finds no node waits the hour at once: its waiting is what a cluster autoscaler needs to see. Where

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forebay.api.inference_service import ScalingMode
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replica_shares import weight_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import shown
 from forebay.planner.reconcile.rollout import Replacement
 from forebay.world.world import Revision
@@ -32,7 +32,7 @@ class Failback:
         return f"a replica of {shown(self.new.variant)}, which is preferred, serves in its place"
 
 
-def failback_of(context: ServiceContext, rest: Replacement) -> Failback | None:
+def failback_of(context: DecidedContext, rest: Replacement) -> Failback | None:
     """None while nothing is to go back, or while a rollout or a node drain comes first."""
     variant_order = context.variant_order
     if not variant_order.several or not variant_order.open or rest.leaving or rest.failing or context.halt is not None:
@@ -46,7 +46,7 @@ def failback_of(context: ServiceContext, rest: Replacement) -> Failback | None:
     return Failback(new, tuple(leaving), carries_less=context.weight(new.variant) < carried)
 
 
-def surge_of(failback: Failback | None, context: ServiceContext) -> int:
+def surge_of(failback: Failback | None, context: DecidedContext) -> int:
     """Replicas above the bounds that a return may take: one, where rollouts may have any."""
     if failback is None or failback.carries_less:
         return 0
@@ -58,7 +58,7 @@ def on_top(failback: Failback | None) -> int:
     return 0 if failback is None else 1
 
 
-def may_begin(context: ServiceContext, rest: Replacement, failback: Failback) -> bool:
+def may_begin(context: DecidedContext, rest: Replacement, failback: Failback) -> bool:
     """Whether one of the preferred shape may be tried now: all that is wanted serves, and nothing else is under way.
 
     Nor does anything begin to go in this very tick, such as the one whose place the last return has taken.
@@ -68,7 +68,7 @@ def may_begin(context: ServiceContext, rest: Replacement, failback: Failback) ->
     return _quiet(context, rest) and len(rest.staying) == context.desired and len(rest.live) == len(context.live)
 
 
-def may_finish(context: ServiceContext, rest: Replacement, failback: Failback) -> bool:
+def may_finish(context: DecidedContext, rest: Replacement, failback: Failback) -> bool:
     """Whether a replica that is less preferred is not needed any more.
 
     Where the new shape carries as much, what is wanted serves without the one that goes. Where it carries less, every
@@ -78,7 +78,7 @@ def may_finish(context: ServiceContext, rest: Replacement, failback: Failback) -
     return _quiet(context, rest) and len(rest.staying) > needed
 
 
-def _quiet(context: ServiceContext, rest: Replacement) -> bool:
+def _quiet(context: DecidedContext, rest: Replacement) -> bool:
     """Whether all there is serves, with the load of each known."""
     return (
         context.load.complete

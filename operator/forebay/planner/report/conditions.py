@@ -10,9 +10,9 @@ from typing import Final
 from forebay.api.inference_service import Condition, ScalingMode
 from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
-from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
-from forebay.planner.reconcile.balance import Balance
+from forebay.planner.decide.decided_context import DecidedContext
+from forebay.planner.observe.replicas import ReplicaState
+from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.planner.reconcile.placeholders import PlaceholderCounts, placeholder_counts_of, wanted_placeholders_of
 from forebay.planner.reconcile.rollout import replacement_of
 from forebay.scaling.decision import count, seconds
@@ -32,19 +32,6 @@ class ConditionAnswer:
     """True, False or Unknown."""
     reason: Reason
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceOutcome:
-    """A scene and what came of it in this tick."""
-
-    context: ServiceContext
-    balance: Balance
-    held: str = ""
-    """What the operator's own limits, or a wait after failures, keep from being done."""
-
-    def replicas(self, *states: ReplicaState) -> tuple[Replica, ...]:
-        return self.context.having(*states)
 
 
 def ready(outcome: ServiceOutcome) -> ConditionAnswer:
@@ -219,7 +206,7 @@ def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
     return ConditionAnswer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(context)}.")
 
 
-def _names(context: ServiceContext) -> str:
+def _names(context: DecidedContext) -> str:
     """The targets that there are replicas of, or the first."""
     used = {replica.revision for replica in context.live}
     there = [target for target in context.variant_order.targets if target.hash in used] or [context.target]

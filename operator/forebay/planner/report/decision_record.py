@@ -19,9 +19,9 @@ from forebay.api.status import (
     SignalsStatus,
     UpcomingStatus,
 )
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
-from forebay.planner.report.conditions import ServiceOutcome
+from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.planner.report.upcoming import instant, upcoming_of
 
 LATEST: Final = 8
@@ -47,7 +47,7 @@ def decision_status(outcome: ServiceOutcome) -> DecisionStatus:
     )
 
 
-def signals_status(context: ServiceContext) -> SignalsStatus:
+def signals_status(context: DecidedContext) -> SignalsStatus:
     """Ages are told by their limit while all is fresh: a time that moved with every scrape would be written each."""
     load = context.load
     silent = [each.since for each in load.silent if not each.new]

@@ -9,8 +9,7 @@ from typing import Final
 
 from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, ScheduleState
 from forebay.api.reasons import Reason
-from forebay.planner.memory import MOST_NOTES, Note
-from forebay.planner.observe.learned import Learned
+from forebay.planner.memory import MOST_NOTES, Learned, Note
 from forebay.planner.reconcile.steps import Step, StepKind, normal, warning
 from forebay.planner.report.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
 from forebay.scaling.decision import Decision, count

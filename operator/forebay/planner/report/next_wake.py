@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.free_gpus import LOOKAHEAD_SECONDS
 from forebay.planner.observe.replicas import ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.schedules.schedule_floors import WindowFloor
 
 SOONEST_SECONDS = 0.5
 
 
 def wake_in_seconds(
-    contexts: Iterable[ServiceContext | None], of_pools: Iterable[WindowFloor], now: float
+    contexts: Iterable[DecidedContext | None], of_pools: Iterable[WindowFloor], now: float
 ) -> float | None:
     """`of_pools` is what the schedules of all WarmPools ask for."""
     of_services = (at for context in contexts if context is not None for at in _due(context))
@@ -19,7 +19,7 @@ def wake_in_seconds(
     return max(SOONEST_SECONDS, min(due) - now) if due else None
 
 
-def _due(context: ServiceContext) -> Iterator[float]:
+def _due(context: DecidedContext) -> Iterator[float]:
     settings = context.settings
     for replica in context.having(ReplicaState.DRAINING):
         started_at = replica.drain_started_at
@@ -36,15 +36,15 @@ def _due(context: ServiceContext) -> Iterator[float]:
     if after_seconds is not None and context.desired == 1:
         if scaling.idleness.since is not None:
             yield scaling.idleness.since + after_seconds
-        if context.woken_until is not None:
-            yield context.woken_until
+        if context.wake_request.until is not None:
+            yield context.wake_request.until
     if scaling.jumped_at is not None:
         yield scaling.jumped_at + context.limits.scale_up_cooldown_seconds
     if scaling.raised_at is not None:
         yield scaling.raised_at + context.limits.scale_down_cooldown_seconds
 
 
-def _calendar(context: ServiceContext) -> Iterator[float]:
+def _calendar(context: DecidedContext) -> Iterator[float]:
     """The edges of every window that is open or next, and the moments at which replicas for it are due."""
     for window_floor in context.window_floors:
         yield from _edges(window_floor)

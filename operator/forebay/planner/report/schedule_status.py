@@ -10,10 +10,10 @@ from typing import Final
 
 from forebay.api.inference_service import ScalingMode, ScheduleState, ScheduleStatus
 from forebay.api.instants import rfc3339
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.free_gpus import FreeGpus
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
-from forebay.planner.report.conditions import ServiceOutcome
+from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
 from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of
@@ -27,7 +27,7 @@ class ScheduleCase(WindowCase):
     loading: tuple[Replica, ...]
 
     @property
-    def context(self) -> ServiceContext:
+    def context(self) -> DecidedContext:
         return self.outcome.context
 
 
@@ -136,7 +136,7 @@ def _status(window_floor: WindowFloor, outcome: ServiceOutcome, before: Schedule
     return ScheduleStatus(**told, replicas=window_floor.replicas, **_released(window_floor, outcome.context))
 
 
-def _released(window_floor: WindowFloor, context: ServiceContext) -> dict[str, str]:
+def _released(window_floor: WindowFloor, context: DecidedContext) -> dict[str, str]:
     released_at = window_floor.released_at
     if released_at is None:
         return {}
@@ -159,7 +159,7 @@ def _to_place(case: ScheduleCase) -> int:
     return max(0, wanted - len(case.ready_times) - placed)
 
 
-def _no_room(free_gpus: FreeGpus, needed: int, context: ServiceContext) -> str:
+def _no_room(free_gpus: FreeGpus, needed: int, context: DecidedContext) -> str:
     shape = context.target.shape
     each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
     are = "is" if needed == 1 else "are"

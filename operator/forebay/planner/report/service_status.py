@@ -14,15 +14,15 @@ from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, ScaledToZeroStatus
 from forebay.capacity.model.profile_choice import Basis
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.decide.wake_request import answered_wake
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
+from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.planner.report.conditions import (
     ANSWERS,
     PLANNED,
     READY,
     ConditionAnswer,
-    ServiceOutcome,
     conditions,
     warm_replicas,
 )
@@ -65,7 +65,7 @@ def status_of(outcome: ServiceOutcome, before: InferenceServiceStatus, now: floa
 
 
 def scaled_to_zero_status(
-    context: ServiceContext, before: InferenceServiceStatus, now: float
+    context: DecidedContext, before: InferenceServiceStatus, now: float
 ) -> ScaledToZeroStatus | None:
     """Kept as it was when the last replica was let go; what was asked for since then is a new call."""
     if context.desired > 0:
@@ -137,7 +137,7 @@ def capacity_status(service: ServiceView, carry: float) -> CapacityStatus | None
     return one.model_copy(update={"tokens_per_minute": round(one.per_replica * carry)})
 
 
-def capacity_now(context: ServiceContext) -> CapacityStatus | None:
+def capacity_now(context: DecidedContext) -> CapacityStatus | None:
     """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
     offered, carry = context.memory.scaling.offered, context.load.weights.carried(context.load.replicas)
     if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):

@@ -9,14 +9,14 @@ from typing import Final
 
 from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import shown
+from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.planner.reconcile.rank_groups import holds_half
 from forebay.planner.reconcile.rollout import replacement_of
 from forebay.planner.reconcile.steps import StepKind
 from forebay.planner.reconcile.terminations import retry_due_at
-from forebay.planner.report.conditions import ServiceOutcome
 from forebay.planner.report.variant_status import returns
 from forebay.scaling.decision import Due, count, seconds
 from forebay.scaling.learning.lead_time import ENOUGH_STARTS, LeadTimes, WarmState
@@ -27,7 +27,7 @@ EXPECTED: Final = 0.95
 """Share of starts within the time by which a replica is expected."""
 
 
-Teller = Callable[[ServiceContext, Replica], Due | None]
+Teller = Callable[[DecidedContext, Replica], Due | None]
 
 
 def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
@@ -46,7 +46,7 @@ def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
     return tuple(sorted(found, key=lambda due: (due.at is None, due.at or 0.0)))
 
 
-def _schedules(context: ServiceContext) -> Iterator[Due]:
+def _schedules(context: DecidedContext) -> Iterator[Due]:
     """The next edge of each."""
     for window_floor in context.window_floors:
         name, window, replicas = (
@@ -87,7 +87,7 @@ def _named(outcome: ServiceOutcome, state: ReplicaState, tell: Teller, doing: st
         yield Due(last_at, f"{count(more, 'more replica')} {are} {doing}{by_then}.")
 
 
-def _arrival(context: ServiceContext, replica: Replica) -> Due | None:
+def _arrival(context: DecidedContext, replica: Replica) -> Due | None:
     """When a replica on its way is expected, or given up."""
     since = min(pod.waiting_since for pod in replica.pods)
     homeless = [pod for pod in replica.pods if pod.node is None]
@@ -111,7 +111,7 @@ def _arrival(context: ServiceContext, replica: Replica) -> Due | None:
     return Due(since + limit, f"{replica.name} is given up if it does not serve by then: engine.startupTimeout.")
 
 
-def _retry(context: ServiceContext, replica: Replica) -> Due | None:
+def _retry(context: DecidedContext, replica: Replica) -> Due | None:
     why, due_at = replica.message.rstrip("."), retry_due_at(context, replica)
     if replica.reason == Reason.STALLED:
         return Due(None, f"{why}; {_of_the_stalled(context)}.")
@@ -126,13 +126,13 @@ def _retry(context: ServiceContext, replica: Replica) -> Due | None:
     return Due(due_at, f"{why}; another one is tried in its place.")
 
 
-def _of_the_stalled(context: ServiceContext) -> str:
+def _of_the_stalled(context: DecidedContext) -> str:
     if any(replica.state is ReplicaState.SERVING for replica in context.live):
         return "it is replaced in its turn, one at a time"
     return "nothing is done about it until one of all that stand still counts on"
 
 
-def _end(context: ServiceContext, replica: Replica) -> Due | None:
+def _end(context: DecidedContext, replica: Replica) -> Due | None:
     started_at = replica.drain_started_at
     if started_at is None:
         return None

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from forebay.api.instants import rfc3339
 from forebay.api.status import VariantState, VariantStatus
+from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import opens_at, shown
 from forebay.planner.reconcile.rollout import replacement_of
 from forebay.planner.reconcile.variant_failback import Failback, failback_of, surge_of
@@ -14,7 +14,7 @@ from forebay.scaling.decision import Due, count, seconds
 from forebay.world.world import Revision
 
 
-def variant_statuses(context: ServiceContext) -> tuple[VariantStatus, ...]:
+def variant_statuses(context: DecidedContext) -> tuple[VariantStatus, ...]:
     """In order of preference; none for a service that has only one shape."""
     return (
         tuple(_status(context, target) for target in context.variant_order.targets)
@@ -23,7 +23,7 @@ def variant_statuses(context: ServiceContext) -> tuple[VariantStatus, ...]:
     )
 
 
-def returns(context: ServiceContext) -> Iterator[Due]:
+def returns(context: DecidedContext) -> Iterator[Due]:
     """What brings replicas back to each shape that is preferred to one that serves."""
     variant_order = context.variant_order
     yield from _return_under_way(context)
@@ -39,7 +39,7 @@ def returns(context: ServiceContext) -> Iterator[Due]:
         )
 
 
-def _return_under_way(context: ServiceContext) -> Iterator[Due]:
+def _return_under_way(context: DecidedContext) -> Iterator[Due]:
     """To a shape that may be tried, or is."""
     failback = failback_of(context, replacement_of(context, context.live))
     if failback is None:
@@ -56,7 +56,7 @@ def _less_preferred(replicas: int) -> str:
     return f"{count(replicas, 'replica')} that {'is' if replicas == 1 else 'are'} less preferred"
 
 
-def _status(context: ServiceContext, target: Revision) -> VariantStatus:
+def _status(context: DecidedContext, target: Revision) -> VariantStatus:
     states = Counter(replica.state for replica in context.replicas if _is_of(context, replica, target.variant))
     return VariantStatus(
         name=shown(target.variant),
@@ -69,18 +69,18 @@ def _status(context: ServiceContext, target: Revision) -> VariantStatus:
     )
 
 
-def _is_of(context: ServiceContext, replica: Replica, variant: str) -> bool:
+def _is_of(context: DecidedContext, replica: Replica, variant: str) -> bool:
     known = context.revisions.get(replica.revision)
     return known is not None and known.variant == variant
 
 
-def _state(context: ServiceContext, target: Revision) -> VariantState:
+def _state(context: DecidedContext, target: Revision) -> VariantState:
     if context.variant_order.opens_at(target.variant) is not None:
         return VariantState.SHORT
     return VariantState.NEXT if target == context.variant_order.next_up else VariantState.STANDBY
 
 
-def _message(context: ServiceContext, target: Revision) -> str:
+def _message(context: DecidedContext, target: Revision) -> str:
     """A time that moves with every tick is not told: it would be written with every tick."""
     variant_order = context.variant_order
     due_at = variant_order.opens_at(target.variant)
@@ -93,7 +93,7 @@ def _message(context: ServiceContext, target: Revision) -> str:
     return f"{shortage.why}. It is tried again at {rfc3339(due_at)}."
 
 
-def _why_not_yet(context: ServiceContext, failback: Failback) -> str:
+def _why_not_yet(context: DecidedContext, failback: Failback) -> str:
     """What a return waits for, as a clause; empty where it is a matter of moments."""
     most, surge = context.limits.max_replicas, surge_of(failback, context)
     if not context.load.complete:

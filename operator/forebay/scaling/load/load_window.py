@@ -4,13 +4,13 @@ Scaling down asks whether fewer replicas would have done at *every* moment of th
 been watched in full. It is kept in a fixed number of parts, each with its maxima.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.scaling.decision import Proposal
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.service_load import ServiceLoad
-from forebay.scaling.rules.guards import LATENCY_GUARDS
 
 PARTS: Final = 20
 LONG_SECONDS: Final = 1800.0
@@ -94,10 +94,19 @@ class LoadWindow:
         return max((part.kv_total for part in self.parts), default=0.0)
 
 
+LatencyCheck = Callable[[ServiceLoad, Limits], Proposal | None]
+"""Tells which latency is past its limit, if any: `guards.late`."""
+
+
 def extended(
-    load_window: LoadWindow, load: ServiceLoad, limits: Limits, now: float, replicas: float | None = None
+    load_window: LoadWindow,
+    load: ServiceLoad,
+    limits: Limits,
+    now: float,
+    late: LatencyCheck,
+    replicas: float | None = None,
 ) -> LoadWindow:
-    """The watch with one more look at the load. A replica that has gone silent ends it; a new one is waited for.
+    """The window with one more look at the load. A silent replica ends the window; a new replica is waited for.
 
     `replicas` is what the work asks for, before rounding; None while it is not known.
     """
@@ -107,13 +116,13 @@ def extended(
     if not load.known:
         return load_window
     gap = now - load_window.looked_at > LONGEST_BLINK_SECONDS
-    near = _late(load, _with_headroom(limits))
+    near = late(load, _with_headroom(limits))
     known_before = None if gap else load_window.work_since
     return LoadWindow(
         since=now if load_window.since is None or gap else load_window.since,
         looked_at=now,
         parts=_with(load_window.parts, _part(load, near, replicas, now), window_seconds, now),
-        strains=_strains(load_window.strains, load, limits, _late(load, limits) if near else None, now),
+        strains=_strains(load_window.strains, load, limits, late(load, limits) if near else None, now),
         work_since=None if replicas is None else now if known_before is None else known_before,
         long=_long(load_window.long, replicas, now),
     )
@@ -173,10 +182,6 @@ def _strains(
             return kept
         return (*kept[:-1], replace(new, at=kept[-1].at))
     return (*kept, new)[-MOST_STRAINS:]
-
-
-def _late(load: ServiceLoad, limits: Limits) -> Proposal | None:
-    return next((proposal for guard in LATENCY_GUARDS if (proposal := guard(load, limits))), None)
 
 
 def _with_headroom(limits: Limits) -> Limits:

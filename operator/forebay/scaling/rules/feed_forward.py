@@ -11,8 +11,8 @@ from math import sqrt
 from typing import Final
 
 from forebay.scaling.decision import Proposal, amount, number, percent, seconds, significant
-from forebay.scaling.limits import Limits
 from forebay.scaling.learning.offered_work import OfferedWork
+from forebay.scaling.limits import Limits
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.scaling_inputs import ScalingInputs
 

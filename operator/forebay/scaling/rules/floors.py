@@ -1,9 +1,15 @@
 """Floors: counts that hold whatever the load is."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from forebay.scaling.decision import Proposal, count
 from forebay.scaling.limits import Limits
+
+
+def floor_rules(limits: Limits, floors: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    """minReplicas, and `floors` of schedules and wake requests, each with the warm replicas on top of it."""
+    return (min_replicas(limits), *(with_warm(floor, limits) for floor in floors))
 
 
 def min_replicas(limits: Limits) -> Proposal:

@@ -120,6 +120,11 @@ def propose(load: ServiceLoad, limits: Limits) -> tuple[Proposal, ...]:
     return tuple(proposal for guard in GUARDS if (proposal := guard(load, limits)))
 
 
+def late(load: ServiceLoad, limits: Limits) -> Proposal | None:
+    """The first latency that is past its limit, if any is."""
+    return next((proposal for guard in LATENCY_GUARDS if (proposal := guard(load, limits))), None)
+
+
 def _late(
     load: ServiceLoad, limits: Limits, seen: Latency | None, quantile: float, limit: float, rule: str, what: str
 ) -> Proposal | None:

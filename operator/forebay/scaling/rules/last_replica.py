@@ -5,75 +5,61 @@ while anything about it is in doubt. Every check returns the sentence that keeps
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import isinf
 from typing import Final
 
 from forebay.api.instants import rfc3339
 from forebay.scaling.decision import Proposal, count, seconds
-from forebay.scaling.load.idleness import Idleness
-from forebay.scaling.load.service_load import ServiceLoad
+from forebay.scaling.rules.situation import Situation
 
 
-@dataclass(frozen=True, slots=True)
-class LastReplica:
-    """A service for which one replica is wanted, and what is known of it."""
-
-    after_seconds: float
-    """scaleToZeroAfter; infinite keeps the last replica for ever."""
-    serving: int
-    coming: int
-    """Replicas on their way, stuck ones included."""
-    replacing: bool
-    """Whether replicas are to be replaced: of another revision, or on a node that is to be left."""
-    load: ServiceLoad
-    idleness: Idleness
-    now: float
+def last_replica(situation: Situation) -> str | None:
+    kept = "the last replica is kept: scaling.scaleToZeroAfter is not set"
+    return kept if situation.limits.to_zero_after_seconds is None else None
 
 
-def last_replica(last: LastReplica) -> str | None:
-    return "the last replica is kept: scaling.scaleToZeroAfter is not set" if isinf(last.after_seconds) else None
-
-
-def replica_coming(last: LastReplica) -> str | None:
+def replica_coming(situation: Situation) -> str | None:
     """What still waits for its node, or loads, is not idle: the clock begins when it is Ready."""
-    if last.coming == 0:
+    coming = situation.counts.loading + situation.counts.blocked
+    if coming == 0:
         return None
-    return f"{count(last.coming, 'replica')} on the way: the idle clock begins when it serves"
+    return f"{count(coming, 'replica')} on the way: the idle clock begins when it serves"
 
 
-def replacement_under_way(last: LastReplica) -> str | None:
+def replacement_under_way(situation: Situation) -> str | None:
     """The replica that is known to serve stays until what replaces it does."""
-    return "the last replica is being replaced, and stays until the new one serves" if last.replacing else None
-
-
-def others_serve(last: LastReplica) -> str | None:
-    """From many to none in one step there is no way."""
-    return f"{last.serving} replicas still serve, and go first" if last.serving > 1 else None
-
-
-def asked_lately(last: LastReplica) -> str | None:
-    idleness = last.idleness
-    if idleness.since is None:
-        return f"the last replica is kept: {idleness.because}"
-    if last.now - idleness.since >= last.after_seconds:
-        return None
     return (
-        f"the last replica is kept until {rfc3339(idleness.since + last.after_seconds)}: nothing has been "
-        f"asked since {rfc3339(idleness.since)}, and scaleToZeroAfter is {seconds(last.after_seconds)}"
+        "the last replica is being replaced, and stays until the new one serves" if situation.counts.replacing else None
     )
 
 
-Check = Callable[[LastReplica], str | None]
+def others_serve(situation: Situation) -> str | None:
+    """From many to none in one step there is no way."""
+    serving = situation.counts.serving
+    return f"{serving} replicas still serve, and go first" if serving > 1 else None
+
+
+def asked_lately(situation: Situation) -> str | None:
+    idleness, after_seconds = situation.idleness, situation.limits.to_zero_after_seconds or 0.0
+    if idleness.since is None:
+        return f"the last replica is kept: {idleness.because}"
+    if situation.now - idleness.since >= after_seconds:
+        return None
+    return (
+        f"the last replica is kept until {rfc3339(idleness.since + after_seconds)}: nothing has been "
+        f"asked since {rfc3339(idleness.since)}, and scaleToZeroAfter is {seconds(after_seconds)}"
+    )
+
+
+Check = Callable[[Situation], str | None]
 CHECKS: Final[tuple[Check, ...]] = (last_replica, replica_coming, replacement_under_way, others_serve, asked_lately)
 
 
-def keep_or_release(last: LastReplica) -> Proposal:
+def keep_or_release(situation: Situation) -> Proposal:
     """One replica with the first reason to keep it, or none."""
     for check in CHECKS:
-        if held := check(last):
+        if held := check(situation):
             return Proposal(1, check.__name__, held)
-    return scale_to_zero(last)
+    return scale_to_zero(situation)
 
 
 def scaled_to_zero() -> Proposal:
@@ -81,7 +67,7 @@ def scaled_to_zero() -> Proposal:
     return Proposal(0, "scaled_to_zero", "nothing asks for a replica; `forebay wake` starts one")
 
 
-def scale_to_zero(last: LastReplica) -> Proposal:
-    since = "" if last.idleness.since is None else f" since {rfc3339(last.idleness.since)}"
-    after = seconds(last.after_seconds)
+def scale_to_zero(situation: Situation) -> Proposal:
+    since = "" if situation.idleness.since is None else f" since {rfc3339(situation.idleness.since)}"
+    after = seconds(situation.limits.to_zero_after_seconds or 0.0)
     return Proposal(0, "scale_to_zero", f"nothing has been asked{since}, and scaleToZeroAfter is {after}")

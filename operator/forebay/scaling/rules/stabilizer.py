@@ -15,6 +15,7 @@ from forebay.scaling.load.freshness import Freshness
 from forebay.scaling.load.load_window import LONG_SECONDS, LoadWindow
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
+from forebay.scaling.rules.situation import Situation
 
 MARGIN: Final = 1.2
 """Work that asked for so much more than it did in scaleDownCooldown would still be carried after a step down."""
@@ -28,48 +29,35 @@ UNKNOWN_WORK_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownInput:
-    """The fleet as it is, and the count that a step down would leave."""
+    """A situation, and the count that a step down would leave."""
 
-    desired: int
-    """What has been worked towards until now."""
-    serving: int
-    draining: int
-    raised_at: float
-    """When the count last rose."""
-    load: ServiceLoad
-    load_window: LoadWindow
-    limits: Limits
-    now: float
-    floor: int = 0
-    """What holds whatever the load is, warm replicas included."""
-    counts_work: bool = False
-    """Whether it is known what a replica carries, so that the work that arrives tells how many are needed."""
+    situation: Situation
     step: int = 1
 
     @property
     def wanted(self) -> int:
         """After the step."""
-        return self.desired - self.step
+        return self.situation.desired - self.step
 
     @property
     def left(self) -> int:
         """Replicas that would serve after the step: one that has not started is given up first."""
-        return min(self.wanted, self.serving)
+        return min(self.wanted, self.situation.counts.serving)
 
     @property
     def left_carry(self) -> float:
         """The same, counted by what they carry."""
-        return self.load.weights.carried(self.left)
+        return self.situation.load.weights.carried(self.left)
 
 
-def nobody_left(standing: ScaleDownInput) -> str | None:
+def nobody_left(down: ScaleDownInput) -> str | None:
     """What no replica would carry cannot be asked of the load."""
-    return "no replica would be left to serve" if standing.left < 1 else None
+    return "no replica would be left to serve" if down.left < 1 else None
 
 
-def metrics_unknown(standing: ScaleDownInput) -> str | None:
+def metrics_unknown(down: ScaleDownInput) -> str | None:
     """Silence is not idleness."""
-    load = standing.load
+    load = down.situation.load
     if load.complete:
         return None
     if load.replicas == 0:
@@ -84,51 +72,57 @@ def metrics_unknown(standing: ScaleDownInput) -> str | None:
     return f"the load is not known, and silence is no reason to scale down: {worst.pod}{others} {give} no metrics{why}"
 
 
-def recently_raised(standing: ScaleDownInput) -> str | None:
-    cooldown = standing.limits.scale_down_cooldown_seconds
-    if standing.now - standing.raised_at >= cooldown:
+def recently_raised(down: ScaleDownInput) -> str | None:
+    cooldown = down.situation.limits.scale_down_cooldown_seconds
+    if down.situation.now - down.situation.raised_at >= cooldown:
         return None
     return f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago; none goes before that is over"
 
 
-def not_watched_in_full(standing: ScaleDownInput) -> str | None:
+def not_watched_in_full(down: ScaleDownInput) -> str | None:
     """A window that began before we did, or that has a gap, may hide a peak."""
-    window = standing.limits.scale_down_cooldown_seconds
-    if standing.load_window.covers(window, standing.now):
+    window = down.situation.limits.scale_down_cooldown_seconds
+    if down.situation.load_window.covers(window, down.situation.now):
         return None
     return f"the load has not yet been watched for scaleDownCooldown ({seconds(window)}) without a gap"
 
 
-def draining_now(standing: ScaleDownInput) -> str | None:
+def draining_now(down: ScaleDownInput) -> str | None:
     """The next step waits for the end of the one before it."""
-    return f"{count(standing.draining, 'replica')} still draining" if standing.draining else None
-
-
-def work_would_not_fit(standing: ScaleDownInput) -> str | None:
-    """The most that the work asked for in the window, with a margin, must fit on what is left beside the warm ones."""
-    load_window, now = standing.load_window, standing.now
-    if load_window.work_since is None:
-        young = load_window.since is None or now - load_window.since < UNKNOWN_WORK_SECONDS
-        return "it is not known yet how much work arrives" if standing.counts_work and young else None
-    return _work(
-        load_window, standing.limits, standing.wanted - standing.limits.warm_replicas, now, standing.load.weights
+    return (
+        f"{count(down.situation.counts.draining, 'replica')} still draining" if down.situation.counts.draining else None
     )
 
 
-def queue_would_grow(standing: ScaleDownInput) -> str | None:
-    return _queue(standing.load_window, standing.limits, standing.left, standing.load.weights)
+def work_would_not_fit(down: ScaleDownInput) -> str | None:
+    """The most that the work asked for in the window, with a margin, must fit on what is left beside the warm ones."""
+    load_window, now = down.situation.load_window, down.situation.now
+    if load_window.work_since is None:
+        young = load_window.since is None or now - load_window.since < UNKNOWN_WORK_SECONDS
+        return "it is not known yet how much work arrives" if down.situation.offered is not None and young else None
+    return _work(
+        load_window,
+        down.situation.limits,
+        down.wanted - down.situation.limits.warm_replicas,
+        now,
+        down.situation.load.weights,
+    )
 
 
-def kv_cache_would_fill(standing: ScaleDownInput) -> str | None:
-    return _kv(standing.load_window, standing.limits, standing.left, standing.load.weights)
+def queue_would_grow(down: ScaleDownInput) -> str | None:
+    return _queue(down.situation.load_window, down.situation.limits, down.left, down.situation.load.weights)
 
 
-def latency_was_late(standing: ScaleDownInput) -> str | None:
-    return _late(standing.load_window, standing.limits, standing.left, standing.load.weights)
+def kv_cache_would_fill(down: ScaleDownInput) -> str | None:
+    return _kv(down.situation.load_window, down.situation.limits, down.left, down.situation.load.weights)
 
 
-def load_was_too_much(standing: ScaleDownInput) -> str | None:
-    return _strained(standing.load_window, standing.limits, standing.left, standing.load.weights)
+def latency_was_late(down: ScaleDownInput) -> str | None:
+    return _late(down.situation.load_window, down.situation.limits, down.left, down.situation.load.weights)
+
+
+def load_was_too_much(down: ScaleDownInput) -> str | None:
+    return _strained(down.situation.load_window, down.situation.limits, down.left, down.situation.load.weights)
 
 
 Check = Callable[[ScaleDownInput], str | None]
@@ -151,26 +145,26 @@ def largest_batch(replicas: int) -> int:
     return max(1, replicas // LARGEST_BATCH)
 
 
-def stabilize(standing: ScaleDownInput) -> Proposal:
+def stabilize(down: ScaleDownInput) -> Proposal:
     """The count of until now with the first reason to keep it, or as many less as the load allows at once."""
     for check in CHECKS:
-        if held := check(standing):
-            return Proposal(standing.desired, check.__name__, held)
-    most = min(largest_batch(standing.desired), standing.desired - max(1, standing.floor))
-    steps = (replace(standing, step=step) for step in range(most, 1, -1))
-    return scale_down(next((s for s in steps if not any(check(s) for check in CHECKS)), standing))
+        if held := check(down):
+            return Proposal(down.situation.desired, check.__name__, held)
+    most = min(largest_batch(down.situation.desired), down.situation.desired - max(1, down.situation.floor))
+    steps = (replace(down, step=step) for step in range(most, 1, -1))
+    return scale_down(next((s for s in steps if not any(check(s) for check in CHECKS)), down))
 
 
-def scale_down(standing: ScaleDownInput) -> Proposal:
-    load_window, window = standing.load_window, standing.limits.scale_down_cooldown_seconds
-    most = load_window.most_replicas(window, standing.now)
+def scale_down(down: ScaleDownInput) -> Proposal:
+    load_window, window = down.situation.load_window, down.situation.limits.scale_down_cooldown_seconds
+    most = load_window.most_replicas(window, down.situation.now)
     work = "" if most is None else f"; the work that arrived asked for {number(most)} replicas at most"
     return Proposal(
-        replicas=standing.wanted,
+        replicas=down.wanted,
         rule="scale_down",
-        because=f"{count(standing.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
+        because=f"{count(down.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
         f"{number(load_window.running_requests)} requests ran and {number(load_window.waiting_requests)} waited, and "
-        f"the KV cache would have been {percent(load_window.kv_total / standing.left_carry)} full{work}",
+        f"the KV cache would have been {percent(load_window.kv_total / down.left_carry)} full{work}",
     )
 
 

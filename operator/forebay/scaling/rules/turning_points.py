@@ -13,67 +13,64 @@ from typing import Final
 from forebay.scaling.decision import Due, Proposal, amount, count, number, percent, seconds, significant
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.observed_latency import Latency
-from forebay.scaling.learning.offered_work import OfferedWork
 from forebay.scaling.rules.feed_forward import headroom
+from forebay.scaling.rules.situation import Situation
 from forebay.scaling.rules.stabilizer import MARGIN, ScaleDownInput
-from forebay.scaling.scaling_inputs import ScalingInputs
 
 _COOLED: Final = "scaleUpCooldown ({}) is over: guards count again, unless replicas they asked for still load."
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdInput:
-    """Where a service stands, what its rules proposed, and what of it counted."""
+    """A situation, what its rules proposed, and what of it counted."""
 
-    standing: ScaleDownInput
-    """What a step down would leave."""
+    situation: Situation
     proposals: tuple[Proposal, ...]
     desired: int
     """What the rules came to."""
     unbounded: int
     """The same without maxReplicas."""
-    offered: OfferedWork | None
-    scaling_inputs: ScalingInputs
-    jumped_at: float
-    """When a guard last made the count rise."""
-    idle_since: float | None = None
-    """From when on nothing has been asked; None while something is, or while that is not known."""
+
+    @property
+    def down(self) -> ScaleDownInput:
+        """What a step down would leave."""
+        return ScaleDownInput(self.situation)
 
 
-def would_raise(here: ThresholdInput) -> tuple[str, ...]:
+def would_raise(threshold: ThresholdInput) -> tuple[str, ...]:
     """The smallest change of each signal with which one more replica would be asked for, at least."""
-    limits = here.standing.limits
-    if here.desired >= limits.max_replicas:
-        wanted = f"; {here.unbounded} are asked for" if here.unbounded > limits.max_replicas else ""
+    limits = threshold.situation.limits
+    if threshold.desired >= limits.max_replicas:
+        wanted = f"; {threshold.unbounded} are asked for" if threshold.unbounded > limits.max_replicas else ""
         return (f"Only a higher maxReplicas, which is {limits.max_replicas}{wanted}.",)
-    return (*_late_signals(here), *_more_work(here))
+    return (*_late_signals(threshold), *_more_work(threshold))
 
 
-def would_lower(here: ThresholdInput) -> tuple[str, ...]:
+def would_lower(threshold: ThresholdInput) -> tuple[str, ...]:
     """What has to hold for one replica less, each value beside the most that was seen."""
-    standing = here.standing
-    if here.desired > standing.desired or here.desired < standing.desired:
+    situation = threshold.situation
+    if threshold.desired > situation.desired or threshold.desired < situation.desired:
         return ()
-    if here.desired <= standing.floor:
-        return _floor_holds(here)
-    if standing.wanted < 1:
-        return _last_replica(standing.limits)
-    if not standing.load.complete:
+    if threshold.desired <= situation.floor:
+        return _floor_holds(threshold)
+    if threshold.down.wanted < 1:
+        return _last_replica(situation.limits)
+    if not situation.load.complete:
         return ("Nothing, until the load of every replica that serves is known.",)
-    return tuple(_low_enough(here))
+    return tuple(_low_enough(threshold))
 
 
-def ahead(here: ThresholdInput) -> tuple[Due, ...]:
+def ahead(threshold: ThresholdInput) -> tuple[Due, ...]:
     """The clocks of scaling that still run."""
-    standing, limits = here.standing, here.standing.limits
+    situation, limits = threshold.situation, threshold.situation.limits
     due: list[Due] = []
-    may_jump = here.jumped_at + limits.scale_up_cooldown_seconds
-    if may_jump > standing.now and any(proposal.waits_for for proposal in here.proposals):
+    may_jump = threshold.situation.jumped_at + limits.scale_up_cooldown_seconds
+    if may_jump > situation.now and any(proposal.waits_for for proposal in threshold.proposals):
         due.append(Due(may_jump, _COOLED.format(seconds(limits.scale_up_cooldown_seconds))))
-    if here.desired > standing.floor and here.desired == standing.desired and standing.wanted >= 1:
+    if threshold.desired > situation.floor and threshold.desired == situation.desired and threshold.down.wanted >= 1:
         cooldown = limits.scale_down_cooldown_seconds
-        raised, watched = standing.raised_at + cooldown, (standing.load_window.since or standing.now) + cooldown
-        if standing.load.complete and max(raised, watched) > standing.now:
+        raised, watched = situation.raised_at + cooldown, (situation.load_window.since or situation.now) + cooldown
+        if situation.load.complete and max(raised, watched) > situation.now:
             which = "the last rise" if raised >= watched else "the load began to be watched without a gap"
             due.append(
                 Due(
@@ -83,14 +80,21 @@ def ahead(here: ThresholdInput) -> tuple[Due, ...]:
                 )
             )
     after = limits.to_zero_after_seconds
-    if here.desired == standing.desired == 1 and standing.floor == 0 and after and here.idle_since is not None:
-        due.append(Due(here.idle_since + after, "The last replica goes, if nothing is asked until then."))
+    if (
+        threshold.desired == situation.desired == 1
+        and situation.floor == 0
+        and after
+        and threshold.situation.idleness.since is not None
+    ):
+        due.append(
+            Due(threshold.situation.idleness.since + after, "The last replica goes, if nothing is asked until then.")
+        )
     return tuple(due)
 
 
-def _late_signals(here: ThresholdInput) -> Iterator[str]:
-    load, limits = here.standing.load, here.standing.limits
-    fired = {proposal.rule for proposal in here.proposals}
+def _late_signals(threshold: ThresholdInput) -> Iterator[str]:
+    load, limits = threshold.situation.load, threshold.situation.limits
+    fired = {proposal.rule for proposal in threshold.proposals}
     if not load.known:
         return
     if "queue_depth" not in fired:
@@ -120,13 +124,13 @@ def _late_signals(here: ThresholdInput) -> Iterator[str]:
             yield f"{what} above {seconds(limit)} ({seconds(seen)} now): {rule}."
 
 
-def _more_work(here: ThresholdInput) -> Iterator[str]:
+def _more_work(threshold: ThresholdInput) -> Iterator[str]:
     """Feed-forward asks for the next replica past this much work."""
-    offered, limits = here.offered, here.standing.limits
+    offered, limits = threshold.situation.offered, threshold.situation.limits
     if offered is None or offered.work is None:
         return
-    margin = 1 + headroom(offered, limits, here.scaling_inputs).fraction
-    carry = here.standing.load.weights.carried(here.desired - limits.warm_replicas)
+    margin = 1 + headroom(offered, limits, threshold.situation.scaling_inputs).fraction
+    carry = threshold.situation.load.weights.carried(threshold.desired - limits.warm_replicas)
     most = carry * offered.carried.usable / margin
     if most <= offered.work:
         return
@@ -138,9 +142,9 @@ def _more_work(here: ThresholdInput) -> Iterator[str]:
     )
 
 
-def _floor_holds(here: ThresholdInput) -> tuple[str, ...]:
-    floor_count = here.standing.floor
-    last = next((p for p in reversed(here.proposals) if p.replicas >= floor_count and not p.waits_for), None)
+def _floor_holds(threshold: ThresholdInput) -> tuple[str, ...]:
+    floor_count = threshold.situation.floor
+    last = next((p for p in reversed(threshold.proposals) if p.replicas >= floor_count and not p.waits_for), None)
     if floor_count == 0 or last is None:
         return ()
     return (f"Only a lower floor, whatever the load is: {last.because}.",)
@@ -153,11 +157,11 @@ def _last_replica(limits: Limits) -> tuple[str, ...]:
     return (f"The last replica goes once nothing has been asked for {seconds(after)} (scaleToZeroAfter).",)
 
 
-def _low_enough(here: ThresholdInput) -> Iterator[str]:
-    standing, limits, load_window = here.standing, here.standing.limits, here.standing.load_window
-    margin, left, carry = 1 + limits.headroom, here.standing.left, here.standing.left_carry
-    weights = standing.load.weights
-    serving = weights.carried(standing.serving) or 1.0
+def _low_enough(threshold: ThresholdInput) -> Iterator[str]:
+    situation, limits, load_window = threshold.situation, threshold.situation.limits, threshold.situation.load_window
+    margin, left, carry = 1 + limits.headroom, threshold.down.left, threshold.down.left_carry
+    weights = situation.load.weights
+    serving = weights.carried(situation.counts.serving) or 1.0
     window = seconds(limits.scale_down_cooldown_seconds)
     yield f"One replica goes once each of these has held for {window} at a stretch:"
     waiting = floor(limits.queue_depth * carry / margin)
@@ -167,12 +171,12 @@ def _low_enough(here: ThresholdInput) -> Iterator[str]:
         yield f"at most {count(in_flight, 'request')} waiting or running (the most was {number(load_window.in_flight)})"
     share = carry * limits.kv_fraction / margin / serving
     yield (
-        f"the KV cache of {count(standing.serving, 'replica')} at most {percent(share)} full "
+        f"the KV cache of {count(situation.counts.serving, 'replica')} at most {percent(share)} full "
         f"(the most was {percent(load_window.kv_total / serving)})"
     )
     work = [part.replicas for part in load_window.parts if part.replicas is not None]
     if work:
-        most = weights.carried(standing.wanted - limits.warm_replicas) / MARGIN
+        most = weights.carried(threshold.down.wanted - limits.warm_replicas) / MARGIN
         yield f"work that asks for at most {number(most)} replicas (the most was {number(max(work))})"
     late = next((part.late for part in reversed(load_window.parts) if part.late), "")
     if late:
@@ -184,8 +188,8 @@ def _low_enough(here: ThresholdInput) -> Iterator[str]:
             f"(the most was {number(load_window.running_requests)}), since {number(strain.running_per_replica)} per "
             f"replica were too many for {strain.rule} before"
         )
-    if standing.draining:
-        yield f"no other replica draining ({standing.draining} now)"
+    if situation.counts.draining:
+        yield f"no other replica draining ({situation.counts.draining} now)"
 
 
 def _quantile(seen: Latency | None, quantile: float) -> float | None:

@@ -7,12 +7,12 @@ read back, so that defaults filled in by the API server, and fields that others 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.labels import MANAGED_BY, RANK, SERVICE_UID, SERVING
 from forebay.api.labels import SERVICE as SERVICE_NAME
-from forebay.planner.reconcile.children import min_available, widest
 from forebay.workloads.canonical_json import canonical_json, short_hash
 from forebay.workloads.objects.ownership import Owner, child_metadata
-from forebay.world.world import ChildView, ServiceView
+from forebay.world.world import ChildView, ReplicaShape, ServiceView
 
 SERVICE: Final = "Service"
 DISRUPTION_BUDGET: Final = "PodDisruptionBudget"
@@ -83,6 +83,17 @@ def disruption_budget_body(owner: Owner, min_available: int) -> dict[str, Any]:
     }
 
 
+def min_available(spec: InferenceServiceSpec, shape: ReplicaShape) -> int:
+    """Of the budget, in pods: as many as can ever serve at once, so that none of them is evicted."""
+    return (spec.scaling.max_replicas + spec.rollout.max_surge) * shape.pods
+
+
+def widest(service: ServiceView, own: ReplicaShape) -> ReplicaShape:
+    """Of the shapes of a service the one of the most pods; `own` is the service's own."""
+    shapes = (own, *(variant.wanted.shape for variant in service.variants))
+    return max(shapes, key=lambda shape: shape.pods)
+
+
 def wanted_children(service: ServiceView) -> tuple[ChildView, ...]:
     """What the planner is to find in the cluster; nothing for a service that cannot run or is being deleted."""
     if service.spec is None or service.wanted is None or service.deleting:
@@ -97,6 +108,7 @@ def wanted_children(service: ServiceView) -> tuple[ChildView, ...]:
             name=body["metadata"]["name"],
             owner_uid=owner.uid,
             fingerprint=fingerprint(body["kind"], body["metadata"]["labels"], body["spec"]),
+            body=body,
         )
         for body in bodies
     )

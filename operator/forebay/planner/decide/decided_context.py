@@ -1,0 +1,49 @@
+"""A service's context once its count has been decided. Nothing below `decide` can be called with less."""
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+from forebay.planner.decide.service_schedules import ServiceSchedules
+from forebay.planner.decide.wake_request import WakeRequest
+from forebay.planner.observe.free_gpus import FreeGpus
+from forebay.planner.observe.service_context import ServiceContext
+from forebay.scaling.decision import Decision
+from forebay.scaling.rules.situation import Situation
+from forebay.scaling.rules.stabilizer import carried_by
+from forebay.schedules.schedule_floors import WindowFloor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedContext(ServiceContext):
+    situation: Situation
+    """What the rules read."""
+    decision: Decision
+    schedules: ServiceSchedules
+    wake_request: WakeRequest
+    free_gpus: FreeGpus | None = None
+    """On the nodes as they are; None while no window is near."""
+
+    @classmethod
+    def of(cls, context: ServiceContext, **decided: object) -> Self:
+        """`decided` are the fields that this class adds, and those of the context that deciding has changed."""
+        observed = {field.name: getattr(context, field.name) for field in fields(context)}
+        return cls(**{**observed, **decided})
+
+    @property
+    def desired(self) -> int:
+        return self.decision.applied
+
+    @property
+    def window_floors(self) -> tuple[WindowFloor, ...]:
+        """What the service's schedules ask for."""
+        return self.schedules.window_floors
+
+    @property
+    def one_less_would_do(self) -> bool:
+        """Whether one serving replica less would have carried the whole scaleDownCooldown, and meets minReplicas."""
+        fewer = self.counts.serving - 1
+        return (
+            fewer >= self.limits.min_replicas
+            and self.load.complete
+            and carried_by(fewer, self.situation.load_window, self.limits, self.now, self.replica_weights)
+        )

@@ -1,0 +1,162 @@
+"""Reconcile: the fourth step. The actions that bring what exists to what is wanted, within the fleet's limits."""
+
+import traceback
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from forebay.api.inference_service import ScalingMode
+from forebay.planner.decide.decided_context import DecidedContext
+from forebay.planner.observe.fleet_context import FleetContext
+from forebay.planner.observe.isolation import failed
+from forebay.planner.observe.pod_histories import histories_of
+from forebay.planner.observe.replicas import ReplicaChecks, ReplicaState, replicas_of
+from forebay.planner.observe.revision_choice import forgotten
+from forebay.planner.observe.service_context import UnplannedService
+from forebay.planner.reconcile import blast_radius, children, drain, rank_groups
+from forebay.planner.reconcile.balance import Balance, balance
+from forebay.planner.reconcile.blast_radius import Budget
+from forebay.planner.reconcile.creation_backoff import wait_before_creating
+from forebay.planner.reconcile.outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
+from forebay.planner.reconcile.placeholders import PlaceholderBudget, share_of, wanted_placeholders_of
+from forebay.planner.reconcile.steps import Step, StepKind
+from forebay.planner.reconcile.terminations import terminations_of
+from forebay.planner.reconcile.warm_pools import reconciled_pools
+from forebay.workloads.objects.action_objects import with_objects
+from forebay.workloads.objects.ownership import Owner
+from forebay.world.plan import Action, CreatePod, StoreRevision, in_order
+from forebay.world.world import ServiceView
+
+DRAIN_TIMEOUT_UNKNOWN_SECONDS: Final = 300.0
+"""For drains that go on while the spec cannot be read."""
+
+
+def reconcile(fleet: FleetContext, services: tuple[DecidedContext | UnplannedService, ...]) -> FleetOutcome:
+    """Limits are spent on replicas first, most urgent service first; placeholders get what is left, pools last."""
+    now, before = fleet.now, fleet.before
+    drains = blast_radius.recent(before.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
+    creates = blast_radius.recent(before.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
+    budget = Budget.of(fleet.world, drains, creates)
+    by_uid = {service.service.uid: service for service in services}
+    outcomes = {
+        uid: _reconciled(fleet, by_uid[uid], budget)
+        for uid in blast_radius.by_urgency({uid: _serving(service) for uid, service in by_uid.items()})
+    }
+    for_placeholders = PlaceholderBudget.of(budget)
+    with_placeholders = tuple(_with_placeholders(fleet, outcomes[uid], for_placeholders) for uid in by_uid)
+    pools = reconciled_pools(fleet, for_placeholders)
+    created = budget.created + for_placeholders.created
+    return FleetOutcome(
+        services=with_placeholders,
+        pools=pools,
+        drains=blast_radius.recent(drains, budget.drained, blast_radius.DRAIN_WINDOW_SECONDS, now),
+        creates=blast_radius.recent(creates, created, blast_radius.CREATE_WINDOW_SECONDS, now),
+    )
+
+
+def _serving(service: DecidedContext | UnplannedService) -> int:
+    return len(service.having(ReplicaState.SERVING)) if isinstance(service, DecidedContext) else 0
+
+
+def _reconciled(
+    fleet: FleetContext, service: DecidedContext | UnplannedService, budget: Budget
+) -> ServiceOutcome | UnplannedOutcome:
+    try:
+        if isinstance(service, UnplannedService):
+            return _unplanned(fleet, service)
+        return _planned(fleet, service, budget)
+    except Exception as error:  # noqa: BLE001 - one service's fault must not hold the others
+        return UnplannedOutcome(failed(service.service, service.memory, error))
+
+
+def _planned(fleet: FleetContext, context: DecidedContext, budget: Budget) -> ServiceOutcome:
+    uid = context.service.uid
+    waits = wait_before_creating(context)
+    steps, balanced = _steps(context, budget, may_create=not waits)
+    return ServiceOutcome(
+        context=context,
+        balance=balanced,
+        held=budget.held.get(uid, "") or waits,
+        held_by_ceiling=uid in budget.ceiling_met,
+        steps=steps,
+        actions=_finished(fleet, context.service, _actions(fleet, context, steps)),
+    )
+
+
+def _steps(context: DecidedContext, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
+    """Everything that is to be done to replicas, within the operator's limits. Paused does nothing at all."""
+    if context.spec.scaling.mode is ScalingMode.PAUSED:
+        return (), Balance()
+
+    def grant(step: Step) -> bool:
+        return budget.grant(context.service.uid, step)
+
+    terminating = {name: step for name, step in terminations_of(context).items() if grant(step)}
+    balanced = balance(context, terminating, grant, may_create)
+    touched = {*terminating, *(step.subject for step in balanced.steps if step.kind is not StepKind.CREATE)}
+    return (*terminating.values(), *balanced.steps, *rank_groups.lifts(context, touched)), balanced
+
+
+def _actions(fleet: FleetContext, context: DecidedContext, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+    if context.spec.scaling.mode is ScalingMode.PAUSED:
+        return ()
+    used = {pod.revision for pod in fleet.pods.get(context.service.uid, ())}
+    stored = fleet.world.revisions.get(context.service.uid, ())
+    of_steps = [action for step in steps for action in step.actions]
+    made_of = {action.revision.hash for action in of_steps if isinstance(action, CreatePod)}
+    return (
+        *_stores(context, used | made_of),
+        *children.repair(context.service, fleet.world.children),
+        *of_steps,
+        *forgotten(stored, used | context.variant_order.hashes),
+    )
+
+
+def _stores(context: DecidedContext, used: Collection[str]) -> tuple[StoreRevision, ...]:
+    """Of the service's own shape in any case, of a variant once a replica of it is to be."""
+    own, *others = context.variant_order.choices
+    choices = (own, *(choice for choice in others if choice.target.hash in used))
+    return tuple(choice.store for choice in choices if choice.store is not None)
+
+
+def _finished(fleet: FleetContext, service: ServiceView, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    """In order, and with the objects that they write."""
+    return with_objects(in_order(actions), Owner(service.key, service.uid), fleet.hostnames, fleet.now)
+
+
+def _with_placeholders(
+    fleet: FleetContext, outcome: ServiceOutcome | UnplannedOutcome, budget: PlaceholderBudget
+) -> ServiceOutcome | UnplannedOutcome:
+    """After the replicas of all services, since those come first."""
+    if isinstance(outcome, UnplannedOutcome):
+        return outcome
+    context = outcome.context
+    wanted = wanted_placeholders_of(context)
+    if wanted is None or context.service.deleting or context.spec.scaling.mode is ScalingMode.PAUSED:
+        return outcome
+    try:
+        share = share_of(wanted, fleet, budget)
+        actions = (*outcome.actions, *_finished(fleet, context.service, share.actions))
+        return replace(outcome, actions=in_order(actions), placeholders=share)
+    except Exception as error:  # noqa: BLE001 - placeholders must not hold replicas
+        return replace(outcome, error="".join(traceback.format_exception(error)))
+
+
+def _unplanned(fleet: FleetContext, unplanned: UnplannedService) -> UnplannedOutcome:
+    """Nothing is created for a service whose spec cannot be used; what serves goes on, and drains end."""
+    service, memory = unplanned.service, unplanned.memory
+    if unplanned.error or service.deleting:
+        return UnplannedOutcome(unplanned)
+    owned = [pod for pod in fleet.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
+    histories = histories_of(owned, fleet.world.signals, memory.histories)
+    checks = ReplicaChecks(fleet.world.settings, fleet.now, float("inf"), {}, fleet.lost_nodes, histories)
+    replicas = replicas_of(owned, checks)
+    timeout = DRAIN_TIMEOUT_UNKNOWN_SECONDS if service.spec is None else service.spec.rollout.drain_timeout.seconds
+    steps = tuple(
+        step
+        for replica in replicas
+        if replica.state is ReplicaState.DRAINING
+        for step in drain.finish(replica, timeout, fleet.world.settings, fleet.now)
+    )
+    actions = tuple(action for step in steps for action in step.actions)
+    return UnplannedOutcome(unplanned, replicas, histories, steps, _finished(fleet, service, actions))
