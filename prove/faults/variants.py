@@ -36,7 +36,7 @@ FAULTS = (
         "each replica is counted by its own capacity",
         (
             Edit(
-                "operator/forebay/planner/observe/replica_shares.py",
+                "operator/forebay/planner/observe/variant_weights.py",
                 "return min(MOST, max(LEAST, round(theirs / mine * STEPS) / STEPS))",
                 "return 1.0",
             ),

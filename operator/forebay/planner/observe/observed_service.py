@@ -13,7 +13,6 @@ from forebay.planner.observe.learned import recall, seen_starts
 from forebay.planner.observe.nodes import avoided_nodes
 from forebay.planner.observe.placement import prospect_above, prospect_of
 from forebay.planner.observe.pod_histories import histories_of, why_silent
-from forebay.planner.observe.replica_shares import replica_weights_of, weight_of, weights_by_variant
 from forebay.planner.observe.replicas import (
     LIVE,
     REASONS_OF_SHORTAGE,
@@ -24,6 +23,7 @@ from forebay.planner.observe.replicas import (
 )
 from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.observe.variant_order import VariantOrder, choices_of, variant_order_of
+from forebay.planner.observe.variant_weights import replica_weights_of, weight_of, weights_by_variant
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.freshness import Ages
 from forebay.scaling.load.pod_history import PodHistory

@@ -17,8 +17,8 @@ from forebay.planner.reconcile import blast_radius, children, drain, rank_groups
 from forebay.planner.reconcile.balance import Balance, balance
 from forebay.planner.reconcile.blast_radius import Budget
 from forebay.planner.reconcile.creation_backoff import wait_before_creating
-from forebay.planner.reconcile.outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
 from forebay.planner.reconcile.placeholders import PlaceholderBudget, share_of, wanted_placeholders_of
+from forebay.planner.reconcile.reconcile_outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.planner.reconcile.terminations import terminations_of
 from forebay.planner.reconcile.warm_pools import reconciled_pools

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from forebay.api.inference_service import ScalingMode
 from forebay.planner.decide.decided_context import DecidedContext
-from forebay.planner.observe.replica_shares import weight_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.observe.variant_order import shown
+from forebay.planner.observe.variant_weights import weight_of
 from forebay.planner.reconcile.rollout import Replacement
 from forebay.world.world import Revision
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.planner.memory import PoolMemory
 from forebay.planner.observe.fleet_context import FleetContext
-from forebay.planner.reconcile.outcome import PoolOutcome
 from forebay.planner.reconcile.placeholders import PlaceholderBudget, WantedPlaceholders, share_of
 from forebay.planner.reconcile.pool_schedules import PoolSchedules, pool_schedules_of
+from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.workloads.objects.action_objects import with_objects
 from forebay.workloads.objects.ownership import Owner
 from forebay.world.plan import in_order

@@ -12,8 +12,8 @@ from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import ReplicaState
-from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.planner.reconcile.placeholders import PlaceholderCounts, placeholder_counts_of, wanted_placeholders_of
+from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.planner.reconcile.rollout import replacement_of
 from forebay.scaling.decision import count, seconds
 from forebay.scaling.load.freshness import Freshness

@@ -21,7 +21,7 @@ from forebay.api.status import (
 )
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import ReplicaState
-from forebay.planner.reconcile.outcome import ServiceOutcome
+from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.planner.report.upcoming import instant, upcoming_of
 
 LATEST: Final = 8

@@ -13,8 +13,8 @@ from forebay.api.spec.schedule_spec import ScheduleState
 from forebay.api.warm_pool import PoolScheduleStatus
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.free_gpus import looks_ahead
-from forebay.planner.reconcile.outcome import PoolOutcome
 from forebay.planner.reconcile.placeholders import placeholder_counts_of
+from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
 from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of

@@ -8,8 +8,8 @@ from forebay.api.spec.schedule_spec import ScheduleState
 from forebay.api.warm_pool import PoolScheduleStatus, PoolStatus
 from forebay.planner.memory import PoolMemory
 from forebay.planner.observe.fleet_context import FleetContext
-from forebay.planner.reconcile.outcome import PoolOutcome
 from forebay.planner.reconcile.placeholders import placeholder_counts_of
+from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.planner.report.conditions import WARM, ConditionAnswer, conditions, held_places
 from forebay.planner.report.pool_schedule_status import pool_schedule_statuses
 from forebay.world.plan import PoolPlan

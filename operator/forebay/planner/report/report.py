@@ -7,7 +7,7 @@ from forebay.planner.memory import ServiceMemory, State
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.isolation import failed
 from forebay.planner.observe.replicas import ReplicaState
-from forebay.planner.reconcile.outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
+from forebay.planner.reconcile.reconcile_outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.planner.reconcile.terminations import noted_block
 from forebay.planner.report.events import forgotten_learning, rule_changed, scaled, told, transitions

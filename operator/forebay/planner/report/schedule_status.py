@@ -13,7 +13,7 @@ from forebay.api.instants import rfc3339
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.free_gpus import FreeGpus
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.reconcile.outcome import ServiceOutcome
+from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
 from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of

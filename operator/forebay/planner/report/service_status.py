@@ -17,7 +17,7 @@ from forebay.capacity.model.profile_choice import Basis
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.decide.wake_request import answered_wake
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.reconcile.outcome import ServiceOutcome
+from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.planner.report.conditions import (
     ANSWERS,
     PLANNED,

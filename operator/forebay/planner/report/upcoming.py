@@ -12,8 +12,8 @@ from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.observe.variant_order import shown
-from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.planner.reconcile.rank_groups import holds_half
+from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.planner.reconcile.rollout import replacement_of
 from forebay.planner.reconcile.steps import StepKind
 from forebay.planner.reconcile.terminations import retry_due_at
