@@ -7,8 +7,8 @@ from typing import get_args, get_type_hints
 import pytest
 
 from forebay.api.reasons import Reason
-from forebay.planner.memory import Note
-from forebay.planner.observe.replicas import FAULTS_OF_A_REVISION, REASONS_OF_SHORTAGE, Finding, Replica
+from forebay.planner.memory import SentEvent
+from forebay.planner.observe.replicas import REVISION_FAULTS, SHORTAGE_REASONS, Finding, Replica
 from forebay.planner.reconcile import steps
 from forebay.planner.report.conditions import ConditionAnswer
 from forebay.scaling.desired import RULES
@@ -52,7 +52,7 @@ def test_every_reason_is_used():
         (ConditionAnswer, "reason"),
         (EventRecord, "reason"),
         (Finding, "reason"),
-        (Note, "reason"),
+        (SentEvent, "reason"),
         (PodView, "blocked"),
         (SpecProblem, "reason"),
         (Replica, "reason"),
@@ -74,7 +74,7 @@ def section_of_part(title: str) -> set[str]:
 
 
 def test_whatever_a_replica_goes_for_has_an_event():
-    stuck = {*REASONS_OF_SHORTAGE, *FAULTS_OF_A_REVISION, Reason.STALLED}
+    stuck = {*SHORTAGE_REASONS, *REVISION_FAULTS, Reason.STALLED}
     gone = section_of_part("Why a replica goes") | {Reason.NO_ROOM, Reason.VARIANT_RETURN}
     events = {Reason(reason).of_replica for reason in stuck | gone}
 

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.planner.memory import Learned, State
-from forebay.planner.observe.learned import seen_load, to_status
+from forebay.planner.observe.learned import learn_load, to_status
 from forebay.planner.planner import plan
 from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes, WarmState
@@ -180,8 +180,8 @@ def test_the_load_of_a_silent_replica_teaches_nothing():
         limits=Limits(), load=a_load(1), now=served.now + 60, arrivals=scaling.arrivals, offered=scaling.offered
     )
     silent = replace(situation, load=a_load(1, known=0, silent=(Silent("chat-0", Freshness.LOST, NOW, None),)))
-    assert seen_load(before, silent).growth == Growth()
-    assert seen_load(before, situation).growth != Growth()
+    assert learn_load(before, silent).growth == Growth()
+    assert learn_load(before, situation).growth != Growth()
 
 
 @pytest.mark.parametrize(

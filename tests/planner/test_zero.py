@@ -7,7 +7,7 @@ import pytest
 
 from forebay.api.instants import rfc3339, unix_seconds
 from forebay.api.status import DecisionStatus, InferenceServiceStatus, ScaledToZeroStatus
-from forebay.planner.decide.wake_request import NO_CALL, first_start, wake_request_of
+from forebay.planner.decide.wake_request import NO_REQUEST, first_start, wake_request_of
 from forebay.planner.memory import State
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.planner import plan
@@ -304,7 +304,7 @@ def test_how_long_a_call_holds(asked_ago: float, ready_ago: float, until: float 
 
 def test_a_service_that_never_goes_to_zero_has_no_calls():
     service = a_service(wake_requested_at="nonsense", min_replicas=1)
-    assert wake_request_of(service, AWAKE, Limits.of(a_spec(min_replicas=1)), (), NOW) == NO_CALL
+    assert wake_request_of(service, AWAKE, Limits.of(a_spec(min_replicas=1)), (), NOW) == NO_REQUEST
 
 
 def test_only_a_service_of_which_nothing_is_known_is_started_unasked():

@@ -1,8 +1,8 @@
 """State: what the planner remembers between two ticks. All of it may be lost at any time.
 
-Nothing here is needed to be right, only to be quick or quiet: what must survive a restart is in the cluster
-(annotations, revisions, status). An empty state errs towards keeping replicas. Everything is bounded, and what belongs
-to a service, a pod or a node goes when that goes.
+Decisions are correct without it; it only makes them faster and avoids repeated events. What must survive a restart is
+in the cluster (annotations, revisions, status). An empty state errs towards keeping replicas. Everything is bounded,
+and entries of a service, a pod or a node are removed together with it.
 """
 
 from collections.abc import Mapping
@@ -20,22 +20,22 @@ from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.rules.situation import ScalingMemory
 from forebay.schedules.timetable import Timetable
 
-MOST_NOTES: Final = 64
+MOST_SENT_EVENTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """A rollout that a failing replica has stopped; kept when that replica is gone."""
+    """A rollout that a failing replica has halted. The halt remains after that replica is gone."""
 
     revision: str
     pods: tuple[str, ...]
-    """Uids of the pods that failed; should one of them come to serve, the rollout goes on."""
+    """Uids of the pods that failed. If one of them serves later, the rollout continues."""
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """An event that was sent, so that it is not sent again at every tick."""
+class SentEvent:
+    """An event that was sent, remembered so that it is not repeated at every tick."""
 
     reason: Reason
     subject: str
@@ -44,73 +44,74 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A variant that could not be had."""
+    """A variant for which there was no capacity, or whose replicas could not start."""
 
     seen_at: float
-    """When that was seen last."""
+    """When the shortage was last observed."""
     times: int
-    """How often in a row it was tried in vain."""
+    """How many attempts in a row failed."""
     why: str
-    """A clause."""
+    """The reason, as a clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFailure:
-    """A replica that ended or never served, and where."""
+    """A replica that ended or never served, and its node."""
 
     pod_uid: str
     revision: str
     node: str | None
     at: float
     ended: bool = False
-    """Its pod ended by itself soon after it was created (refused by the node), and so might the next."""
+    """Whether its pod ended soon after its creation, for example because the node refused it. The next one may too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """Of one service, as far as it is known."""
+    """What has been learned about one service."""
 
     lead_times: LeadTimes = field(default_factory=LeadTimes)
     growth: Growth = field(default_factory=Growth)
     lengths: RequestLengths | None = None
-    """Of requests, as last seen; None before any were."""
+    """Last measured lengths of requests; None before any request was measured."""
     counted: tuple[str, ...] = ()
-    """Uids of living pods whose start is among the lead times, or tells nothing."""
+    """Uids of existing pods whose start has been examined: it is among the lead times, or cannot be used."""
     recalled_until: float = 0.0
-    """Starts that were over by then were counted by the operator before."""
+    """Starts that ended by this time were counted by the previous operator."""
     newest_start: float = 0.0
-    """When the last start that was counted was over."""
+    """End of the latest start that was counted."""
     published: LearnedStatus | None = None
-    """As it stands in the status."""
+    """What the status holds."""
     publish_at: float = 0.0
+    """When the status is due to be updated."""
     reset: str = ""
-    """Why what the status says could not be used; until people have been told."""
+    """Why `status.learned` could not be used; empty once an event has reported it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPlace:
-    """Where a placeholder holds a place, or did until a moment ago."""
+    """A place that a placeholder holds, or held until shortly before."""
 
     uid: str
-    """Of the placeholder."""
+    """Uid of the placeholder."""
     owner_uid: str
     node: str
     gpus: int
     image: str
     at: float
-    """When it was seen holding it last."""
+    """When the placeholder was last observed to hold it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preemptions:
-    """What is remembered from tick to tick."""
+    """Places of placeholders and the pods that took them, remembered from tick to tick."""
 
     held: Mapping[str, HeldPlace] = field(default_factory=dict)
-    """By uid of the placeholder."""
+    """Places that are held, by uid of the placeholder."""
     in_transit: tuple[HeldPlace, ...] = ()
-    """Given up, and not taken yet."""
+    """Places whose placeholder is gone and that no pod has taken yet."""
     taken: frozenset[str] = frozenset()
-    """Uids of living pods that started in the place of a placeholder."""
+    """Uids of existing pods that started in the place of a placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,68 +120,69 @@ class ServiceMemory:
     histories: Mapping[str, PodHistory] = field(default_factory=dict)
     """By pod uid."""
     serving: int = 0
-    """Replicas that served last time."""
+    """Replicas that served in the previous tick."""
     grown_at: float = 0.0
-    """When they last became more; what was seen before that was suffered by fewer."""
+    """When this number last rose. Samples from before that time show the load of fewer replicas."""
     status: InferenceServiceStatus | None = None
-    """As planned last; what changes against it is an event."""
+    """The status planned last. Events report changes against it."""
     retries: int = 0
-    """How often stuck replicas were given up and tried anew since all of them served."""
+    """How often stuck replicas were given up and retried since all replicas last served."""
     failures: tuple[ReplicaFailure, ...] = ()
-    """Of the last hour, oldest first."""
+    """Failures of the last hour, oldest first."""
     refusals: int = 0
-    """How often in a row the API server would not create a pod."""
+    """In how many ticks in a row the API server refused to create a pod."""
     refused_at: float = 0.0
     halt: Halt | None = None
     shortages: Mapping[str, Shortage] | None = None
-    """By name of the variant, the service's own shape under the empty one; None before anything was looked at."""
+    """By name of the variant, the empty name being the service's own shape; None before the first tick."""
     timetables: Mapping[str, Timetable[ScheduleSpec]] = field(default_factory=dict)
     """By name of the schedule."""
-    notes: tuple[Note, ...] = ()
+    sent_events: tuple[SentEvent, ...] = ()
     held_back: str = ""
-    """What the operator's own limits kept from being done in the last tick."""
-    placeholders_held: str = ""
-    """Why placeholders that are wanted were not there to be created, as a clause."""
+    """What the operator's GPU ceiling prevented in the previous tick, as a clause."""
+    placeholders_held_back: str = ""
+    """Why wanted placeholders were not created, as a clause."""
     learned: Learned | None = None
-    """None until it has been read from the status that the operator before has left."""
+    """None until it has been read from the status that the previous operator left."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolMemory:
-    """Of one WarmPool."""
+    """What is remembered of one WarmPool."""
 
     timetables: Mapping[str, Timetable[PoolSchedule]] = field(default_factory=dict)
     """By name of the schedule."""
     lead_times: LeadTimes = field(default_factory=LeadTimes)
-    """From the creation of a placeholder until it holds its place."""
+    """Times from the creation of a placeholder until it holds its place."""
     counted: frozenset[str] = frozenset()
-    """Uids of living placeholders that are in the lead times."""
+    """Uids of existing placeholders that are counted in the lead times."""
     status: PoolStatus | None = None
-    """As planned last."""
+    """The status planned last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How much there was to see when the world was last believed."""
+    """How many objects there were when the world was last plausible."""
 
     services: int = 0
     nodes: int = 0
     pods: int = 0
     doubted_since: float | None = None
+    """Since when the world has been implausible; None while it is plausible."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     since: float = 0.0
-    """When this operator began to watch."""
+    """When this operator began to lead."""
     services: Mapping[str, ServiceMemory] = field(default_factory=dict)
     """By service uid."""
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
     """By uid of the WarmPool."""
     preemptions: Preemptions = field(default_factory=Preemptions)
-    """Who holds places, and who has taken one."""
+    """Placeholders' places and the pods that took them."""
     nodes_down: Mapping[str, float] = field(default_factory=dict)
-    """Since when a node is not ready, or missing while pods name it."""
+    """Since when each node has been not ready, or missing although pods name it."""
     drains: tuple[float, ...] = ()
     """Times of the drains of the last 10 minutes."""
     creates: tuple[float, ...] = ()
@@ -189,5 +191,6 @@ class State:
 
     @classmethod
     def empty(cls, now: float) -> Self:
-        """Of an operator that has just begun to lead. It has watched nothing, so nothing is scaled down at first."""
+        """The state of an operator that has just begun to lead. It has observed no load yet, so it scales nothing down
+        at first."""
         return cls(since=now)

@@ -1,7 +1,7 @@
-"""The planner: everything that is known in, everything that is to be done out.
+"""The planner: a pure function from the World to a Plan, in five steps.
 
-Pure and total. The order of what comes in does not matter, and the same input gives the same output. A fault in
-planning one service holds that service alone. Five steps, each in a package of its name.
+Each step is a package of the same name. The order of elements in the input does not matter, and the same input gives
+the same output. `plan` is total: an error while planning one service affects that service alone.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from forebay.world.world import World
 
 
 def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
-    """What to do now, and what to remember for the next time. `now` is in unix seconds."""
+    """The plan for this tick, and the state for the next one. `now` is in Unix seconds."""
     held, census = doubt(world, state.census, now)
     state = replace(state, census=census)
     if held is not None:

@@ -20,7 +20,7 @@ JUDGED: Final = (ScheduleState.MET, ScheduleState.MISSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class PendingStart:
     """One that is on its way."""
 
     name: str
@@ -38,10 +38,10 @@ class WindowCase:
     """What was said last of the same window."""
     ready_times: tuple[float, ...]
     """Of those that are ready, the earliest first."""
-    coming: tuple[Coming, ...]
+    pending: tuple[PendingStart, ...]
     verb: str
     """What those do that are ready, such as serve."""
-    given_away: bool
+    consumable: bool
     """Whether they are there to be used up: once all were ready, one that has gone has been put to its use."""
 
     @property
@@ -51,7 +51,7 @@ class WindowCase:
     @property
     def done_at(self) -> float | None:
         """When all were ready of what is given away, whatever has become of them since."""
-        if not self.given_away or self.before is None or self.before.ready_at is None:
+        if not self.consumable or self.before is None or self.before.ready_at is None:
             return None
         return datetime.fromisoformat(self.before.ready_at).timestamp()
 
@@ -70,7 +70,7 @@ class WindowCase:
         if not self.missing:
             return self.now
         lead = self.window_floor.lead_seconds
-        due = sorted(one.created_at + lead for one in self.coming)[: self.missing]
+        due = sorted(start.created_at + lead for start in self.pending)[: self.missing]
         if due and due[0] < self.now:
             return None
         return max(due) if len(due) == self.missing else self.now + lead
@@ -82,7 +82,7 @@ def not_in_time(case: WindowCase) -> str | None:
         return None
     expected = case.expected_at
     if expected is None:
-        late = [one for one in case.coming if one.created_at + case.window_floor.lead_seconds < case.now]
+        late = [start for start in case.pending if start.created_at + case.window_floor.lead_seconds < case.now]
         return (
             f"{late[0].name} takes longer than the {seconds(case.window_floor.lead_seconds)} that were expected, and "
             f"it cannot be told when it will {case.verb}"

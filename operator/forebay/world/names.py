@@ -1,7 +1,7 @@
 """Names of pods: `<service>-<uid5>-<revision>-<ordinal>[-rank]`, and `<service>-<uid5>-placeholder-<number>`.
 
-Deterministic, so that a creation that was sent twice meets itself. A name is not used again while its object exists,
-ending or not, ours or not.
+Names are deterministic, so that a creation that is sent twice conflicts with itself instead of making two pods. A name
+is not reused while an object of that name exists, whether that object is terminating and whoever owns it.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,7 +14,7 @@ UID_CHARACTERS: Final = 5
 
 
 def pod_names(key: ServiceKey, uid: str, revision: Revision, ordinal: int) -> tuple[str, ...]:
-    """One name per rank; a replica of one pod has none in its name."""
+    """One name per rank. The name of a single-pod replica carries no rank."""
     base = f"{key.name}-{uid.replace('-', '')[:UID_CHARACTERS]}-{revision.hash}-{ordinal}"
     if revision.shape.pods == 1:
         return (base,)
@@ -22,7 +22,8 @@ def pod_names(key: ServiceKey, uid: str, revision: Revision, ordinal: int) -> tu
 
 
 def placeholder_names(key: ServiceKey, uid: str, taken_names: Collection[str]) -> Iterator[str]:
-    """Free ones, lowest number first; 63 characters at most for a key of 40 and four digits."""
+    """Names that are free, lowest number first. A service name of 40 characters and a number of four digits give at
+    most 63 characters."""
     base = f"{key.name}-{uid.replace('-', '')[:UID_CHARACTERS]}-placeholder"
     return (name for number in count() if (name := f"{base}-{number}") not in taken_names)
 
@@ -30,7 +31,7 @@ def placeholder_names(key: ServiceKey, uid: str, taken_names: Collection[str]) -
 def free_ordinals(
     key: ServiceKey, uid: str, revision: Revision, taken_names: Collection[str], taken_ordinals: Collection[int]
 ) -> Iterator[int]:
-    """Ordinals whose names are all free, lowest first."""
+    """Ordinals for which the names of all ranks are free, lowest first."""
     for ordinal in count():
         if ordinal not in taken_ordinals and not any(
             name in taken_names for name in pod_names(key, uid, revision, ordinal)

@@ -1,7 +1,8 @@
-"""Plan: what to do, in words that know nothing of HTTP. `cluster` carries it out in the order in which it stands.
+"""Plan: the actions, statuses and events that the planner returns, independent of HTTP.
 
-Actions carry the objects and patches to write, finished, so that writing them takes no knowledge of workloads. A body
-follows from the other fields of its action, so it takes no part in comparisons.
+`cluster` carries out the actions in the order in which they are listed. Each action holds the finished object or patch,
+so that `cluster` needs to know nothing about workloads. A body follows from the other fields of its action, so it takes
+no part in comparisons.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,14 +15,14 @@ from forebay.api.warm_pool import PoolStatus
 from forebay.world.world import Place, Revision, ServiceKey
 
 Body = Mapping[str, Any]
-"""An object, or a merge patch without the version that guards it."""
+"""An object, or a merge patch without the resourceVersion that guards it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreRevision:
     """Create the ControllerRevision, or give the one of the same hash this `number` and `spec_hash`.
 
-    The actions after it rest on it: when it fails, the rest of the service's actions wait for the next tick.
+    Later actions depend on it. When it fails, the service's other actions wait for the next tick.
     """
 
     revision: Revision
@@ -30,10 +31,10 @@ class StoreRevision:
 
 @dataclass(frozen=True, slots=True)
 class ApplyChildren:
-    """Write the service's own objects again: they are missing or differ."""
+    """Write the service's own objects again, because they are missing or differ."""
 
     kinds: tuple[str, ...] = ()
-    """Which of them."""
+    """Kinds of the objects to write."""
     bodies: tuple[Body, ...] = field(default=(), compare=False, repr=False)
 
 
@@ -50,31 +51,31 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class LiftGate:
-    """Let the scheduler have a pod of a replica of several, now that all of them exist."""
+    """Release a pod of a multi-pod replica to the scheduler, now that all pods of the replica exist."""
 
     name: str
     uid: str
     resource_version: str
     gates: tuple[str, ...] = ()
-    """Those of others, which stay."""
+    """Scheduling gates of others, which stay."""
     patch: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptPod:
-    """Make an orphan ours by an ownerReference, and, when it is not needed, draining in the same write."""
+    """Adopt an orphan by an ownerReference. The same write starts its drain when it is not needed."""
 
     name: str
     uid: str
     resource_version: str
     drain_reason: str | None = None
-    """None to let it serve on."""
+    """None lets it continue to serve."""
     patch: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class StartDrain:
-    """Drop the serving label and note the time; the pod finishes what it has."""
+    """Remove the serving label and record the time. The pod finishes the requests it has."""
 
     name: str
     uid: str
@@ -98,7 +99,7 @@ class DeletePod:
     resource_version: str
     reason: str
     grace_seconds: int | None = None
-    """Instead of the pod's own grace period; None keeps that, which is long enough for every stream."""
+    """Overrides the pod's own grace period. None keeps the pod's own, which is long enough for every stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +112,19 @@ class CreatePlaceholder:
     place: Place
     name: str
     priority_class: str
-    """Of the PriorityClass that lets every serving pod take its place."""
+    """Name of the PriorityClass that lets every serving pod preempt the placeholder."""
     body: Body = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePlaceholder:
-    """Nothing runs in it, so nothing is waited for."""
+    """Delete a placeholder at once: no request runs in it."""
 
     name: str
     uid: str
     resource_version: str
     reason: str
-    """A clause, for the log."""
+    """A clause for the log."""
 
 
 Action = (
@@ -154,22 +155,22 @@ ACTION_ORDER: Final[tuple[type[Action], ...]] = (
     LiftGate,
     DeleteRevision,
 )
-"""The one order of actions. A plan lists a service's actions in it, and they are carried out as listed.
+"""The one order of actions. A plan lists a service's actions in this order, and they are carried out as listed.
 
-What pods rest on comes first (revision, Service, budget). Then what goes, since it makes room for what comes: at no
-moment are there more replicas than the plan allows, and capacity that is needed is not lost, because a plan takes away
-only what is surplus already.
+What pods depend on comes first: the revision, the Service and the disruption budget. Removals come before creations,
+because they make room for them; so there are never more replicas than the plan allows. Needed capacity is not lost,
+because a plan removes only what is already surplus.
 """
 
 
 def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """The actions of one service or pool, in `ACTION_ORDER`; those of one type stay as they were."""
+    """The actions of one service or pool in `ACTION_ORDER`. Actions of the same type keep their order."""
     return tuple(sorted(actions, key=lambda action: ACTION_ORDER.index(type(action))))
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One Kubernetes Event on the service; only for transitions, never for every tick."""
+    """One Kubernetes Event on the service. Events report transitions only, never every tick."""
 
     type: str
     """Normal or Warning."""
@@ -185,12 +186,12 @@ class ServicePlan:
     status: InferenceServiceStatus
     events: tuple[EventRecord, ...] = ()
     error: str | None = None
-    """The traceback, for the log, when planning this service failed; its actions are then empty."""
+    """The traceback for the log when planning this service failed. The actions are then empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A WarmPool's share."""
+    """What is planned for one WarmPool."""
 
     key: ServiceKey
     uid: str
@@ -202,7 +203,7 @@ class PoolPlan:
 class Plan:
     services: tuple[ServicePlan, ...]
     held: str | None = None
-    """Why nothing is done at all (an implausible world); None in normal running."""
+    """Why the whole plan is held back (an implausible world). None in normal operation."""
     wake_in_seconds: float | None = None
-    """When something is due that no event will announce, such as the end of a cooldown."""
+    """Seconds until something is due that no event announces, such as the end of a cooldown."""
     warm_pools: tuple[PoolPlan, ...] = ()

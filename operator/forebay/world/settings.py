@@ -1,27 +1,28 @@
-"""Operator-wide limits: how much one planner may do at once, whatever it believes."""
+"""Operator-wide limits and timeouts. They bound what one planner may do at once, even when its input is wrong."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Blast radius and time limits; all operator flags, none of them a service's business."""
+    """Limits on the blast radius and on time. All are operator flags; no service can set them."""
 
     max_drains_per_10_minutes: int = 40
     max_creates_per_minute: int = 200
     max_gpus: int | None = None
-    """Ceiling over all services, pods that are ending included; None leaves it to what the nodes have."""
+    """Ceiling on GPUs over all services, terminating pods included. None means no ceiling but the nodes' GPUs."""
     pending_timeout_seconds: float = 300.0
-    """A pod that stays unscheduled or cannot pull its image for longer is marked and no longer counted as capacity."""
+    """A pod that is unscheduled or cannot pull its image for longer than this is marked as stuck and no longer counts
+    as capacity."""
     variant_hold_seconds: float = 600.0
-    """A variant that could not be had is not tried again for so long; twice as long after each further time."""
+    """How long a variant that found no capacity is not tried again. The time doubles with each further failure."""
     stale_after_seconds: float = 30.0
     lost_after_seconds: float = 300.0
     stall_after_seconds: float = 120.0
-    """An engine that says it runs requests and has made no step for so long hangs."""
+    """An engine that reports running requests but has made no step for this long counts as hung."""
     node_lost_after_seconds: float = 60.0
-    """A node that is not ready, or that is gone, for so long has lost its replicas."""
+    """A node that has been not ready, or missing, for this long has lost its replicas."""
     drain_grace_seconds: float = 5.0
-    """A drained pod may still get requests for so long, from proxies that have not heard yet."""
+    """How long a draining pod may still receive requests from proxies whose endpoints are not yet updated."""
     placeholder_priority_class: str = "forebay-placeholder"
-    """The PriorityClass of placeholders, below that of every pod that may take their place."""
+    """The PriorityClass of placeholders. It is lower than that of every pod that may preempt them."""

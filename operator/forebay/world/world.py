@@ -1,4 +1,4 @@
-"""World: everything a decision may read, frozen. What is not here cannot influence a plan."""
+"""World: everything that a decision may read, as frozen values. Nothing else can influence a plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class ServiceKey:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaShape:
-    """What one replica is made of: `pods` pods (one per rank), each with `gpus_per_pod` of `resource_name`."""
+    """A replica consists of `pods` pods, one per rank, each with `gpus_per_pod` of `resource_name`."""
 
     pods: int
     gpus_per_pod: int
@@ -39,44 +39,44 @@ class ReplicaShape:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Room for one pod of a shape. `data` is canonical JSON that `workloads` builds a placeholder from."""
+    """Capacity on a node for one pod of a shape. `data` is canonical JSON; `workloads` builds a placeholder from it."""
 
     hash: str
-    """Short; on each placeholder's label. Of everything that decides where it may be, what it takes and its image."""
+    """Short hash of the scheduling constraints, the resources and the image. Each placeholder carries it as a label."""
     gpus: int
     data: str
     image: str = ""
-    """The engine's, which is pulled there."""
+    """The engine's image, which the placeholder pulls to its node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The pod-affecting fields of a spec, resolved once. `data` is canonical JSON that `workloads` builds pods from."""
+    """The pod-affecting fields of a spec, resolved once. `data` is canonical JSON; `workloads` builds pods from it."""
 
     hash: str
-    """Short; part of pod names. Of everything resolved, so two operators that resolve alike agree."""
+    """Short hash of all resolved fields; part of pod names. Operators that resolve a spec alike get the same hash."""
     spec_hash: str
-    """Of the pod-affecting fields as the user wrote them (and `forebay.dev/restarted-at`)."""
+    """Hash of the pod-affecting fields as the user wrote them, and of `forebay.dev/restarted-at`."""
     shape: ReplicaShape
     data: str
     number: int = 0
-    """Order in which revisions of a service came to be; 0 for one that is not stored yet."""
+    """Sequence number among the service's revisions; 0 while the revision is not stored."""
     name: str = ""
-    """Name of the stored ControllerRevision; empty for one that is not stored yet."""
+    """Name of the stored ControllerRevision; empty while the revision is not stored."""
     place: Place | None = None
-    """What a placeholder for one of its pods holds; None for a revision that has none."""
+    """What a placeholder for one of its pods holds; None when no placeholder can be made."""
     variant: str = ""
-    """Name of the variant that it is of; empty for the service's own shape."""
+    """Name of the revision's variant; empty for the service's own shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
-    """Something in a spec that the schema could not refuse. Nothing is created for the service while one stands."""
+    """A fault in a spec that the schema cannot reject. While there is one, nothing is created for the service."""
 
     reason: Reason
-    """For the condition."""
+    """Reason of the condition."""
     message: str
-    """Field, value, reason and what would work."""
+    """The field, its value, what is wrong and what would work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,12 @@ class VariantView:
     """Another way to run the replicas of a service."""
 
     wanted: Revision
-    """With the variant's name."""
+    """The revision that the variant resolves to; it carries the variant's name."""
     replica_capacity: ReplicaCapacity | None = None
-    """What scaling counts one replica of it with; None while that is not known."""
+    """Capacity of one replica of the variant, for scaling; None while unknown."""
     misfits: tuple[SpecProblem, ...] = ()
-    """Why its engines could not start, by the capacity plan: it is not used unless it has run before."""
+    """Why its engines could not start according to the capacity plan. Such a variant is used only if it has run
+    before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,42 +100,43 @@ class ServiceView:
     created_at: float
     deleting: bool
     spec: InferenceServiceSpec | None
-    """None when the stored spec does not parse; `problems` says why."""
+    """None when the stored spec does not parse; `problems` then says why."""
     status: InferenceServiceStatus
     wanted: Revision | None
-    """What the spec resolves to with today's operator; None while `problems` stand."""
+    """What this operator version resolves the spec to; None while there are `problems`."""
     problems: tuple[SpecProblem, ...] = ()
     children: tuple["ChildView", ...] = ()
-    """What the service's own objects should look like; compared with `World.children`."""
+    """The service's own objects as they should be; compared with `World.children`."""
     resource_version: str = ""
-    """Of the object that was read; a status decided on it is written onto this version only."""
+    """resourceVersion of the object that was read. A status is written only if the object still has this version."""
     warnings: tuple[SpecProblem, ...] = ()
-    """What people should know of a spec that runs all the same."""
+    """Faults in the spec that do not stop it from running."""
     misfits: tuple[SpecProblem, ...] = ()
-    """Why its engines could not start, by the capacity plan: nothing is created for a spec that has never run."""
+    """Why its engines could not start according to the capacity plan. Nothing is created for such a spec unless it
+    has run before."""
     plan: PlanStatus | None = None
-    """The capacity plan, where the spec says enough for one."""
+    """The capacity plan; None when the spec says too little for one."""
     capacity_status: CapacityStatus | None = None
-    """What one replica carries by it."""
+    """Capacity of one replica according to the plan."""
     replica_capacity: ReplicaCapacity | None = None
-    """What scaling counts one replica with; None while its model or its GPU is not known."""
+    """Capacity of one replica, for scaling; None while its model or its GPU is unknown."""
     variants: tuple[VariantView, ...] = ()
-    """In the order of preference, after `wanted`."""
+    """Variants in the order of preference; the service's own shape, `wanted`, precedes them."""
     wake_requested_at: str = ""
-    """The annotation with which somebody asks for a replica, as it was written; empty without one."""
+    """The annotation that asks for a replica, as it was written; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
     key: ServiceKey
-    """Namespace, and the service named by the pod's label."""
+    """The pod's namespace, and the service that its label names."""
     name: str
     uid: str
     resource_version: str
     owner_uid: str | None
     """Uid of the controller; None for an orphan."""
     service_uid: str | None
-    """Uid of the service it was created for, by label; tells an orphan's home."""
+    """Uid of the service it was created for, from its label. It tells which service an orphan belongs to."""
     revision: str
     ordinal: int
     rank: int
@@ -149,24 +151,25 @@ class PodView:
     drain_started_at: float | None = None
     drain_reason: str | None = None
     blocked: Reason | None = None
-    """Why it does not start, one of Unschedulable, ImagePull, ContainerConfig, CrashLoop, or None."""
+    """Why the pod does not start: Unschedulable, ImagePull, ContainerConfig or CrashLoop; None when nothing blocks
+    it."""
     blocked_message: str = ""
     restarts: int = 0
     unready_since: float | None = None
-    """When the Ready condition last became False: when the pod was placed, or when it ceased to be ready. None before
-    it is placed. Time limits for loading count from here, so that they survive a restart of the operator."""
+    """When the Ready condition last became False: when the pod was scheduled, or when it stopped being ready. None
+    before it is scheduled. Time limits for loading count from here, so they survive a restart of the operator."""
     place: str | None = None
-    """Hash of the place it holds, for a placeholder; None for a pod that is part of a replica."""
+    """Hash of the place that a placeholder holds; None for a pod of a replica."""
     scheduled_at: float | None = None
-    """When it got its node."""
+    """When the pod got its node."""
     running_since: float | None = None
-    """When its engine's process was started last; None while it does not run."""
+    """When its engine process last started; None while it does not run."""
     gates: tuple[str, ...] = ()
-    """Scheduling gates: while there is one, the scheduler does not look at the pod."""
+    """Scheduling gates. The scheduler ignores the pod while it has one."""
 
     @property
-    def held(self) -> bool:
-        """Whether it waits for the other pods of its replica to exist."""
+    def gated(self) -> bool:
+        """Whether the pod waits until all pods of its replica exist."""
         return GROUP_GATE in self.gates
 
     @property
@@ -180,60 +183,61 @@ class NodeView:
     name: str
     ready: bool
     cordoned: bool
-    """Unschedulable, or tainted for disruption (Karpenter, cluster-autoscaler): its replicas are to move."""
+    """Whether its replicas have to move: it is unschedulable, or tainted for disruption by Karpenter or
+    cluster-autoscaler."""
     gpus: Mapping[str, int]
     """Allocatable GPUs by resource name."""
     labels: Mapping[str, str] = field(default_factory=dict)
     unready_since: float | None = None
-    """When its Ready condition left True; None while ready, or unknown."""
+    """When its Ready condition stopped being True; None while it is ready or the time is unknown."""
     created_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ChildView:
-    """A Service, PodDisruptionBudget or other owned object, reduced to who owns it and what it says."""
+    """A Service, PodDisruptionBudget or other owned object, reduced to its owner and a fingerprint of its content."""
 
     kind: str
     namespace: str
     name: str
     owner_uid: str | None
     fingerprint: str
-    """Hash of the fields we set, read back from the live object, so that a change by hand is seen."""
+    """Hash of the fields that Forebay sets, computed from the live object, so that manual changes are detected."""
     body: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """The object as we would write it; None for one that was read."""
+    """The object as Forebay would write it; None for an object that was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A pod that the API server would not create, remembered for as long as it explains something (10 minutes)."""
+    """A pod that the API server refused to create. It is remembered for 10 minutes, to explain what is missing."""
 
     service_uid: str
     pod_name: str
     reason: str
-    """QuotaExceeded, NameTaken (the name belongs to somebody else's object), or Refused for all the rest."""
+    """QuotaExceeded, NameTaken (another owner's object has the name), or Refused for every other cause."""
     message: str
     at: float
     placeholder: bool = False
-    """It would have been a placeholder; replicas do not wait for that."""
+    """Whether the pod was to be a placeholder. Replicas do not wait because of such a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmPoolView:
-    """Places that belong to no service."""
+    """A WarmPool: placeholders that belong to no service."""
 
     key: ServiceKey
-    """The namespace of its pods, which is the operator's, and its name."""
+    """The namespace of its pods, which is the operator's namespace, and the pool's name."""
     uid: str
     generation: int
     resource_version: str
     deleting: bool
     placeholders: int
     place: Place | None
-    """None when the stored spec does not parse; `problem` says why."""
+    """None when the stored spec does not parse; `problem` then says why."""
     status: PoolStatus
     problem: str = ""
     shape: ReplicaShape | None = None
-    """Of the pod that takes one place; None like `place`."""
+    """Shape of the pod that one place is for; None when `place` is None."""
     schedules: tuple[PoolSchedule, ...] = ()
 
 
@@ -241,12 +245,12 @@ class WarmPoolView:
 class World:
     services: tuple[ServiceView, ...]
     revisions: Mapping[str, tuple[Revision, ...]]
-    """Stored revisions by service uid, oldest first."""
+    """Stored revisions by service uid, each service's oldest first."""
     pods: tuple[PodView, ...]
     nodes: tuple[NodeView, ...]
     children: tuple[ChildView, ...]
     signals: Mapping[str, PodSignals]
-    """By pod uid."""
+    """Metrics by pod uid."""
     settings: Settings
     refusals: tuple[Refusal, ...] = ()
     warm_pools: tuple[WarmPoolView, ...] = ()

@@ -166,7 +166,7 @@ async def test_the_gate_of_a_group_is_lifted_and_those_of_others_stay():
     async with scene.running() as world:
         scene.api.silence()
         pod = world.pods[0]
-        assert pod.held
+        assert pod.gated
         await scene.apply(world, LiftGate(pod.name, pod.uid, pod.resource_version, ("example.com/quota",)))
         assert scene.written() == ["patch pods team/chat-0"]
         (lifted,) = (await scene.world()).pods

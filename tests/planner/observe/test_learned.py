@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.learned_status import LEARNED_VERSION, LearnedStatus
 from forebay.planner.memory import Learned
-from forebay.planner.observe.learned import PUBLISH_SECONDS, publish, recall, seen_starts, start_of, to_status
+from forebay.planner.observe.learned import PUBLISH_SECONDS, learn_starts, publish, recall, start_of, to_status
 from forebay.planner.observe.placement import free_places, prospect_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.learning.growth import LARGEST_STEP, MOST_DAYS, Growth
@@ -32,7 +32,7 @@ def a_replica(ordinal: int = 0, *, state: ReplicaState = ReplicaState.SERVING, p
 
 
 def learned_from(*replicas: Replica, before: Learned | None = None, watching_since: float = NOW - 7200) -> Learned:
-    return seen_starts(before or Learned(), replicas, NODES, watching_since, PATIENCE)
+    return learn_starts(before or Learned(), replicas, NODES, watching_since, PATIENCE)
 
 
 # Starts.

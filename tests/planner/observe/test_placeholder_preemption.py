@@ -7,7 +7,7 @@ import pytest
 from forebay.api.inference_service import ScheduleState
 from forebay.planner.memory import Preemptions
 from forebay.planner.observe.placeholder_preemption import IN_TRANSIT_SECONDS, HeldPlaces, preemptions_of
-from forebay.planner.observe.placement import prospect_above, prospect_of
+from forebay.planner.observe.placement import prospect_above_min_of, prospect_of
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.scaling.learning.lead_time import PRIOR_SECONDS, LeadTimes, WarmState
 from forebay.world.world import PodView, World
@@ -149,9 +149,9 @@ def test_what_a_floor_is_made_of_does_not_change_when_it_is_under_way():
         (0, (first, one, two), (one, two)),
     ):
         uids = frozenset(replica.pods[0].uid for replica in taken)
-        found = prospect_above(1, LeadTimes(), 0, held, replicas, uids)
+        found = prospect_above_min_of(1, LeadTimes(), 0, held, replicas, uids)
         assert found.lead_seconds_for(2) == PRIOR_SECONDS[PLACEHOLDER]
-    cold = prospect_above(1, LeadTimes(), 0, 0, (first, one, two), frozenset())
+    cold = prospect_above_min_of(1, LeadTimes(), 0, 0, (first, one, two), frozenset())
     assert cold.lead_seconds_for(2) == PRIOR_SECONDS[READY]
 
 

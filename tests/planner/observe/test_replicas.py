@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from forebay.api.labels import GROUP_GATE
-from forebay.planner.observe.replicas import ReplicaChecks, ReplicaState, replicas_of
+from forebay.planner.observe.replicas import ReplicaState, ReplicaStateInputs, replicas_of
 from forebay.world.settings import Settings
 from forebay.world.world import PodView
 from tests.builders.loads import a_history
 from tests.builders.world import NOW, a_pod, a_service
 
 SERVICE = a_service("chat")
-SIGHT = ReplicaChecks(
+INPUTS = ReplicaStateInputs(
     settings=Settings(pending_timeout_seconds=300, stale_after_seconds=30, stall_after_seconds=120),
     now=NOW,
     startup_timeout_seconds=1200,
@@ -20,7 +20,7 @@ SIGHT = ReplicaChecks(
     lost_nodes=frozenset({"gone"}),
     watching_since=NOW - 3600,
 )
-TWO = replace(SIGHT, pods_per_replica={"7f3c": 2})
+TWO = replace(INPUTS, pods_per_replica={"7f3c": 2})
 
 
 def pod(**fields) -> PodView:
@@ -83,15 +83,15 @@ def gated(**fields) -> PodView:
     ],
 )
 def test_the_state_of_one_pod(there, state, reason):
-    (found,) = replicas_of([there], SIGHT)
+    (found,) = replicas_of([there], INPUTS)
     assert (found.state, found.reason) == (state, reason)
 
 
 def test_a_replica_that_was_tried_before_is_stuck_as_soon_as_it_says_so():
     unplaced = pod(node=None, created_at=NOW - 10, blocked="Unschedulable")
-    (found,) = replicas_of([unplaced], replace(SIGHT, impatient=True))
+    (found,) = replicas_of([unplaced], replace(INPUTS, retrying=True))
     assert found.state is ReplicaState.BLOCKED
-    (found,) = replicas_of([replace(unplaced, blocked=None)], replace(SIGHT, impatient=True))
+    (found,) = replicas_of([replace(unplaced, blocked=None)], replace(INPUTS, retrying=True))
     assert found.state is ReplicaState.LOADING, "the scheduler has not looked at it yet"
 
 
@@ -123,7 +123,7 @@ def test_grouping_does_not_depend_on_order():
 def test_a_hung_engine_is_no_capacity_though_its_probes_are_green():
     there = pod()
     hung = a_history(*[{"running": 3, "steps": 7}] * 30)
-    (found,) = replicas_of([there], replace(SIGHT, histories={there.uid: hung}))
+    (found,) = replicas_of([there], replace(INPUTS, histories={there.uid: hung}))
     assert (found.state, found.reason) == ("Blocked", "Stalled")
     assert "runs 3 requests and has made no step since 2025-06-15T15:04:15Z" in found.message
 
@@ -140,13 +140,13 @@ def test_a_hung_engine_is_no_capacity_though_its_probes_are_green():
 )
 def test_whether_there_may_be_requests_in_it(there, answered, watching_for, expected):
     histories = {there.uid: a_history({"running": 1})} if answered else {}
-    (found,) = replicas_of([there], replace(SIGHT, histories=histories, watching_since=NOW - watching_for))
+    (found,) = replicas_of([there], replace(INPUTS, histories=histories, watching_since=NOW - watching_for))
     assert found.started is expected
 
 
 def test_why_it_is_stuck_is_a_sentence_with_a_time():
     (found,) = replicas_of(
         [pod(node=None, created_at=NOW - 300, blocked="Unschedulable", blocked_message="0/4 nodes are available.")],
-        SIGHT,
+        INPUTS,
     )
     assert found.message == (f"{found.name} finds no node since 2025-06-15T15:01:40Z: 0/4 nodes are available.")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forebay.planner.memory import State
-from forebay.planner.observe.revision_choice import choose, forgotten
+from forebay.planner.observe.revision_choice import choose, revisions_to_delete
 from forebay.planner.planner import plan
 from tests.builders.plans import actions, condition, creates, drains, forgets
 from tests.builders.world import NOW, a_revision, a_service, a_world, pods_of, signals_of
@@ -77,7 +77,7 @@ def test_a_new_replica_under_a_new_operator_is_built_from_the_stored_revision():
 
 def test_ten_unused_revisions_are_kept():
     stored = tuple(a_revision(f"r{number:03}", number=number) for number in range(1, 15))
-    gone = forgotten(stored, used={"r001", stored[-1].hash})
+    gone = revisions_to_delete(stored, used={"r001", stored[-1].hash})
     assert [action.name for action in gone] == ["revision-r003", "revision-r002"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.api.labels import GROUP_GATE
 from forebay.planner.memory import ServiceMemory, State
-from forebay.planner.observe.replicas import Replica, ReplicaChecks, ReplicaState, replicas_of
+from forebay.planner.observe.replicas import Replica, ReplicaState, ReplicaStateInputs, replicas_of
 from forebay.planner.planner import plan
 from forebay.world.plan import LiftGate, Plan
 from forebay.world.settings import Settings
@@ -22,7 +22,7 @@ from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_wo
 PAIR = a_revision("7f3c", pods=2, gpus=8)
 SERVICE = a_service("chat", wanted=PAIR)
 WATCHED = State.empty(NOW - 3600)
-SIGHT = ReplicaChecks(
+INPUTS = ReplicaStateInputs(
     settings=Settings(pending_timeout_seconds=300),
     now=NOW,
     startup_timeout_seconds=1200,
@@ -37,7 +37,7 @@ def rank(number: int, ordinal: int = 0, **fields: Any) -> PodView:
 
 
 def seen(*pods: PodView, **sight: Any) -> Replica:
-    (found,) = replicas_of(pods, replace(SIGHT, **sight))
+    (found,) = replicas_of(pods, replace(INPUTS, **sight))
     return found
 
 
@@ -71,7 +71,7 @@ class TestGates:
         assert deletes(done) == [rank(0, 1).name, rank(1, 1).name]
 
     def test_a_pod_behind_its_gate_is_not_stuck_even_when_patience_is_out(self):
-        assert seen(rank(0, **GATED), rank(1, **GATED), impatient=True).state is ReplicaState.LOADING
+        assert seen(rank(0, **GATED), rank(1, **GATED), retrying=True).state is ReplicaState.LOADING
 
 
 def test_half_a_group_stays_behind_its_gate_and_is_completed():
@@ -151,7 +151,7 @@ class TestARankThatWasStartedAgain:
 
     def test_a_replica_of_one_pod_recovers_by_itself(self):
         alone = a_pod(SERVICE, ready_since=NOW - 600, restarts=3, running_since=NOW - 60)
-        (found,) = replicas_of([alone], replace(SIGHT, pods_per_replica={"7f3c": 1}))
+        (found,) = replicas_of([alone], replace(INPUTS, pods_per_replica={"7f3c": 1}))
         assert found.state is ReplicaState.SERVING
 
     def test_all_its_pods_are_deleted(self):

@@ -83,7 +83,7 @@ def test_the_gate_that_is_set_is_the_one_that_is_read_and_others_stay():
     pod["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     view = pod_view(Reader(PodObject).one(json.dumps(pod).encode()))
     assert view.gates == (GROUP_GATE, "example.com/wait")
-    assert view.held
+    assert view.gated
 
 
 def test_one_pod_needs_none_of_it():

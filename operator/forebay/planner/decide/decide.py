@@ -1,4 +1,5 @@
-"""Decide: the second step. Each service's desired count, from its context and its schedules. It writes nothing."""
+"""Decide: the second step. It computes each service's desired count from its context and schedules. It writes
+nothing."""
 
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from forebay.world.world import Revision
 def decide(
     fleet: FleetContext, services: tuple[ServiceContext | UnplannedService, ...]
 ) -> tuple[DecidedContext | UnplannedService, ...]:
-    """A decision for each service that has a context; the others pass through."""
+    """A decision for each service that has a context. Unplanned services pass through."""
     return tuple(
         isolated(lambda context: decided_service(fleet, context), service)
         if isinstance(service, ServiceContext)
@@ -65,7 +66,8 @@ def decided_service(fleet: FleetContext, context: ServiceContext) -> DecidedCont
 
 
 def _free_gpus(fleet: FleetContext, target: Revision, window_floors: tuple[WindowFloor, ...]) -> FreeGpus | None:
-    """Looked for only when a window is near, since it asks every node."""
+    """GPUs free for the next replicas. They are counted only when a window is near, because every node has to be
+    checked."""
     if not any(looks_ahead(window_floor, fleet.now) for window_floor in window_floors):
         return None
     used = sum(pod.gpus for pod in fleet.world.pods if pod.service_uid is not None or pod.owner_uid is not None)

@@ -1,4 +1,5 @@
-"""A service's context once its count has been decided. Nothing below `decide` can be called with less."""
+"""The context of a service whose count has been decided. The steps after `decide` take this type, so they cannot be
+called without a decision."""
 
 from dataclasses import dataclass, fields
 from typing import Self
@@ -21,11 +22,11 @@ class DecidedContext(ServiceContext):
     schedules: ServiceSchedules
     wake_request: WakeRequest
     free_gpus: FreeGpus | None = None
-    """On the nodes as they are; None while no window is near."""
+    """GPUs free on the existing nodes; None while no window is near."""
 
     @classmethod
     def of(cls, context: ServiceContext, **decided: object) -> Self:
-        """`decided` are the fields that this class adds, and those of the context that deciding has changed."""
+        """The context with `decided`: the fields that this class adds, and those that deciding has changed."""
         observed = {field.name: getattr(context, field.name) for field in fields(context)}
         return cls(**{**observed, **decided})
 
@@ -40,7 +41,8 @@ class DecidedContext(ServiceContext):
 
     @property
     def one_less_would_do(self) -> bool:
-        """Whether one serving replica less would have carried the whole scaleDownCooldown, and meets minReplicas."""
+        """Whether one serving replica fewer would have carried the load of the whole scaleDownCooldown and still meets
+        minReplicas."""
         fewer = self.counts.serving - 1
         return (
             fewer >= self.limits.min_replicas

@@ -1,4 +1,4 @@
-"""What the schedules of one service ask for, with what the status still knows of an earlier operator."""
+"""What the schedules of one service ask for. The status tells what a previous operator had already begun."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,26 +18,26 @@ from forebay.world.world import Revision, ServiceView
 
 @dataclass(frozen=True, slots=True)
 class ServiceSchedules:
-    """What the schedules ask for, and what of it is worth remembering."""
+    """What the schedules ask for, and the timetables to remember."""
 
     floors: tuple[Proposal, ...]
-    """Of windows that are open or near."""
+    """Floors of windows that are open or near."""
     window_floors: tuple[WindowFloor, ...]
     timetables: Mapping[str, Timetable[ScheduleSpec]]
     """By name of the schedule."""
 
 
 def service_schedules_of(context: ServiceContext, target: Revision) -> ServiceSchedules:
-    """`target` is what the next replica is of."""
+    """`target` is the revision of the next replica."""
     service, memory, now = context.service, context.memory, context.now
     capacity = planned_capacity(service, context.replica_weights)
     creates, prospect = context.settings.max_creates_per_minute, context.prospect_above_min
     pace = StartPace(prospect.lead_seconds_for, creates, target.shape.pods)
-    before = {seen.name: seen for seen in (memory.status or service.status).schedules}
+    before = {schedule_status.name: schedule_status for schedule_status in (memory.status or service.status).schedules}
     timetables = timetables_of(context.spec.schedules, memory.timetables, before, now)
     window_floors = tuple(
-        schedule_floor_of(found, capacity, pace, context.limits, now, warmed_from(found, before.get(name), now))
-        for name, found in timetables.items()
+        schedule_floor_of(current, capacity, pace, context.limits, now, warmed_from(current, before.get(name), now))
+        for name, current in timetables.items()
     )
     return ServiceSchedules(_floors(window_floors, now), window_floors, timetables)
 
@@ -49,7 +49,7 @@ def _floors(window_floors: Iterable[WindowFloor], now: float) -> tuple[Proposal,
 def timetables_of(
     schedules: Iterable[S], known: Mapping[str, Timetable[S]], before: Mapping[str, WindowStatus], now: float
 ) -> dict[str, Timetable[S]]:
-    """A schedule that the status already speaks of has been known for long; this operator has only just begun."""
+    """The timetables by name. A schedule that the status already reports was known before this operator started."""
     return {
         schedule.name: timetable(
             schedule, known.get(schedule.name), now, since=-inf if not known and schedule.name in before else now
@@ -59,20 +59,20 @@ def timetables_of(
 
 
 def planned_capacity(service: ServiceView, replica_weights: ReplicaWeights) -> PlannedCapacity | None:
-    """What one replica carries of the declared mix, by the capacity plan."""
-    one, traffic = service.capacity_status, service.spec.traffic if service.spec else None
-    if one is None or traffic is None:
+    """Capacity of one replica for the declared mix, according to the capacity plan."""
+    carried, traffic = service.capacity_status, service.spec.traffic if service.spec else None
+    if carried is None or traffic is None:
         return None
     return PlannedCapacity(
-        float(one.per_replica), float(traffic.prompt_tokens + traffic.output_tokens), replica_weights
+        float(carried.per_replica), float(traffic.prompt_tokens + traffic.output_tokens), replica_weights
     )
 
 
-def warmed_from(found: Timetable[S], before: WindowStatus | None, now: float) -> float:
-    """When warming for the next start began, by the status; it survives a restart there."""
-    if before is None or before.warm_from is None or found.next_start is None:
+def warmed_from(current: Timetable[S], before: WindowStatus | None, now: float) -> float:
+    """When warming for the next window began, according to the status, where it survives a restart."""
+    if before is None or before.warm_from is None or current.next_start is None:
         return inf
-    if before.start != rfc3339(found.next_start):
+    if before.start != rfc3339(current.next_start):
         return inf
     began = datetime.fromisoformat(before.warm_from).timestamp()
     return began if began <= now else inf

@@ -1,8 +1,8 @@
-"""Wake calls: somebody asks for a replica of a service that has scaled to zero.
+"""Wake requests: somebody asks for a replica of a service that has scaled to zero.
 
-The call is an annotation with the time of asking, so it is written with the caller's own rights and survives everything
-the operator does not. It is answered once: the value that had been answered when a service went to zero is kept in its
-status, and wakes nothing again however often a GitOps tool puts it back. A clock that runs differently does no harm.
+A request is an annotation with the time of asking, so it is written with the caller's own rights and survives a restart
+of the operator. It is answered once: when a service goes to zero, its status keeps the answered value, and that value
+wakes nothing again, however often a GitOps tool restores it. Clocks may differ by `CLOCK_SKEW_SECONDS`.
 """
 
 from dataclasses import dataclass
@@ -18,43 +18,44 @@ from forebay.scaling.limits import Limits
 from forebay.world.world import ServiceView, SpecProblem
 
 CLOCK_SKEW_SECONDS: Final = 300.0
-"""What the clock of whoever asks may differ from the operator's."""
+"""How far the requester's clock may differ from the operator's."""
 LONGEST_SHOWN: Final = 64
+"""Characters of an unreadable value that the message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class WakeRequest:
-    """What the annotation of a service comes to."""
+    """What a service's wake annotation asks for."""
 
     floor: Proposal | None = None
     until: float | None = None
-    """When the floor ends; None while that is not known, since no replica serves."""
+    """When the floor ends; None while no replica serves, because the end depends on when one is ready."""
     problem: SpecProblem | None = None
-    """Why it is not answered."""
+    """Why the request cannot be answered."""
 
 
-NO_CALL: Final = WakeRequest()
+NO_REQUEST: Final = WakeRequest()
 
 
 def wake_request_of(
     service: ServiceView, before: InferenceServiceStatus, limits: Limits, replicas: tuple[Replica, ...], now: float
 ) -> WakeRequest:
-    """`before` is the status of until now."""
+    """The wake request of a service. `before` is its previous status."""
     text, after_seconds = service.wake_requested_at, limits.to_zero_after_seconds
     if not text or after_seconds is None:
-        return NO_CALL
+        return NO_REQUEST
     asked_at = unix_seconds(text)
     if asked_at is None:
         return WakeRequest(problem=_unreadable(text))
     if asked_at > now + CLOCK_SKEW_SECONDS:
-        return WakeRequest(problem=_ahead(text))
+        return WakeRequest(problem=_in_the_future(text))
     if _was_answered(text, asked_at, before):
-        return NO_CALL
+        return NO_REQUEST
     return woken(asked_at, _serving_since(replicas), after_seconds, now)
 
 
 def answered_wake(service: ServiceView, now: float) -> str:
-    """What to remember of the annotation when the service goes to zero: a call that has had its answer."""
+    """The answered request to remember when the service goes to zero."""
     asked_at = unix_seconds(service.wake_requested_at)
     return service.wake_requested_at if asked_at is not None and asked_at <= now + CLOCK_SKEW_SECONDS else ""
 
@@ -65,7 +66,7 @@ def woken(asked_at: float, serving_since: float | None, after_seconds: float, no
         return WakeRequest(Proposal(1, "woken", f"{because}; it stays {seconds(after_seconds)} from Ready"))
     until = max(asked_at, serving_since) + after_seconds
     if now >= until:
-        return NO_CALL
+        return NO_REQUEST
     return WakeRequest(Proposal(1, "woken", f"{because}; it stays until {rfc3339(until)}"), until)
 
 
@@ -78,7 +79,7 @@ def _was_answered(text: str, asked_at: float, before: InferenceServiceStatus) ->
 
 
 def _serving_since(replicas: tuple[Replica, ...]) -> float | None:
-    """Since when there has been a replica to serve, among those that do."""
+    """Since when the longest-serving replica has served; None when none serves."""
     serving = [replica for replica in replicas if replica.state is ReplicaState.SERVING]
     return min((replica.ready_since for replica in serving), default=None)
 
@@ -92,7 +93,7 @@ def _unreadable(text: str) -> SpecProblem:
     )
 
 
-def _ahead(text: str) -> SpecProblem:
+def _in_the_future(text: str) -> SpecProblem:
     return SpecProblem(
         Reason.WAKE_REQUEST_INVALID,
         f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{text}" is more than {seconds(CLOCK_SKEW_SECONDS)} ahead, so '
@@ -101,7 +102,8 @@ def _ahead(text: str) -> SpecProblem:
 
 
 def first_start(limits: Limits, before: InferenceServiceStatus) -> Proposal | None:
-    """A service of which nothing is known begins with one replica, so that it is known to start before it sleeps."""
+    """A floor of one for a service without any past decision. A new service thus starts once before it goes to zero,
+    which shows that it can start."""
     if limits.to_zero_after_seconds is None or before.decision is not None:
         return None
     return Proposal(1, "first_start", "nothing has been decided for it before, and it is to have started once")

@@ -1,4 +1,4 @@
-"""What failed lately: creations that were refused, replicas that ended or never served, rollouts that are halted."""
+"""Recent failures: refused creations, replicas that ended or never served, and halted rollouts."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -10,17 +10,20 @@ from forebay.planner.observe.replicas import Replica, ReplicaState, is_faulty
 from forebay.world.world import Refusal
 
 FAILURE_WINDOW_SECONDS: Final = 600.0
-"""A pod that ends within so long of its creation has ended soon, and the next one may too."""
+"""A pod that ends within this time after its creation failed early, and the next one may too."""
 
 
-def refusals_for_lack(refusals: Iterable[Refusal]) -> list[Refusal]:
-    """Without those that only cost a name."""
+def refusals_for_capacity(refusals: Iterable[Refusal]) -> list[Refusal]:
+    """All refusals except those of a taken name, because the next creation uses another name."""
     return [refusal for refusal in refusals if refusal.reason != Reason.NAME_TAKEN]
 
 
 def refusals_in_a_row(memory: ServiceMemory, refusals: Iterable[Refusal]) -> tuple[int, float]:
-    """How often in a row, and when last: once more per tick with refusals, never once a creation came true."""
-    refused = refusals_for_lack(refusals)
+    """In how many ticks in a row creations were refused, and the time of the last refusal.
+
+    A tick with new refusals counts once. A successful creation resets the number.
+    """
+    refused = refusals_for_capacity(refusals)
     if not refused:
         return 0, 0.0
     again = refused[-1].at > memory.refused_at
@@ -30,7 +33,8 @@ def refusals_in_a_row(memory: ServiceMemory, refusals: Iterable[Refusal]) -> tup
 def failures_of(
     before: tuple[ReplicaFailure, ...], replicas: tuple[Replica, ...], now: float
 ) -> tuple[ReplicaFailure, ...]:
-    """One per pod, of the last hour. Not those that only wait for a node: no node is at fault for that."""
+    """Failures of the last hour, one per replica. Replicas that only wait for a node are left out, because no node
+    is at fault."""
     known = {failure.pod_uid for failure in before}
     new = [
         ReplicaFailure(
@@ -48,9 +52,10 @@ def failures_of(
 
 
 def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | None) -> Halt | None:
-    """Whether the rollout of `targets` (hashes: one, or one per variant) stands still, and why.
+    """The halt of the rollout to `targets` (revision hashes, one per variant); None while nothing halts it.
 
-    It stays halted when the failing replica is gone, until something else is asked for or that very replica serves.
+    A rollout stays halted after the failing replica is gone, until the spec asks for another revision or the failed
+    replica serves.
     """
     replicas = tuple(live)
     if all(replica.revision in targets for replica in replicas):

@@ -1,4 +1,4 @@
-"""The context of the fleet: what all services share, sorted once per tick."""
+"""The context of the fleet: the data that all services share, indexed once per tick."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,39 +15,41 @@ from forebay.world.world import NodeView, PodView, Refusal, ReplicaShape, Servic
 
 @dataclass(frozen=True, slots=True)
 class FleetContext:
-    """What all services share: sorted once per tick."""
+    """The data that all services share."""
 
     world: World
     before: State
-    """What was remembered of the tick before."""
+    """The state of the previous tick."""
     now: float
+    """Unix seconds."""
     watching_since: float
+    """When this operator began to lead."""
     nodes_down: Mapping[str, float]
-    """Since when a node is not ready, or missing while pods name it."""
+    """Since when each node has been not ready, or missing although pods name it."""
     preemptions: Preemptions
     pods: Mapping[str, tuple[PodView, ...]]
-    """Ours and orphaned ones, by the uid of their service. No placeholders: those are no replicas."""
+    """Owned and orphaned pods by the uid of their service, without placeholders."""
     placeholders: Mapping[str, tuple[PodView, ...]]
-    """By the uid of their controller."""
+    """Placeholders by the uid of their controller."""
     names: Mapping[str, frozenset[str]]
-    """Of all pods there are, by namespace."""
+    """Names of all pods by namespace."""
     lost_nodes: frozenset[str]
     cordoned: frozenset[str]
     refusals: Mapping[str, tuple[Refusal, ...]]
-    """Of pods of replicas, by service uid, oldest first."""
+    """Refused pods of replicas by service uid, oldest first."""
     refused_placeholders: Mapping[str, tuple[Refusal, ...]]
-    """By the uid of who would have owned them, oldest first."""
-    quota_short: Mapping[str, Refusal]
-    """By namespace: the last pod of a replica that a quota had no room for. A quota counts placeholders too, and
-    refuses before the scheduler could hand a place over."""
+    """Refused placeholders by the uid of the intended owner, oldest first."""
+    quota_refusals: Mapping[str, Refusal]
+    """The last replica pod that a ResourceQuota refused, by namespace. A quota counts placeholders too, and it refuses
+    a pod before the scheduler could preempt a placeholder for it."""
     nodes: Mapping[str, NodeView]
     """By name."""
     hostnames: Mapping[str, str]
-    """Hostname labels of nodes, by name."""
-    places: Mapping[ReplicaShape, int]
-    """How many more replicas of the shapes that are wanted the ready nodes have room for."""
+    """Hostname labels by name of the node."""
+    free_places: Mapping[ReplicaShape, int]
+    """How many more replicas of each wanted shape fit on the ready nodes."""
     gpus_taken: Mapping[str, int]
-    """By node, those of our pods."""
+    """GPUs that Forebay's pods hold, by node."""
     held_places: HeldPlaces
     preempting_pods: frozenset[str]
     """Uids of pods that started in the place of a placeholder."""
@@ -75,15 +77,15 @@ def fleet_context_of(world: World, state: State, now: float) -> FleetContext:
         preemptions=preemptions,
         pods=_by_name(pods),
         placeholders=_by_name(placeholders),
-        names={namespace: frozenset(found) for namespace, found in names.items()},
+        names={namespace: frozenset(pod_names) for namespace, pod_names in names.items()},
         lost_nodes=lost_nodes(world.nodes, down, world.settings, now),
         cordoned=frozenset(node.name for node in world.nodes if node.cordoned),
         refusals=_by_time(refusal for refusal in world.refusals if not refusal.placeholder),
         refused_placeholders=_by_time(refusal for refusal in world.refusals if refusal.placeholder),
-        quota_short=_quota_short(world),
+        quota_refusals=_quota_short(world),
         nodes={node.name: node for node in world.nodes},
         hostnames={node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.nodes},
-        places=free_places(_shapes(world.services), world.nodes, world.pods),
+        free_places=free_places(_shapes(world.services), world.nodes, world.pods),
         gpus_taken=gpus_taken(world.pods),
         held_places=HeldPlaces.of(world, preemptions),
         preempting_pods=preemptions.taken,
@@ -105,11 +107,11 @@ def _quota_short(world: World) -> dict[str, Refusal]:
 
 
 def _by_name(pods: Mapping[str, Iterable[PodView]]) -> dict[str, tuple[PodView, ...]]:
-    return {uid: tuple(sorted(found, key=lambda pod: (pod.name, pod.uid))) for uid, found in pods.items()}
+    return {uid: tuple(sorted(group, key=lambda pod: (pod.name, pod.uid))) for uid, group in pods.items()}
 
 
 def _by_time(refusals: Iterable[Refusal]) -> dict[str, tuple[Refusal, ...]]:
-    found: dict[str, list[Refusal]] = {}
+    values: dict[str, list[Refusal]] = {}
     for refusal in sorted(refusals, key=lambda refusal: (refusal.at, refusal.pod_name)):
-        found.setdefault(refusal.service_uid, []).append(refusal)
-    return {uid: tuple(each) for uid, each in found.items()}
+        values.setdefault(refusal.service_uid, []).append(refusal)
+    return {uid: tuple(refusals) for uid, refusals in values.items()}

@@ -1,7 +1,7 @@
-"""Room: how many more pods of a service the nodes that are there could take, before any of them is created.
+"""Free GPUs: how many more replicas of a service the existing nodes could take, before any of them is created.
 
-Only what Forebay knows is counted: GPUs of ready nodes that match the node selector, without those of its own pods.
-Pods of others and the nodes that an autoscaler would add are not known here.
+The count is the GPUs of ready nodes that match the node selector, minus those of Forebay's own pods. Pods of others and
+nodes that an autoscaler would add are unknown here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,28 +14,29 @@ from forebay.world.settings import Settings
 from forebay.world.world import NodeView, PodView, ReplicaShape
 
 LOOKAHEAD_SECONDS: Final = 3600.0
-"""So long before warming begins it is looked whether the nodes have room: time to free some, or to add a node."""
+"""How long before warming begins the nodes are checked for free GPUs. It leaves time to free GPUs or to add a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeGpus:
     replicas: int
-    """That would find GPUs on nodes."""
+    """More replicas for which the nodes have free GPUs."""
     gpus: int
-    """Free ones on those nodes."""
+    """Free GPUs on the matching nodes."""
     nodes: int
-    """Nodes that match."""
+    """Matching nodes."""
     under_ceiling: int | None = None
-    """Replicas that the operator's ceiling of GPUs leaves; None without one."""
+    """More replicas that the operator's GPU ceiling allows; None without a ceiling."""
 
 
 def looks_ahead(window_floor: WindowFloor, now: float) -> bool:
-    """Whether the next window is so near that its place on the nodes is looked for."""
+    """Whether the next window is near enough to check the nodes for free GPUs."""
     return window_floor.counts(now) or window_floor.warm_from - LOOKAHEAD_SECONDS <= now
 
 
 def gpus_taken(pods: Iterable[PodView]) -> dict[str, int]:
-    """By node. A pod that drains or is being deleted will have gone by then, and a placeholder gives its place up."""
+    """GPUs in use by node. Draining and terminating pods do not count because they will be gone by then, and
+    placeholders do not count because they can be preempted."""
     return gpus_by_node(pod for pod in pods if not _leaves(pod) and pod.phase not in ("Failed", "Succeeded"))
 
 
@@ -46,7 +47,7 @@ def _leaves(pod: PodView) -> bool:
 def free_gpus_for(
     shape: ReplicaShape, nodes: Iterable[NodeView], taken: Mapping[str, int], used_gpus: int, settings: Settings
 ) -> FreeGpus:
-    """`used_gpus` are those of all our pods, as the operator's ceiling counts them."""
+    """`used_gpus` is the number of GPUs of all Forebay's pods, as the operator's ceiling counts them."""
     free = free_gpus(shape, nodes, taken)
     ceiling = None if settings.max_gpus is None else max(0, settings.max_gpus - used_gpus) // max(1, shape.gpus)
     return FreeGpus(replicas_within(shape, free), sum(free), len(free), ceiling)

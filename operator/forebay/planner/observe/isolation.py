@@ -1,4 +1,4 @@
-"""Isolation: a fault in planning one service holds that service alone."""
+"""Isolation: an error while planning one service affects that service alone."""
 
 import traceback
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from forebay.world.world import ServiceView, SpecProblem
 
 
 class Planned(Protocol):
-    """A service on its way through the steps."""
+    """A service as any step passes it on."""
 
     @property
     def service(self) -> ServiceView: ...
@@ -25,7 +25,7 @@ Output = TypeVar("Output")
 
 
 def isolated(step: Callable[[Input], Output], service: Input) -> Output | UnplannedService:
-    """What the step makes of the service, or an unplanned service that says why it failed."""
+    """The result of the step, or an unplanned service that says why the step failed."""
     try:
         return step(service)
     except Exception as error:  # noqa: BLE001 - one service's fault must not hold the others

@@ -1,8 +1,9 @@
-"""What is learned of one service: from its own pods and load while it is watched, from its status after a restart.
+"""What is learned about one service: from its pods and its load while the operator runs, and from its status after a
+restart.
 
-Written back rarely: after every start of a replica, whose end changes the status anyhow, and else every half hour, the
-services one after the other. What is lost of the load in between is nothing against three days, and starts are told by
-the pods that still live.
+The status is updated rarely: after each start of a replica, which changes the status anyway, and otherwise every half
+hour, at a different time for each service. A restart may lose half an hour of load, which is little compared with the
+three days that are kept. Starts are not lost, because the pods that still exist tell them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +42,7 @@ _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 def recall(stored: LearnedStatus | None, uid: str, now: float) -> Learned:
-    """What the operator before has learned. What cannot be used is forgotten, never an error."""
+    """What the previous operator learned. Data that cannot be used is discarded and is never an error."""
     fresh = Learned(publish_at=now + crc32(uid.encode()) % PUBLISH_SECONDS)
     if stored is None:
         return fresh
@@ -96,8 +97,8 @@ def _lengths(stored: LengthsStatus | None) -> RequestLengths | None:
     )
 
 
-def seen_load(learned: Learned, situation: Situation) -> Learned:
-    """With this tick's look at the arriving work. While the load of a replica is not known, the work is not either."""
+def learn_load(learned: Learned, situation: Situation) -> Learned:
+    """What is known after this tick's arriving work. While the load of a replica is unknown, so is the work."""
     offered, lengths = situation.offered, situation.arrivals.lengths or learned.lengths
     growth = learned.growth
     if offered is not None and situation.load.complete:
@@ -108,56 +109,57 @@ def seen_load(learned: Learned, situation: Situation) -> Learned:
     return replace(learned, growth=growth, lengths=lengths)
 
 
-def seen_starts(
+def learn_starts(
     learned: Learned,
     replicas: Iterable[Replica],
     nodes: Mapping[str, NodeView],
     watching_since: float,
-    patience_seconds: float,
+    longest_start_seconds: float,
     preempting_pods: frozenset[str] = frozenset(),
 ) -> Learned:
-    """With the starts that are over and were not counted yet.
+    """What is known after counting the starts that have ended since the last tick.
 
-    A pod's time of Ready is that of its last change. Of one that began before we watched it may be a later change, so
-    it counts only up to `patience_seconds`, within which every start that is let be is over.
+    The time of a pod's Ready condition is that of its last change. For a pod created before this operator led, it may
+    be a change after the start. So such a start counts only up to `longest_start_seconds`, the longest that a start
+    may take before it is given up.
     """
-    there = tuple(replicas)
-    alive = [r for r in there if r.state in (ReplicaState.SERVING, ReplicaState.DRAINING)]
+    existing = tuple(replicas)
+    started = [r for r in existing if r.state in (ReplicaState.SERVING, ReplicaState.DRAINING)]
     known = frozenset(learned.counted)
-    new = [(r, start) for r in alive if r.pods[0].uid not in known and (start := start_of(r, nodes, preempting_pods))]
-    taken = [
+    new = [(r, start) for r in started if r.pods[0].uid not in known and (start := start_of(r, nodes, preempting_pods))]
+    counted_starts = [
         start
         for replica, start in new
         if start.ready_at > learned.recalled_until
         and not any(pod.restarts for pod in replica.pods)
-        and (start.created_at >= watching_since or start.seconds <= patience_seconds)
+        and (start.created_at >= watching_since or start.seconds <= longest_start_seconds)
     ]
-    judged = known | {replica.pods[0].uid for replica, _ in new}
-    counted = tuple(sorted(replica.pods[0].uid for replica in there if replica.pods[0].uid in judged))
-    if not taken and counted == learned.counted:
+    examined = known | {replica.pods[0].uid for replica, _ in new}
+    counted = tuple(sorted(replica.pods[0].uid for replica in existing if replica.pods[0].uid in examined))
+    if not counted_starts and counted == learned.counted:
         return learned
     return replace(
         learned,
-        lead_times=learn(learned.lead_times, taken),
+        lead_times=learn(learned.lead_times, counted_starts),
         counted=counted,
-        newest_start=max((learned.newest_start, *(start.ready_at for start in taken))),
+        newest_start=max((learned.newest_start, *(start.ready_at for start in counted_starts))),
     )
 
 
 def start_of(
     replica: Replica, nodes: Mapping[str, NodeView], preempting_pods: frozenset[str] = frozenset()
 ) -> Start | None:
-    """None as long as it is not known in full: not all of its pods are ready, or a node is gone.
+    """The start of a replica; None until all of its pods are ready, or when one of their nodes is gone.
 
     `preempting_pods` are the uids of pods that started in the place of a placeholder.
     """
     ready = [pod.ready_since for pod in replica.pods if pod.ready_since is not None]
-    found = [node for pod in replica.pods if pod.node is not None and (node := nodes.get(pod.node)) is not None]
-    if not len(ready) == len(found) == len(replica.pods) or max(ready) < replica.created_at:
+    placed_on = [node for pod in replica.pods if pod.node is not None and (node := nodes.get(pod.node)) is not None]
+    if not len(ready) == len(placed_on) == len(replica.pods) or max(ready) < replica.created_at:
         return None
     scheduled = [pod.scheduled_at for pod in replica.pods if pod.scheduled_at is not None]
     state = WarmState.READY_NODE
-    if any(node.created_at > pod.created_at for node, pod in zip(found, replica.pods, strict=True)):
+    if any(node.created_at > pod.created_at for node, pod in zip(placed_on, replica.pods, strict=True)):
         state = WarmState.NEW_NODE
     elif all(pod.uid in preempting_pods for pod in replica.pods):
         state = WarmState.PLACEHOLDER_NODE
@@ -170,7 +172,7 @@ def start_of(
 
 
 def publish(learned: Learned, now: float, *, at_once: bool = False) -> Learned:
-    """With what the status is to say, when it is time for that."""
+    """With the status to publish, when an update is due."""
     if not at_once and now < learned.publish_at:
         return learned
     due = now + PUBLISH_SECONDS
@@ -178,7 +180,7 @@ def publish(learned: Learned, now: float, *, at_once: bool = False) -> Learned:
 
 
 def to_status(learned: Learned) -> LearnedStatus | None:
-    """Whole, so that a merge patch replaces whatever was stored; None while nothing is known that was not before."""
+    """The complete status, so that a merge patch replaces whatever was stored; None while nothing has been learned."""
     growth = learned.growth
     nothing = not (learned.lead_times.starts or growth.pairs or learned.lengths)
     if nothing and learned.published is None and not learned.reset:

@@ -1,4 +1,4 @@
-"""Nodes: which are lost, which are to be left, and which are better avoided."""
+"""Nodes: which are down, which are lost, and which new replicas should avoid."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -16,9 +16,10 @@ MOST_AVOIDED: Final = 10
 def nodes_down(
     nodes: Iterable[NodeView], pods: Iterable[PodView], before: Mapping[str, float], now: float
 ) -> dict[str, float]:
-    """Since when each node is not ready, or missing though a pod names it.
+    """Since when each node has been not ready, or missing although a pod names it.
 
-    A node may be missing for a moment because pods and nodes are read one after the other; hence the time.
+    Pods and nodes are read one after the other, so a node may be missing for a moment. Therefore the time is kept, and
+    only a node that stays down is lost.
     """
     known = {node.name: node for node in nodes}
     down = {
@@ -35,8 +36,8 @@ def nodes_down(
 def lost_nodes(nodes: Iterable[NodeView], down: Mapping[str, float], settings: Settings, now: float) -> frozenset[str]:
     """Nodes whose replicas no longer count.
 
-    When more nodes are down than up, it is the control plane that cannot see them, and their engines probably serve on:
-    then nothing is given up.
+    When more nodes are down than up, the control plane has probably lost sight of them and their engines still serve,
+    so no node counts as lost.
     """
     known = {node.name for node in nodes}
     if len(down) * 2 > len(known | down.keys()):
@@ -47,10 +48,11 @@ def lost_nodes(nodes: Iterable[NodeView], down: Mapping[str, float], settings: S
 def avoided_nodes(
     failures: Iterable[ReplicaFailure], nodes: Iterable[NodeView], serving_on: Mapping[str, frozenset[str]]
 ) -> tuple[str, ...]:
-    """Nodes on which replicas of one service failed repeatedly, or once where the same revision serves elsewhere.
+    """Nodes on which replicas of one service failed repeatedly, or failed once while the same revision serves on
+    another node.
 
-    When that would leave no node at all, the fault is the service's and not the nodes'. `serving_on` are the nodes on
-    which each revision serves; failures of revisions that are not in it, even with none, are of the past.
+    When this would exclude every node, the fault is the service's and no node is avoided. `serving_on` maps each
+    current revision to the nodes on which it serves, possibly none. Failures of other revisions are ignored.
     """
     counts: dict[str, int] = {}
     for failure in failures:

@@ -1,4 +1,4 @@
-"""Observe: the first step. World and memory become one context per service and one for the fleet."""
+"""Observe: the first step. It turns World and memory into one context per service and one for the fleet."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,7 +20,7 @@ _UNREADABLE: Final = SpecProblem(
 def observe(
     world: World, state: State, now: float
 ) -> tuple[FleetContext, tuple[ServiceContext | UnplannedService, ...]]:
-    """The fleet, and its services in the order of their keys."""
+    """The fleet's context, and those of its services in the order of their keys."""
     fleet = fleet_context_of(world, state, now)
     services = sorted(world.services, key=lambda service: (service.key, service.uid))
     return fleet, tuple(_observed(fleet, service, state.services.get(service.uid)) for service in services)
@@ -31,7 +31,7 @@ def _observed(
 ) -> ServiceContext | UnplannedService:
     memory = before or ServiceMemory(status=service.status)
     try:
-        service = _judged(service, fleet.world)
+        service = _with_misfits(service, fleet.world)
         problems = (*service.problems, *names_taken(service, fleet.world.children))
         if service.deleting or problems or service.spec is None or service.wanted is None:
             return UnplannedService(service, memory, problems or (_UNREADABLE,))
@@ -40,10 +40,12 @@ def _observed(
         return failed(service, memory, error)
 
 
-def _judged(service: ServiceView, world: World) -> ServiceView:
-    """A plan that does not fit stops a spec that has never run; a spec that has run is only warned.
+def _with_misfits(service: ServiceView, world: World) -> ServiceView:
+    """The service with its misfits as problems or warnings. They are problems, which stop the service, only for a spec
+    that has never run.
 
-    The plan's overhead is a reserve and its profiles age. An operator that learns to plan must not stop what serves.
+    The plan is conservative: its overhead is a reserve, and its profiles age. So a capacity plan must not stop a
+    service that already runs.
     """
     if not service.misfits or service.wanted is None:
         return service
@@ -54,7 +56,7 @@ def _judged(service: ServiceView, world: World) -> ServiceView:
 
 
 def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[SpecProblem, ...]:
-    """Objects of the names we need that belong to somebody else. They are not touched."""
+    """Objects of other owners that have the names the service needs. They are not touched."""
     wanted = {(child.kind, child.namespace, child.name) for child in service.children}
     foreign = sorted(
         (child.kind, child.name)

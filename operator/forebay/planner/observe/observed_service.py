@@ -1,4 +1,4 @@
-"""One service observed: from the fleet and from memory to its context."""
+"""The context of one service, built from the fleet's context and the service's memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,16 +9,16 @@ from forebay.api.reasons import Reason
 from forebay.planner.memory import Learned, ServiceMemory
 from forebay.planner.observe.failures import failures_of, halt_of, refusals_in_a_row
 from forebay.planner.observe.fleet_context import FleetContext
-from forebay.planner.observe.learned import recall, seen_starts
+from forebay.planner.observe.learned import learn_starts, recall
 from forebay.planner.observe.nodes import avoided_nodes
-from forebay.planner.observe.placement import prospect_above, prospect_of
+from forebay.planner.observe.placement import prospect_above_min_of, prospect_of
 from forebay.planner.observe.pod_histories import histories_of, why_silent
 from forebay.planner.observe.replicas import (
     LIVE,
-    REASONS_OF_SHORTAGE,
+    SHORTAGE_REASONS,
     Replica,
-    ReplicaChecks,
     ReplicaState,
+    ReplicaStateInputs,
     replicas_of,
 )
 from forebay.planner.observe.service_context import ServiceContext
@@ -48,7 +48,8 @@ class ObservedPods:
 def observed_service(
     fleet: FleetContext, service: ServiceView, wanted: Revision, memory: ServiceMemory
 ) -> ServiceContext:
-    """The context, with memory as far as it follows from what was observed. `service.spec` must not be None."""
+    """The service's context. Its memory holds what follows from the observation alone. `service.spec` must not be
+    None."""
     assert service.spec is not None
     spec, now = service.spec, fleet.now
     observed = _observed_pods(fleet, service, wanted, memory)
@@ -58,9 +59,9 @@ def observed_service(
     known = memory.learned or recall(service.status.learned, service.uid, now)
     weights = weights_by_variant(service, memory.scaling.arrivals, known.lengths)
     replica_weights = replica_weights_of(observed.replicas, observed.revisions, observed.variant_order, weights)
-    learned = _starts(fleet, spec, observed, known)
+    learned = _learned(fleet, spec, observed, known)
     next_up = observed.variant_order.next_up
-    free, held = fleet.places.get(next_up.shape, 0), fleet.held_places.replicas_for(service.uid, next_up)
+    free, held = fleet.free_places.get(next_up.shape, 0), fleet.held_places.replicas_for(service.uid, next_up)
     refusals = fleet.refusals.get(service.uid, ())
     observed_memory = _observed_memory(memory, observed, counts, grown_at, fleet, service.uid)
     return ServiceContext(
@@ -87,7 +88,7 @@ def observed_service(
         placeholders=fleet.placeholders.get(service.uid, ()),
         halt=observed_memory.halt,
         prospect=prospect_of(learned.lead_times, free, held, observed.replicas),
-        prospect_above_min=prospect_above(
+        prospect_above_min=prospect_above_min_of(
             limits.min_replicas, learned.lead_times, free, held, observed.replicas, fleet.preempting_pods
         ),
         preempting_pods=fleet.preempting_pods,
@@ -126,7 +127,7 @@ def _observed_pods(fleet: FleetContext, service: ServiceView, wanted: Revision, 
     revisions = {revision.hash: revision for revision in (*stored, *(choice.target for choice in choices))}
     pods = fleet.pods.get(service.uid, ())
     histories = histories_of(pods, world.signals, memory.histories)
-    sight = ReplicaChecks(
+    inputs = ReplicaStateInputs(
         settings=world.settings,
         now=fleet.now,
         startup_timeout_seconds=service.spec.engine.startup_timeout.seconds,
@@ -134,10 +135,10 @@ def _observed_pods(fleet: FleetContext, service: ServiceView, wanted: Revision, 
         lost_nodes=fleet.lost_nodes,
         histories=histories,
         watching_since=fleet.watching_since,
-        impatient=memory.retries > 0,
+        retrying=memory.retries > 0,
         several_shapes=len(choices) > 1,
     )
-    replicas = replicas_of((pod for pod in pods if pod.owner_uid == service.uid), sight)
+    replicas = replicas_of((pod for pod in pods if pod.owner_uid == service.uid), inputs)
     refusals = fleet.refusals.get(service.uid, ())
     hold_seconds = world.settings.variant_hold_seconds
     return ObservedPods(
@@ -145,13 +146,15 @@ def _observed_pods(fleet: FleetContext, service: ServiceView, wanted: Revision, 
         revisions=revisions,
         histories=histories,
         replicas=replicas,
-        orphans=replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), sight),
+        orphans=replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), inputs),
     )
 
 
-def _starts(fleet: FleetContext, spec: InferenceServiceSpec, observed: ObservedPods, known: Learned) -> Learned:
-    patience = fleet.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
-    return seen_starts(known, observed.replicas, fleet.nodes, fleet.watching_since, patience, fleet.preempting_pods)
+def _learned(fleet: FleetContext, spec: InferenceServiceSpec, observed: ObservedPods, known: Learned) -> Learned:
+    longest_start_seconds = fleet.world.settings.pending_timeout_seconds + spec.engine.startup_timeout.seconds
+    return learn_starts(
+        known, observed.replicas, fleet.nodes, fleet.watching_since, longest_start_seconds, fleet.preempting_pods
+    )
 
 
 def _load(
@@ -197,25 +200,27 @@ def _counts(observed: ObservedPods, service: ServiceView, fleet: FleetContext) -
 
 
 def _blocked_for_all(live: list[Replica]) -> int:
-    """Stuck replicas that say something of the next one: that there is no room, or that nothing starts any more.
+    """Stuck replicas whose cause would also block the next one: there is no capacity, or nothing starts any more.
 
-    Where a later replica has become ready, what keeps the stuck ones is their own: a bad node, say.
+    If a replica became ready after a stuck one was created, the cause is specific to the stuck one, such as a bad
+    node.
     """
     stuck = [r for r in live if r.state is ReplicaState.BLOCKED and r.reason != Reason.STALLED]
     ready = max((r.ready_since for r in live if r.state is ReplicaState.SERVING), default=-inf)
-    return sum(r.reason in REASONS_OF_SHORTAGE or r.created_at > ready for r in stuck)
+    return sum(r.reason in SHORTAGE_REASONS or r.created_at > ready for r in stuck)
 
 
 def _wanted_before(live: list[Replica], service: ServiceView, fleet: FleetContext, variant_order: VariantOrder) -> int:
-    """What an operator that has just started takes for wanted: what status says, and no less than what there is.
+    """The count that a newly started operator assumes was wanted: the one in the status, and at least the live
+    replicas that are not stuck.
 
-    While replicas are being replaced there is one more than wanted, or several.
+    During a rollout or a node drain there may be maxSurge replicas more than wanted; they are subtracted.
     """
     assert service.spec is not None
-    there = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
+    unblocked = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
     if any(_is_to_be_replaced(replica, fleet, variant_order) for replica in live):
-        there -= service.spec.rollout.max_surge
-    return max(service.status.replicas.desired, there, 0)
+        unblocked -= service.spec.rollout.max_surge
+    return max(service.status.replicas.desired, unblocked, 0)
 
 
 def _is_to_be_replaced(replica: Replica, fleet: FleetContext, variant_order: VariantOrder) -> bool:
@@ -223,18 +228,18 @@ def _is_to_be_replaced(replica: Replica, fleet: FleetContext, variant_order: Var
 
 
 def _settled(replicas: tuple[Replica, ...]) -> bool:
-    """Nothing is stuck or on its way, so earlier attempts no longer matter."""
+    """Whether replicas serve and none is stuck or loading, so that earlier failed attempts no longer matter."""
     return not any(replica.state in (ReplicaState.BLOCKED, ReplicaState.LOADING) for replica in replicas) and any(
         replica.state is ReplicaState.SERVING for replica in replicas
     )
 
 
 def _serving_on(observed: ObservedPods) -> dict[str, frozenset[str]]:
-    """The nodes on which each revision serves that is a target or has replicas."""
+    """The nodes on which each revision serves, for every revision that is a target or has replicas."""
     nodes: dict[str, frozenset[str]] = {target.hash: frozenset() for target in observed.variant_order.targets}
     for replica in observed.replicas:
-        there = replica.nodes if replica.state is ReplicaState.SERVING else frozenset()
-        nodes[replica.revision] = nodes.get(replica.revision, frozenset()) | there
+        serving = replica.nodes if replica.state is ReplicaState.SERVING else frozenset()
+        nodes[replica.revision] = nodes.get(replica.revision, frozenset()) | serving
     return nodes
 
 

@@ -1,10 +1,11 @@
-"""Handovers: which pods started in the place of a placeholder, and whose place the next ones would take.
+"""Placeholder preemption: which pods started in the place of a placeholder, and which places the next pods would take.
 
-The scheduler hands a place over without a word to us: a placeholder that held one is gone, and a pod of a replica is on
-its node. Both are seen from one tick to the next, so what was held at the last tick is remembered. After a restart
-nothing is, and a start is taken for one on a ready node, whose prior is the longer one.
+The scheduler does not report a preemption. It shows only as a change between two ticks: a placeholder that held a place
+is gone, and a replica's pod is on its node. Therefore the places held in the previous tick are remembered. After a
+restart there is no such memory, and a start then counts as one on a ready node, whose prior lead time is longer.
 
-What makes such a start warm is the image, so a place counts only for pods of the same image.
+A start in a placeholder's place is fast because the image is already on the node. So a place counts only for pods of
+the same image.
 """
 
 from collections import Counter
@@ -17,14 +18,14 @@ from forebay.planner.observe.placement import replicas_within, takes
 from forebay.world.world import NodeView, PodView, Revision, World
 
 IN_TRANSIT_SECONDS: Final = 60.0
-"""How long a place that was given up is still for the pod that displaced the placeholder. The scheduler binds that pod
-as soon as the placeholder's grace period of a second is over."""
+"""How long a place is reserved for the preempting pod after the placeholder is gone. The scheduler binds that pod as
+soon as the placeholder's grace period of one second is over."""
 SKEW_SECONDS: Final = 5.0
-"""By which the API server's clock, which says when a pod got its node, may be behind ours."""
+"""How far the API server's clock, which records when a pod got its node, may be behind the operator's."""
 
 
 def preemptions_of(world: World, before: Preemptions, now: float) -> Preemptions:
-    """With what this tick sees. The order of pods does not matter."""
+    """The places and preemptions as of this tick. The order of pods does not matter."""
     images = _images(world)
     held = {place.uid: place for place in sorted(_held(world.pods, images, now), key=lambda place: place.uid)}
     gone = (place for uid, place in before.held.items() if uid not in held)
@@ -41,21 +42,23 @@ def preemptions_of(world: World, before: Preemptions, now: float) -> Preemptions
 
 
 def _images(world: World) -> dict[tuple[str, str], str]:
-    """By owner and hash, of a revision or of a place."""
-    found: dict[tuple[str, str], str] = {}
+    """Images by uid of the owner and hash of a revision or a place."""
+    images_by_hash: dict[tuple[str, str], str] = {}
     for service in world.services:
-        wanted = (service.wanted, *(variant.wanted for variant in service.variants))
-        for revision in (*world.revisions.get(service.uid, ()), *(one for one in wanted if one is not None)):
-            if revision.place is not None:
-                found[service.uid, revision.hash] = found[service.uid, revision.place.hash] = revision.place.image
+        targets = (service.wanted, *(variant.wanted for variant in service.variants))
+        for revision in (*world.revisions.get(service.uid, ()), *targets):
+            if revision is not None and revision.place is not None:
+                images_by_hash[service.uid, revision.hash] = images_by_hash[service.uid, revision.place.hash] = (
+                    revision.place.image
+                )
     for pool in world.warm_pools:
         if pool.place is not None:
-            found[pool.uid, pool.place.hash] = pool.place.image
-    return found
+            images_by_hash[pool.uid, pool.place.hash] = pool.place.image
+    return images_by_hash
 
 
 def _held(pods: Iterable[PodView], images: Mapping[tuple[str, str], str], now: float) -> Iterator[HeldPlace]:
-    """A placeholder that is ready has its image; one that is going gives its place up."""
+    """Places of ready placeholders, whose image is pulled. A terminating placeholder holds no place any more."""
     for pod in pods:
         if pod.place is None or pod.node is None or pod.owner_uid is None:
             continue
@@ -65,49 +68,58 @@ def _held(pods: Iterable[PodView], images: Mapping[tuple[str, str], str], now: f
 
 
 def _places_for(pod: PodView, image: str, in_transit: Iterable[HeldPlace]) -> list[HeldPlace]:
-    """Of those that were given up, the ones whose GPUs this pod has got; none when it got its node before."""
+    """The places in transit whose GPUs this pod received; none when the pod got its node before they became free."""
     if not image or pod.node is None or pod.scheduled_at is None:
         return []
-    found: list[HeldPlace] = []
+    received: list[HeldPlace] = []
     for place in in_transit:
-        if sum(taken.gpus for taken in found) >= max(1, pod.gpus):
+        if sum(taken.gpus for taken in received) >= max(1, pod.gpus):
             break
         if place.node == pod.node and place.image == image and pod.scheduled_at >= place.at - SKEW_SECONDS:
-            found.append(place)
-    return found if sum(place.gpus for place in found) >= pod.gpus else []
+            received.append(place)
+    return received if sum(place.gpus for place in received) >= pod.gpus else []
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPlaces:
-    """The places that are held, for all services at once."""
+    """The held places of all services and pools."""
 
     nodes: Mapping[str, NodeView]
     places: Mapping[str, tuple[HeldPlace, ...]]
     """By uid of the owner."""
-    takers: Mapping[str, int]
-    """By uid of a pool: services whose pods have the image of its places."""
+    services_per_pool: Mapping[str, int]
+    """Number of services whose pods use the image of a pool's places, by uid of the pool."""
 
     @classmethod
     def of(cls, world: World, preemptions: Preemptions) -> Self:
         places: dict[str, list[HeldPlace]] = {}
         for place in (*preemptions.held.values(), *preemptions.in_transit):
             places.setdefault(place.owner_uid, []).append(place)
-        wanted = [one.wanted.place for one in world.services if one.wanted and one.wanted.place and not one.deleting]
-        images = Counter(place.image for place in wanted)
+        wanted_places = [
+            service.wanted.place
+            for service in world.services
+            if service.wanted and service.wanted.place and not service.deleting
+        ]
+        images = Counter(place.image for place in wanted_places)
         return cls(
             nodes={node.name: node for node in world.nodes},
-            places={uid: tuple(found) for uid, found in places.items()},
-            takers={pool.uid: images[pool.place.image] for pool in world.warm_pools if pool.place is not None},
+            places={uid: tuple(group) for uid, group in places.items()},
+            services_per_pool={
+                pool.uid: images[pool.place.image] for pool in world.warm_pools if pool.place is not None
+            },
         )
 
     def replicas_for(self, uid: str, target: Revision) -> int:
-        """Replicas of a service whose places are held: by its own placeholders, and its share of those of pools.
+        """How many replicas of a service fit into held places: all of its own placeholders', and its share of the
+        pools'.
 
-        A pool's places are for whoever comes first. Services that could take them count equal shares, so that two that
-        open at the same hour do not both rest on the same places.
+        A pool's places go to the pod that comes first. The services that could use a pool each count an equal share,
+        so that two services whose windows open at the same time do not both rely on the same places.
         """
         own = self._replicas(uid, target)
-        return own + sum(self._replicas(pool, target) // takers for pool, takers in self.takers.items() if takers)
+        return own + sum(
+            self._replicas(pool, target) // services for pool, services in self.services_per_pool.items() if services
+        )
 
     def _replicas(self, owner_uid: str, target: Revision) -> int:
         if target.place is None:

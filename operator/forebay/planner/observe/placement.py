@@ -1,4 +1,4 @@
-"""Places: what the next replicas of a service would start on, so how soon they would serve."""
+"""Placement: what the next replicas of a service would start on, which decides how soon they would serve."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,9 +9,9 @@ from forebay.world.world import NodeView, PodView, ReplicaShape
 
 
 def prospect_of(lead_times: LeadTimes, free_places: int, held_places: int, replicas: Iterable[Replica]) -> Prospect:
-    """What the next replicas start on, after those that are on their way without a node."""
-    there = tuple(replicas)
-    waiting, free = len(_without_a_node(there)), _free(free_places, there)
+    """What the next replicas start on, after the existing replicas without a node have taken their places."""
+    known = tuple(replicas)
+    waiting, free = len(_without_a_node(known)), _free(free_places, known)
     return Prospect(
         lead_times,
         placeholders=max(0, held_places - max(0, waiting - free)),
@@ -19,7 +19,7 @@ def prospect_of(lead_times: LeadTimes, free_places: int, held_places: int, repli
     )
 
 
-def prospect_above(
+def prospect_above_min_of(
     least: int,
     lead_times: LeadTimes,
     free_places: int,
@@ -27,26 +27,27 @@ def prospect_above(
     replicas: Iterable[Replica],
     preempting_pods: frozenset[str],
 ) -> Prospect:
-    """What the replicas above `least` start on, those included that have been created for it already.
+    """What the replicas above `least` start on, those that already exist included.
 
-    They have taken their places, or will take those that are there; without this the lead time of the rest would be
-    counted for them too. `preempting_pods` are the uids of pods that started in the place of a placeholder.
+    Existing replicas have taken their places, or will take free ones. Without counting those places, the longer lead
+    time of the remaining replicas would apply to the existing ones too. `preempting_pods` are the uids of pods that
+    started in the place of a placeholder.
     """
-    there = tuple(replicas)
-    coming = [r for r in there if r.state in (ReplicaState.LOADING, ReplicaState.SERVING)]
+    known = tuple(replicas)
+    coming = [r for r in known if r.state in (ReplicaState.LOADING, ReplicaState.SERVING)]
     above = sorted(coming, key=lambda replica: (-replica.created_at, replica.name))[: max(0, len(coming) - least)]
     placed = [replica for replica in above if all(pod.node is not None for pod in replica.pods)]
     warm = sum(all(pod.uid in preempting_pods for pod in replica.pods) for replica in placed)
     return Prospect(
         lead_times,
         placeholders=held_places + warm,
-        free_places=_free(free_places, there) + len(placed) - warm,
+        free_places=_free(free_places, known) + len(placed) - warm,
     )
 
 
 def _free(free_places: int, replicas: Iterable[Replica]) -> int:
-    """While one is known to find no node, the next will not either: other people's pods hold GPUs that we do not
-    see."""
+    """Free places, or 0 while a replica is unschedulable: pods of others then hold GPUs that Forebay does not see, and
+    the next replica would find no node either."""
     no_room = any(pod.blocked == Reason.UNSCHEDULABLE for replica in _without_a_node(replicas) for pod in replica.pods)
     return 0 if no_room else free_places
 
@@ -62,13 +63,13 @@ def _without_a_node(replicas: Iterable[Replica]) -> list[Replica]:
 def free_places(
     shapes: Iterable[ReplicaShape], nodes: Iterable[NodeView], pods: Iterable[PodView]
 ) -> dict[ReplicaShape, int]:
-    """How many more replicas of each shape the ready nodes have room for, counted by GPUs."""
+    """How many more replicas of each shape fit on the ready nodes, counted by GPUs."""
     held, usable = gpus_by_node(pods), tuple(nodes)
     return {shape: replicas_within(shape, free_gpus(shape, usable, held)) for shape in dict.fromkeys(shapes)}
 
 
 def gpus_by_node(pods: Iterable[PodView]) -> dict[str, int]:
-    """What these pods hold, on the nodes that they have been placed on."""
+    """GPUs that the given pods hold, by node."""
     held: dict[str, int] = {}
     for pod in pods:
         if pod.node is not None:
@@ -77,14 +78,14 @@ def gpus_by_node(pods: Iterable[PodView]) -> dict[str, int]:
 
 
 def free_gpus(shape: ReplicaShape, nodes: Iterable[NodeView], held: Mapping[str, int]) -> tuple[int, ...]:
-    """On each node that may take a pod of the shape."""
+    """Free GPUs of each node that may take a pod of the shape."""
     return tuple(
         max(0, node.gpus[shape.resource_name] - held.get(node.name, 0)) for node in nodes if takes(node, shape)
     )
 
 
 def takes(node: NodeView, shape: ReplicaShape) -> bool:
-    """Whether the node may take a pod of the shape, were it free."""
+    """Whether the node matches the shape, regardless of its free GPUs."""
     return (
         node.ready
         and not node.cordoned
@@ -94,5 +95,5 @@ def takes(node: NodeView, shape: ReplicaShape) -> bool:
 
 
 def replicas_within(shape: ReplicaShape, free: Iterable[int]) -> int:
-    """How many replicas so many free GPUs, node by node, have room for."""
+    """How many replicas fit into `free`, the free GPUs of each node."""
     return sum(gpus // max(1, shape.gpus_per_pod) for gpus in free) // max(1, shape.pods)

@@ -1,4 +1,4 @@
-"""Plausibility: a world in which everything has vanished is more likely a fault of ours than the truth."""
+"""Plausibility: a world from which everything has vanished is more likely a read error than the truth."""
 
 from typing import Final
 
@@ -9,19 +9,19 @@ from forebay.world.world import World
 MANY: Final = 3
 MANY_PODS: Final = 10
 DOUBT_SECONDS: Final = 600.0
-"""An implausible world that stays the same for so long is believed: the nodes may really be gone."""
+"""An implausible world that stays the same for this long is believed, because the nodes may really be gone."""
 DOUBT_PODS_SECONDS: Final = 60.0
 
 
 def doubt(world: World, census: Census, now: float) -> tuple[str | None, Census]:
-    """Why this world is not believed, and what to remember of it."""
+    """Why this world is implausible, or None, and the census to remember."""
     since = now if census.doubted_since is None else census.doubted_since
-    for kind, before, there, many, limit_seconds in (
+    for kind, before, count, many, limit_seconds in (
         ("InferenceServices", census.services, len(world.services), MANY, DOUBT_SECONDS),
         ("nodes", census.nodes, len(world.nodes), MANY, DOUBT_SECONDS),
         ("pods", census.pods, len(world.pods), MANY_PODS, DOUBT_PODS_SECONDS),
     ):
-        if there == 0 and before >= many and now - since < limit_seconds:
+        if count == 0 and before >= many and now - since < limit_seconds:
             held = f"there were {before} {kind} and now there are none; believed after {seconds(limit_seconds)}"
             return held, Census(census.services, census.nodes, census.pods, since)
     return None, Census(len(world.services), len(world.nodes), len(world.pods))

@@ -1,4 +1,4 @@
-"""Histories: what is remembered of each pod's samples, and why a sample is not taken in."""
+"""Pod histories: the recent samples of each pod, and why a sample is rejected."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,23 +10,23 @@ from forebay.world.world import PodView
 def histories_of(
     pods: Iterable[PodView], signals: Mapping[str, PodSignals], before: Mapping[str, PodHistory]
 ) -> dict[str, PodHistory]:
-    """Of the pods that exist; those of others are forgotten with them."""
+    """Histories of the existing pods, with the newest sample of each added. Those of deleted pods are dropped."""
     histories: dict[str, PodHistory] = {}
     for pod in sorted(pods, key=lambda pod: pod.uid):
-        history, told = before.get(pod.uid), signals.get(pod.uid)
-        if told is not None and told.sample is not None and is_sound(told.sample):
-            history = remember(history, told.sample)
+        history, reading = before.get(pod.uid), signals.get(pod.uid)
+        if reading is not None and reading.sample is not None and is_sound(reading.sample):
+            history = remember(history, reading.sample)
         if history is not None:
             histories[pod.uid] = history
     return histories
 
 
-def why_silent(told: PodSignals | None, history: PodHistory | None) -> str | None:
-    """What is wrong with the last answer; None when nothing is, or nothing came."""
-    if told is None or told.sample is None or told.error is not None:
-        return None if told is None else told.error
-    if not is_sound(told.sample):
+def why_silent(reading: PodSignals | None, history: PodHistory | None) -> str | None:
+    """What is wrong with the pod's last answer; None when nothing is, or when there is no answer."""
+    if reading is None or reading.sample is None or reading.error is not None:
+        return None if reading is None else reading.error
+    if not is_sound(reading.sample):
         return "what it says of its requests or its KV cache is no number"
-    if history is not None and leaps(history.newest, told.sample):
+    if history is not None and leaps(history.newest, reading.sample):
         return f"it says that more than {MOST_REQUESTS_PER_SECOND:,.0f} requests a second came in"
     return None

@@ -1,4 +1,5 @@
-"""Replicas: the planner's unit. One pod, or one pod per rank, that come, serve and go as a whole."""
+"""Replicas: the planner's unit. A replica is one pod, or one pod per rank; its pods are created, serve and are deleted
+together."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,34 +14,34 @@ from forebay.world.settings import Settings
 from forebay.world.world import PodView
 
 CRASHES_UNTIL_STUCK: Final = 2
-"""Restarts of a container that is in back-off; one crash may be chance."""
+"""Restarts after which a container in back-off counts as stuck; a single crash may be chance."""
 INCOMPLETE_SECONDS: Final = 60.0
-"""How long a replica may lack pods of its ranks while it is being created, counted from its first one."""
+"""How long a new replica may lack pods, counted from the creation of its first pod."""
 
 
 class ReplicaState(StrEnum):
     LOADING = "Loading"
-    """On its way to ready: coming capacity."""
+    """Starting; counts as future capacity."""
     BLOCKED = "Blocked"
-    """Stuck on its way, or hung: no capacity, though it still holds its place."""
+    """Stuck while starting, or hung: no capacity, but it still counts against maxReplicas."""
     SERVING = "Serving"
     DRAINING = "Draining"
     DELETING = "Deleting"
     FAILED = "Failed"
-    """Its pods ended by themselves, or not all of them exist."""
+    """A pod ended by itself, or not all of its pods exist."""
     LOST = "Lost"
-    """Its node is gone."""
+    """A node of it is lost."""
 
 
-WAYS_TO_BE_STUCK: Final[Mapping[Reason, str]] = {
+STUCK_TEXTS: Final[Mapping[Reason, str]] = {
     Reason.UNSCHEDULABLE: "finds no node",
     Reason.QUOTA_EXCEEDED: "finds no room in the quota",
     Reason.IMAGE_PULL: "cannot pull its image",
 }
-REASONS_OF_SHORTAGE: Final = (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED)
-FAULTS_OF_A_REVISION: Final = (Reason.CRASH_LOOP, Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.MODEL_LOAD)
+SHORTAGE_REASONS: Final = (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED)
+REVISION_FAULTS: Final = (Reason.CRASH_LOOP, Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.MODEL_LOAD)
 LIVE: Final = (ReplicaState.LOADING, ReplicaState.BLOCKED, ReplicaState.SERVING)
-"""They hold a place under maxReplicas."""
+"""States that count against maxReplicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +53,25 @@ class Replica:
     state: ReplicaState
     reason: Reason | None = None
     message: str = ""
-    """A whole sentence on why it is stuck or has failed."""
+    """Why the replica is stuck or has failed, as a whole sentence."""
     started: bool | None = False
-    """Whether it serves or has served, so that there may be requests in it; None while that cannot be told."""
+    """Whether it serves or has served, so that it may hold requests; None while unknown."""
     in_flight: float | None = None
-    """Requests it has accepted and not finished; None while unknown."""
+    """Requests that it has accepted and not finished; None while unknown."""
     kv_fraction: float | None = None
+    """Share of the KV cache in use, 0 to 1; None while unknown."""
     sampled_at: float | None = None
-    """When these two were read."""
+    """When `in_flight` and `kv_fraction` were read."""
     failing_node: str | None = None
-    """Of the pod that is at fault for the state, when one is."""
+    """Node of the pod that caused the state; None when no single pod did."""
 
     @property
     def name(self) -> str:
         return self.pods[0].name
 
     @property
-    def trouble(self) -> Reason:
-        """Why it is stuck or has failed; only of a replica that is or has."""
+    def failure_reason(self) -> Reason:
+        """Why the replica is stuck or has failed. It must be in such a state."""
         assert self.reason is not None, f"{self.name} is {self.state}"
         return self.reason
 
@@ -79,7 +81,7 @@ class Replica:
 
     @property
     def ready_since(self) -> float:
-        """When the last of its pods became ready; of a replica that serves."""
+        """When the last of its pods became ready; meaningful only for a serving replica."""
         return max(pod.ready_since or pod.created_at for pod in self.pods)
 
     @property
@@ -88,7 +90,7 @@ class Replica:
 
     @property
     def half_placed(self) -> bool:
-        """Whether some of its pods have a node, and others none."""
+        """Whether some of its pods have a node and others do not."""
         return len({pod.node is None for pod in self.pods}) > 1
 
     @property
@@ -109,13 +111,13 @@ class Replica:
 
 
 def is_faulty(replica: Replica) -> bool:
-    """Stuck for a reason that the revision may have brought; lack of a GPU is not one."""
-    return replica.state is ReplicaState.BLOCKED and replica.reason in FAULTS_OF_A_REVISION
+    """Whether the replica is stuck for a reason that its revision may have caused. Lack of GPUs is none."""
+    return replica.state is ReplicaState.BLOCKED and replica.reason in REVISION_FAULTS
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaChecks:
-    """What it takes to tell the state of a service's replicas."""
+class ReplicaStateInputs:
+    """The inputs from which the states of a service's replicas are derived."""
 
     settings: Settings
     now: float
@@ -126,11 +128,12 @@ class ReplicaChecks:
     histories: Mapping[str, PodHistory] | None = None
     """By pod uid."""
     watching_since: float = 0.0
-    """When this operator began to watch; right after that, a pod that is not ready may still have been so before."""
-    impatient: bool = False
-    """Replicas have been stuck and tried anew: another one that cannot start is stuck at once."""
+    """When this operator began to lead. Shortly after, a pod that is not ready may have been ready before."""
+    retrying: bool = False
+    """Whether stuck replicas have been retried. Then another blocked replica counts as stuck at once."""
     several_shapes: bool = False
-    """Each of a service's shapes gets its whole time to find room, since node autoscalers need some of it."""
+    """Whether the service has variants. Then each shape gets the whole pendingTimeout to find a node, because node
+    autoscalers need part of that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +142,20 @@ class Finding:
     reason: Reason | None = None
     message: str = ""
     node: str | None = None
-    """Of the pod that is at fault."""
+    """Node of the pod at fault."""
 
 
-def replicas_of(pods: Iterable[PodView], sight: ReplicaChecks) -> tuple[Replica, ...]:
-    """Group pods into replicas, ordered by revision and ordinal; the order of `pods` does not matter."""
+def replicas_of(pods: Iterable[PodView], inputs: ReplicaStateInputs) -> tuple[Replica, ...]:
+    """The pods grouped into replicas, ordered by revision and ordinal. The order of `pods` does not matter."""
     groups: dict[tuple[str, int], list[PodView]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.rank, pod.name, pod.uid)):
         groups.setdefault((pod.revision, pod.ordinal), []).append(pod)
-    return tuple(_replica(revision, ordinal, groups[revision, ordinal], sight) for revision, ordinal in sorted(groups))
+    return tuple(_replica(revision, ordinal, groups[revision, ordinal], inputs) for revision, ordinal in sorted(groups))
 
 
-def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: ReplicaChecks) -> Replica:
-    finding = next(found for check in CHECKS if (found := check(pods, sight)))
-    history = (sight.histories or {}).get(pods[0].uid)
+def _replica(revision: str, ordinal: int, pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Replica:
+    finding = next(found for check in CHECKS if (found := check(pods, inputs)))
+    history = (inputs.histories or {}).get(pods[0].uid)
     newest = None if history is None else history.newest
     return Replica(
         revision=revision,
@@ -162,31 +165,32 @@ def _replica(revision: str, ordinal: int, pods: Sequence[PodView], sight: Replic
         reason=finding.reason,
         message=finding.message,
         failing_node=finding.node,
-        started=_started(pods, newest is not None, sight),
+        started=_started(pods, newest is not None, inputs),
         in_flight=None if newest is None else newest.in_flight,
         kv_fraction=None if newest is None else newest.kv_fraction,
         sampled_at=None if newest is None else newest.taken_at,
     )
 
 
-def _started(pods: Sequence[PodView], answered: bool, sight: ReplicaChecks) -> bool | None:
-    """An engine answers for its metrics from the moment it serves, and not before.
+def _started(pods: Sequence[PodView], answered: bool, inputs: ReplicaStateInputs) -> bool | None:
+    """Whether the replica has ever served; None while unknown. An engine exposes metrics only once it serves.
 
-    Of several pods, only rank 0 answers; that the others are ready says no more than that their processes run.
+    In a replica of several pods only rank 0 exposes metrics. Readiness of other ranks only means that their processes
+    run.
     """
     if answered or (pods[0].rank <= 0 and all(pod.ready for pod in pods)):
         return True
     if all(pod.node is None for pod in pods):
         return False
-    return False if sight.now - sight.watching_since >= sight.settings.stale_after_seconds else None
+    return False if inputs.now - inputs.watching_since >= inputs.settings.stale_after_seconds else None
 
 
-def deleting(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
+def deleting(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
     return Finding(ReplicaState.DELETING) if any(pod.deleting for pod in pods) else None
 
 
-def failed(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    """Engines run for ever; a pod that has ended was evicted or refused by its node."""
+def failed(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    """Engines never exit by design, so a pod that has ended was evicted or refused by its node."""
     ended = next((pod for pod in pods if pod.phase in ("Failed", "Succeeded")), None)
     if ended is None:
         return None
@@ -194,21 +198,21 @@ def failed(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     return Finding(ReplicaState.FAILED, reason, f"{ended.name} has ended ({ended.phase}).", ended.node)
 
 
-def lost(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    gone = next((pod for pod in pods if pod.node in sight.lost_nodes), None)
+def lost(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    gone = next((pod for pod in pods if pod.node in inputs.lost_nodes), None)
     if gone is None:
         return None
     message = f"{gone.name} was on node {gone.node}, which is gone or not ready."
     return Finding(ReplicaState.LOST, Reason.NODE_LOST, message, gone.node)
 
 
-def rank_lost(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    """A rank that was started again after the replica served: the others still wait for the process that is gone.
+def rank_lost(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    """A rank restarted after the replica had served. The other ranks still wait for the old process.
 
-    They would notice after minutes, or never. What a restart means before the replica has served cannot be told from
-    outside; there the ranks may still find each other, within startupTimeout.
+    They would notice after minutes, or never. A restart before the replica has served cannot be judged from outside:
+    the ranks may still find each other within startupTimeout.
     """
-    served_at = _last_known_to_serve(pods, sight)
+    served_at = _last_known_to_serve(pods, inputs)
     if len(pods) < 2 or served_at is None:
         return None
     for pod in pods:
@@ -219,36 +223,37 @@ def rank_lost(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     return None
 
 
-def _last_known_to_serve(pods: Sequence[PodView], sight: ReplicaChecks) -> float | None:
-    """Rank 0 becomes ready by a completion that went through all ranks."""
+def _last_known_to_serve(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> float | None:
+    """When the replica was last known to serve. Rank 0 becomes ready by a completion that ran through all ranks."""
     if pods[0].ready:
         return pods[0].ready_since
-    history = (sight.histories or {}).get(pods[0].uid)
+    history = (inputs.histories or {}).get(pods[0].uid)
     return None if history is None else history.newest.taken_at
 
 
-def draining(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    """A pod that is ready without the serving label drains too: whoever took the label off took it out of service."""
+def draining(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    """A ready pod without the serving label drains too: removing the label takes the pod out of service."""
     if any(pod.drain_started_at is not None or (pod.ready and not pod.serving) for pod in pods):
         return Finding(ReplicaState.DRAINING)
     return None
 
 
-def incomplete(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    """Gates are lifted when all pods exist. So where one is lifted, what lacks was there before and is gone."""
-    wanted = sight.pods_per_replica.get(pods[0].revision, len(pods))
-    age_seconds = sight.now - min(pod.created_at for pod in pods)
-    if len(pods) >= wanted or (all(pod.held for pod in pods) and age_seconds < INCOMPLETE_SECONDS):
+def incomplete(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    """The replica lacks pods. Gates are lifted only when all pods exist, so a lifted gate means that the missing pod
+    existed before and is gone."""
+    wanted = inputs.pods_per_replica.get(pods[0].revision, len(pods))
+    age_seconds = inputs.now - min(pod.created_at for pod in pods)
+    if len(pods) >= wanted or (all(pod.gated for pod in pods) and age_seconds < INCOMPLETE_SECONDS):
         return None
     return Finding(
         ReplicaState.FAILED, Reason.INCOMPLETE, f"{pods[0].name} has {len(pods)} of the {wanted} pods it needs."
     )
 
 
-def stalled(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    """The engine's own health endpoint does not notice."""
-    history = (sight.histories or {}).get(pods[0].uid)
-    limit = sight.settings.stall_after_seconds
+def stalled(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    """The engine runs requests but makes no step. Its own health endpoint does not detect this."""
+    history = (inputs.histories or {}).get(pods[0].uid)
+    limit = inputs.settings.stall_after_seconds
     if history is None or not history.stalled(limit) or not all(pod.ready for pod in pods):
         return None
     running = f"{history.newest.running_requests:.0f} requests"
@@ -256,32 +261,33 @@ def stalled(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
     return Finding(ReplicaState.BLOCKED, Reason.STALLED, message, pods[0].node)
 
 
-def serving(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    wanted = sight.pods_per_replica.get(pods[0].revision, len(pods))
+def serving(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    wanted = inputs.pods_per_replica.get(pods[0].revision, len(pods))
     return Finding(ReplicaState.SERVING) if len(pods) >= wanted and all(pod.ready for pod in pods) else None
 
 
-def blocked(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
-    """Of the first rank that has an obstacle of its own; that a rank does not load may be for want of the others."""
-    found = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), sight))]
+def blocked(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
+    """The finding of the first rank with an obstacle of its own. ModelLoad comes last, because a rank may fail to load
+    only because it waits for the others."""
+    found = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), inputs))]
     first = min(found, key=lambda finding: finding.reason == Reason.MODEL_LOAD, default=None)
     if first is not None and first.reason == Reason.MODEL_LOAD and len(pods) > 1:
-        return replace(first, node=None)  # which of the ranks keeps the others waiting cannot be told
+        return replace(first, node=None)  # it is unknown which rank keeps the others waiting
     return first
 
 
 def _placed_since(pods: Sequence[PodView]) -> float | None:
-    """Since when all pods have had a node: no rank can load before the last one is there."""
+    """Since when all pods have had a node. No rank can load before the last one has its node."""
     if any(pod.node is None for pod in pods):
         return None
     return max(pod.waiting_since for pod in pods)
 
 
-def loading(pods: Sequence[PodView], sight: ReplicaChecks) -> Finding | None:
+def loading(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
     return Finding(ReplicaState.LOADING)
 
 
-Check = Callable[[Sequence[PodView], ReplicaChecks], Finding | None]
+Check = Callable[[Sequence[PodView], ReplicaStateInputs], Finding | None]
 CHECKS: Final[tuple[Check, ...]] = (
     deleting,
     failed,
@@ -296,24 +302,25 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def _stuck(pod: PodView, all_placed_since: float | None, sight: ReplicaChecks) -> Finding | None:
-    """Every way to ready is time-boxed: to a node and an image by pendingTimeout, from there by startupTimeout."""
+def _stuck(pod: PodView, all_placed_since: float | None, inputs: ReplicaStateInputs) -> Finding | None:
+    """Each phase of a start has a time limit: pendingTimeout until the pod has a node and its image, then
+    startupTimeout until it is ready."""
     if pod.ready:
         return None
-    waited_seconds = sight.now - pod.waiting_since
+    waited_seconds = inputs.now - pod.waiting_since
     if pod.blocked == Reason.CRASH_LOOP and pod.restarts >= CRASHES_UNTIL_STUCK:
         return _finding(pod, Reason.CRASH_LOOP, f"has crashed {pod.restarts} times")
-    hindered = pod.blocked is not None and not pod.held
-    if sight.several_shapes and pod.blocked in REASONS_OF_SHORTAGE:
+    hindered = pod.blocked is not None and not pod.gated
+    if inputs.several_shapes and pod.blocked in SHORTAGE_REASONS:
         hindered = False
-    patience_seconds = 0.0 if sight.impatient and hindered else sight.settings.pending_timeout_seconds
+    limit_seconds = 0.0 if inputs.retrying and hindered else inputs.settings.pending_timeout_seconds
     placed = pod.node is not None
-    if waited_seconds >= patience_seconds and (not placed or pod.blocked not in (None, Reason.CRASH_LOOP)):
+    if waited_seconds >= limit_seconds and (not placed or pod.blocked not in (None, Reason.CRASH_LOOP)):
         reason = Reason(pod.blocked or Reason.UNSCHEDULABLE)
-        what = WAYS_TO_BE_STUCK.get(reason, "cannot start")
+        what = STUCK_TEXTS.get(reason, "cannot start")
         return _finding(pod, reason, f"{what} since {rfc3339(pod.waiting_since)}")
-    limit = sight.startup_timeout_seconds
-    if all_placed_since is not None and sight.now - all_placed_since >= limit:
+    limit = inputs.startup_timeout_seconds
+    if all_placed_since is not None and inputs.now - all_placed_since >= limit:
         return _finding(pod, Reason.MODEL_LOAD, f"was not ready within startupTimeout ({seconds(limit)})")
     return None
 

@@ -1,4 +1,4 @@
-"""The context of one service: what is known of it in this tick, before anything is decided."""
+"""The context of one service: everything known about it in this tick before a decision."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,53 +27,54 @@ class ServiceContext:
     load: ServiceLoad
     counts: ReplicaCounts
     variant_order: VariantOrder
-    """Which shapes replicas should be of."""
+    """The target revision of each shape, in the order of preference."""
     weights: Mapping[str, float]
-    """What a replica of each variant carries, in replicas of the service's own shape."""
+    """Capacity of a replica by name of the variant, in replicas of the service's own shape."""
     replica_weights: ReplicaWeights
-    """What each live replica carries, in the same unit."""
+    """Capacity of each live replica, in the same unit."""
     revisions: Mapping[str, Revision]
-    """Known ones by hash: stored, and the targets."""
+    """Stored revisions and targets, by hash."""
     replicas: tuple[Replica, ...]
-    """Ours, in every state."""
+    """The service's own replicas, in every state."""
     orphans: tuple[Replica, ...]
-    """Without a controller, of a known revision, created for this service."""
+    """Replicas without a controller that were created for this service, of a known revision."""
     taken_names: frozenset[str]
-    """Of every object in the namespace that a new pod could collide with."""
+    """Names of the objects in the namespace with which a new pod could collide."""
     cordoned: frozenset[str]
-    """Nodes that are to be left."""
+    """Nodes that replicas have to leave."""
     avoid_nodes: tuple[str, ...]
     """Nodes on which replicas of this service failed."""
     memory: ServiceMemory
-    """As it follows from what was observed; `share` writes what scaling remembers."""
+    """The memory as it follows from the observation; `share` adds what scaling remembers."""
     learned: Learned
-    """What is known of lead times and growth, with the starts that this tick has seen."""
+    """Lead times, growth and lengths, with the starts that ended in this tick."""
     starts_learned: bool
-    """Whether this tick has seen a start that was not counted before."""
+    """Whether a start ended in this tick and was counted."""
     refusals: tuple[Refusal, ...]
-    """Of this service's pods, oldest first."""
+    """Refused pods of this service's replicas, oldest first."""
     placeholders: tuple[PodView, ...]
-    """Pods that hold places for replicas to come; none of the rules for replicas sees them."""
+    """Pods that hold places for future replicas. No rule for replicas reads them."""
     halt: Halt | None
+    """The halt of the rollout; None while it is not halted."""
     prospect: Prospect
     """What the next replica would start on."""
     prospect_above_min: Prospect
-    """The same of all replicas above minReplicas, for the windows of schedules."""
+    """What all replicas above minReplicas start on, for the windows of schedules."""
     preempting_pods: frozenset[str] = frozenset()
-    """Uids of pods, of whatever service, that started in the place of a placeholder."""
+    """Uids of pods of any service that started in the place of a placeholder."""
 
     @property
     def target(self) -> Revision:
-        """Of the service's own shape."""
+        """The target revision of the service's own shape."""
         return self.variant_order.targets[0]
 
     @property
     def live(self) -> tuple[Replica, ...]:
-        """Those that count against maxReplicas: on their way, stuck or serving."""
+        """Replicas that count against maxReplicas: loading, stuck or serving."""
         return self.having(*LIVE)
 
     def rank(self, replica: Replica) -> int:
-        """How far down the order of preference its shape is."""
+        """The index of the replica's shape in the order of preference."""
         known = self.revisions.get(replica.revision)
         return self.variant_order.rank("" if known is None else known.variant)
 
@@ -81,7 +82,7 @@ class ServiceContext:
         return self.weights.get(variant, 1.0)
 
     def must_leave(self, replica: Replica) -> bool:
-        """Whether it is on a node that is to be left."""
+        """Whether the replica is on a cordoned node."""
         return bool(self.cordoned) and not self.cordoned.isdisjoint(replica.nodes)
 
     def having(self, *states: ReplicaState) -> tuple[Replica, ...]:

@@ -1,9 +1,9 @@
-"""Variants: of which of a service's shapes the next replica is.
+"""The order of a service's shapes: which of them the next replica gets.
 
-The service's own shape comes first, then `variants` in the order of the manifest, whose order says what costs more: the
-operator knows no prices. A shape that could not be had is not tried again for a while; the first of the others is what
-new replicas are of. What is remembered of that may be lost: an operator that has just started leaves replicas where
-they are, as if everything before them had just been tried.
+The service's own shape comes first, then `variants` in the order of the manifest. That order stands for cost, because
+the operator knows no prices. A shape that could not start for lack of capacity (a shortage) is not tried again for a
+hold time; until then new replicas get the first of the other shapes. Shortages may be lost from memory: an operator
+that has just started leaves replicas as they are, as if all shapes preferred to theirs had just been tried.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +15,8 @@ from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.api.spec.variant_spec import BASE_VARIANT
 from forebay.planner.memory import ServiceMemory, Shortage
-from forebay.planner.observe.replicas import LIVE, REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
-from forebay.planner.observe.revision_choice import Choice, choose
+from forebay.planner.observe.replicas import LIVE, SHORTAGE_REASONS, Replica, ReplicaState, is_faulty
+from forebay.planner.observe.revision_choice import RevisionChoice, choose
 from forebay.world.world import Refusal, Revision, ServiceView
 
 LONGEST_HOLD_SECONDS: Final = 3600.0
@@ -25,9 +25,9 @@ JUST_BEGUN: Final = "this operator has just begun, and leaves replicas where the
 
 @dataclass(frozen=True)
 class VariantOrder:
-    """The shapes of one service in the order of preference, and which of them could not be had."""
+    """The shapes of one service in the order of preference, and the shortages among them."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[RevisionChoice, ...]
     """The service's own shape first."""
     shortages: Mapping[str, Shortage] = field(default_factory=dict)
     """By name of the variant."""
@@ -44,126 +44,134 @@ class VariantOrder:
 
     @cached_property
     def hashes(self) -> frozenset[str]:
-        """Of what replicas should be of, whichever of them."""
+        """Hashes of the target revisions of all shapes."""
         return frozenset(choice.target.hash for choice in self.choices)
 
     @cached_property
-    def open(self) -> tuple[Revision, ...]:
-        """Those that may be tried now, in the order of preference."""
-        return tuple(target for target in self.targets if self.opens_at(target.variant) is None)
+    def available(self) -> tuple[Revision, ...]:
+        """Targets that may be tried now, in the order of preference."""
+        return tuple(target for target in self.targets if self.retry_at(target.variant) is None)
 
     @cached_property
     def next_up(self) -> Revision:
-        """What the next replica is of: the first that may be tried, or the first of all where none may."""
-        return next(iter(self.open), self.targets[0])
+        """The revision of the next replica: the first target that may be tried, or the first of all when none may."""
+        return next(iter(self.available), self.targets[0])
 
     @property
-    def sure(self) -> Revision:
-        """The first that is not known to have been short: while the next one up has yet to show that it can be had
-        again, one replica of it is tried, and the others are of this."""
-        return next((target for target in self.open if target.variant not in self.shortages), self.next_up)
+    def reliable(self) -> Revision:
+        """The first available target without a known shortage. After a shortage, `next_up` is tried with one replica at
+        a time, and the other new replicas get this target."""
+        return next((target for target in self.available if target.variant not in self.shortages), self.next_up)
 
-    def opens_at(self, variant: str) -> float | None:
-        """When it is tried again; None for one that may be tried now."""
+    def retry_at(self, variant: str) -> float | None:
+        """When the variant is tried again; None when it may be tried now."""
         shortage = self.shortages.get(variant)
-        due_at = None if shortage is None else opens_at(shortage, self.hold_seconds)
+        due_at = None if shortage is None else retry_at(shortage, self.hold_seconds)
         return None if due_at is None or due_at <= self.now else due_at
 
     def rank(self, variant: str) -> int:
-        """0 for the service's own shape; after all others what the spec does not have any more."""
+        """The variant's index: 0 for the service's own shape, and after all others for a variant that is no longer in
+        the spec."""
         names = [target.variant for target in self.targets]
         return names.index(variant) if variant in names else len(names)
 
     def makes_way(self, replica: Replica) -> bool:
-        """Whether it could not be had, and another shape may be. A group that holds some of its nodes goes in its turn
-        (`groups.may_give_back`), whatever comes after it."""
-        if not self.open or replica.revision == self.next_up.hash or replica.revision not in self.hashes:
+        """Whether the replica could not start and another shape may be tried in its place. A multi-pod replica that
+        holds some of its nodes is left to `rank_groups.may_give_back`."""
+        if not self.available or replica.revision == self.next_up.hash or replica.revision not in self.hashes:
             return False
         own = replica.revision == self.targets[0].hash
-        return self.several and not replica.half_placed and _in_vain(replica, own)
+        return self.several and not replica.half_placed and _failed_to_start(replica, own)
 
     def yields_to(self, replica: Replica) -> tuple[Revision, float] | None:
-        """The shape of which one is tried in the place of a replica that could not be had, and when; None while every
-        other shape is just being found short as well, or when the replica is not in vain."""
+        """The target that is tried in the place of a replica that could not start, and when. None when the replica did
+        not fail to start, or while every other shape is found short in this tick as well."""
         if not self.several or replica.revision not in self.hashes:
             return None
-        if not _in_vain(replica, own=replica.revision == self.targets[0].hash):
+        if not _failed_to_start(replica, own=replica.revision == self.targets[0].hash):
             return None
-        others = (t for t in self.targets if t.hash != replica.revision and not self.short_now(t.variant))
-        times = [(target, self.opens_at(target.variant) or self.now) for target in others]
-        return min(times, key=lambda found: found[1], default=None)
+        others = (t for t in self.targets if t.hash != replica.revision and not self.short_in_this_tick(t.variant))
+        times = [(target, self.retry_at(target.variant) or self.now) for target in others]
+        return min(times, key=lambda target_time: target_time[1], default=None)
 
-    def short_now(self, variant: str) -> bool:
-        """Whether it is being found short at this very moment, so that its hold has not begun."""
+    def short_in_this_tick(self, variant: str) -> bool:
+        """Whether the shortage is observed in this tick, so that the hold time has not begun."""
         shortage = self.shortages.get(variant)
         return shortage is not None and shortage.seen_at == self.now
 
-    def missed(self, before: Revision) -> str:
-        """Why the shapes that are preferred to `before` could not be had, as clauses."""
-        found = ((shown(t.variant), self.shortages.get(t.variant)) for t in self.targets[: self.rank(before.variant)])
-        return "; ".join(f"{name}: {shortage.why}" for name, shortage in found if shortage is not None)
+    def shortages_before(self, before: Revision) -> str:
+        """The shortages of the shapes that are preferred to `before`, as clauses."""
+        shortages = (
+            (variant_label(t.variant), self.shortages.get(t.variant)) for t in self.targets[: self.rank(before.variant)]
+        )
+        return "; ".join(f"{name}: {shortage.why}" for name, shortage in shortages if shortage is not None)
 
 
-def shown(variant: str) -> str:
-    """The variant's name, as people read it."""
+def variant_label(variant: str) -> str:
+    """The variant's name for messages."""
     return variant or BASE_VARIANT
 
 
-def choices_of(service: ServiceView, wanted: Revision, stored: Sequence[Revision]) -> tuple[Choice, ...]:
-    """Of the service's own shape and of each variant that can run; one that ran before knows better than its plan."""
+def choices_of(service: ServiceView, wanted: Revision, stored: Sequence[Revision]) -> tuple[RevisionChoice, ...]:
+    """The revisions of the service's own shape and of each usable variant. A variant that has run before is usable even
+    if the capacity plan says that it does not fit."""
     ran = {revision.spec_hash for revision in stored}
     usable = [v.wanted for v in service.variants if not v.misfits or v.wanted.spec_hash in ran]
-    return tuple(choose(each, stored) for each in (wanted, *usable))
+    return tuple(choose(revision, stored) for revision in (wanted, *usable))
 
 
-def opens_at(shortage: Shortage, hold_seconds: float) -> float:
-    """The hold doubles with each time in a row, up to an hour, or to what the operator was told where that is more."""
+def retry_at(shortage: Shortage, hold_seconds: float) -> float:
+    """When the hold of a shortage ends. The hold doubles with each failure in a row, up to one hour, or up to
+    `hold_seconds` if that is longer."""
     longest = max(LONGEST_HOLD_SECONDS, hold_seconds)
     return shortage.seen_at + min(longest, hold_seconds * 2.0 ** min(shortage.times - 1, 16))
 
 
 def variant_order_of(
-    choices: tuple[Choice, ...],
+    choices: tuple[RevisionChoice, ...],
     replicas: Sequence[Replica],
     refusals: Iterable[Refusal],
     memory: ServiceMemory,
     hold_seconds: float,
     now: float,
 ) -> VariantOrder:
-    """With what was known before and what is seen now."""
+    """The order with the shortages known before and those observed in this tick."""
     if len(choices) < 2:
         return VariantOrder(choices)
     earlier = memory.shortages
     before = VariantOrder(choices, earlier or {}, hold_seconds, now)
-    refused = tuple(refusals)
-    found: dict[str, Shortage] = {}
+    known_refusals = tuple(refusals)
+    shortages: dict[str, Shortage] = {}
     for rank, target in enumerate(before.targets):
         known = before.shortages.get(target.variant)
-        seen = _lack(target, rank == 0, replicas, refused, now) or _held_back(target, before, memory, replicas)
-        if seen is not None:
-            found[target.variant] = _again(known, seen, hold_seconds)
+        shortage = _current_shortage(target, rank == 0, replicas, known_refusals, now) or _held_back(
+            target, before, memory, replicas
+        )
+        if shortage is not None:
+            shortages[target.variant] = _counted(known, shortage, hold_seconds)
         elif known is not None and not _serves_since(target, replicas, known.seen_at):
-            found[target.variant] = known
-        elif earlier is None and _used_instead(before, target.variant, replicas):
-            found[target.variant] = Shortage(now, 1, JUST_BEGUN)
-    return replace(before, shortages=found)
+            shortages[target.variant] = known
+        elif earlier is None and _less_preferred_in_use(before, target.variant, replicas):
+            shortages[target.variant] = Shortage(now, 1, JUST_BEGUN)
+    return replace(before, shortages=shortages)
 
 
-def _again(known: Shortage | None, seen: Shortage, hold_seconds: float) -> Shortage:
-    """One attempt counts once, however long it waits."""
+def _counted(known: Shortage | None, shortage: Shortage, hold_seconds: float) -> Shortage:
+    """The shortage with its failures in a row counted. One attempt counts once, however long it waits."""
     if known is None:
-        return seen
-    if seen.seen_at <= known.seen_at:
+        return shortage
+    if shortage.seen_at <= known.seen_at:
         return known
-    return replace(seen, times=known.times + (opens_at(known, hold_seconds) <= seen.seen_at))
+    return replace(shortage, times=known.times + (retry_at(known, hold_seconds) <= shortage.seen_at))
 
 
-def _lack(
+def _current_shortage(
     target: Revision, own: bool, replicas: Sequence[Replica], refusals: Iterable[Refusal], now: float
 ) -> Shortage | None:
-    """That it cannot be had, as a replica of it shows, or as the API server said. `own`: the service's own shape."""
+    """The shortage that a stuck replica of the target or a refusal of the API server shows; None without one. `own` is
+    True for the service's own shape."""
     for replica in replicas:
-        if replica.revision == target.hash and _in_vain(replica, own):
+        if replica.revision == target.hash and _failed_to_start(replica, own):
             return Shortage(now, 1, replica.message.rstrip("."))
     lacking = [r for r in refusals if r.reason == Reason.QUOTA_EXCEEDED and f"-{target.hash}-" in r.pod_name]
     if not lacking:
@@ -172,20 +180,23 @@ def _lack(
     return Shortage(last.at, 1, f"{last.pod_name} was refused at {rfc3339(last.at)}: {last.message.rstrip('.')}")
 
 
-def _in_vain(replica: Replica, own: bool) -> bool:
-    """An engine that fails on another shape may not be made for it. One that fails on the service's own may fail for
-    its model or its image, which another shape would not mend.
+def _failed_to_start(replica: Replica, own: bool) -> bool:
+    """Whether the replica could not start for a cause that another shape may avoid.
+
+    An engine that fails on a variant may not support its shape. One that fails on the service's own shape may fail
+    because of its model or image, which another shape would not fix.
     """
     if replica.state is not ReplicaState.BLOCKED:
         return False
-    return replica.reason in REASONS_OF_SHORTAGE or (not own and is_faulty(replica))
+    return replica.reason in SHORTAGE_REASONS or (not own and is_faulty(replica))
 
 
 def _held_back(
     target: Revision, before: VariantOrder, memory: ServiceMemory, replicas: Sequence[Replica]
 ) -> Shortage | None:
-    """The operator's ceiling of GPUs leaves nothing to go back to; without a hold that would be asked at every tick."""
-    held = memory.held_back and target == before.next_up and _used_instead(before, target.variant, replicas)
+    """The shortage that the operator's GPU ceiling causes; None without one. It prevents a failback, and without a hold
+    the failback would be tried at every tick."""
+    held = memory.held_back and target == before.next_up and _less_preferred_in_use(before, target.variant, replicas)
     return Shortage(before.now, 1, memory.held_back) if held else None
 
 
@@ -196,7 +207,7 @@ def _serves_since(target: Revision, replicas: Iterable[Replica], at: float) -> b
     )
 
 
-def _used_instead(variant_order: VariantOrder, variant: str, replicas: Iterable[Replica]) -> bool:
-    """Whether there are replicas of a shape that is less preferred."""
+def _less_preferred_in_use(variant_order: VariantOrder, variant: str, replicas: Iterable[Replica]) -> bool:
+    """Whether there are live replicas of a less preferred shape."""
     later = {target.hash for target in variant_order.targets[variant_order.rank(variant) + 1 :]}
     return any(replica.revision in later and replica.state in LIVE for replica in replicas)

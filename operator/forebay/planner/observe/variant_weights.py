@@ -1,4 +1,4 @@
-"""Weighing: what the replicas of each variant carry, against one of the service's own shape."""
+"""Variant weights: the capacity of a replica of each variant, relative to one of the service's own shape."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -11,18 +11,19 @@ from forebay.scaling.replica_weights import ReplicaWeights
 from forebay.world.world import Revision, ServiceView
 
 STEPS: Final = 20
-"""Of a weight, per whole: what is learned of lengths moves all the time, and a twentieth is no reason to count anew."""
+"""A weight is rounded to a multiple of 1/20, because learned request lengths change all the time and small changes
+should not change the count."""
 LEAST: Final = 0.1
 MOST: Final = 10.0
-"""A ratio beyond that is more likely a wrong profile than a GPU."""
+"""A ratio below `LEAST` or above `MOST` more likely comes from a wrong profile than from the GPUs."""
 UNSTARTED: Final = {ReplicaState.SERVING: 0, ReplicaState.LOADING: 1, ReplicaState.BLOCKED: 2}
 
 
 def weights_by_variant(service: ServiceView, arrivals: Arrivals, earlier: RequestLengths | None) -> dict[str, float]:
-    """Requests per second that one replica of each variant carries within its promises, over what one of the service's
-    own shape does, by their profiles and the lengths that are seen. 1 where that is not known.
+    """Weight of one replica of each variant: the requests per second that it carries within the SLO, divided by those
+    of a replica of the service's own shape. Both follow from profiles and measured lengths. Unknown weights are 1.
 
-    Live measurements refine the service's own profile alone, and are left out on both sides.
+    Live measurements refine only the profile of the service's own shape, so they are left out on both sides.
     """
     own = service.replica_capacity
     lengths = arrivals.lengths or earlier or (own.declared if own is not None else None)
@@ -34,7 +35,7 @@ def _weight(own: ReplicaCapacity | None, other: ReplicaCapacity | None, lengths:
         return 1.0
     mine, theirs = own.requests_per_second(lengths), other.requests_per_second(lengths)
     if mine is None or theirs is None:
-        # One of them keeps no promise at any load; how fast it works is what is left to compare.
+        # One of them misses the SLO at any load, so only their speeds can be compared.
         mine, theirs = own.speed(lengths), other.speed(lengths)
     if not mine or not theirs:
         return 1.0
@@ -42,7 +43,8 @@ def _weight(own: ReplicaCapacity | None, other: ReplicaCapacity | None, lengths:
 
 
 def weight_of(replica: Replica, revisions: Mapping[str, Revision], weights: Mapping[str, float]) -> float:
-    """Of a variant that the spec does not have any more the least that is known, to be on the safe side."""
+    """The weight of a replica. A variant that is no longer in the spec gets the smallest known weight, to err towards
+    more replicas."""
     known = revisions.get(replica.revision)
     variant = "" if known is None else known.variant
     return weights.get(variant, min((1.0, *weights.values()))) if variant else 1.0
@@ -54,7 +56,7 @@ def replica_weights_of(
     variant_order: VariantOrder,
     weights: Mapping[str, float],
 ) -> ReplicaWeights:
-    """In the order in which they would stay; `balance` lets them go from the other end."""
+    """Weights of the live replicas, ordered by how long they would stay; `balance` removes from the other end."""
     if not weights:
         return ReplicaWeights()
 
@@ -63,6 +65,6 @@ def replica_weights_of(
         rank = variant_order.rank("" if known is None else known.variant)
         return replica.revision not in variant_order.hashes, UNSTARTED[replica.state], rank, replica.name
 
-    there = sorted((replica for replica in replicas if replica.state in LIVE), key=stays)
-    new = weights.get(variant_order.sure.variant, 1.0)
-    return ReplicaWeights(tuple(weight_of(replica, revisions, weights) for replica in there), new)
+    live = sorted((replica for replica in replicas if replica.state in LIVE), key=stays)
+    new = weights.get(variant_order.reliable.variant, 1.0)
+    return ReplicaWeights(tuple(weight_of(replica, revisions, weights) for replica in live), new)

@@ -1,7 +1,7 @@
-"""Balance: from the replicas that are to the replicas that are wanted.
+"""Balance: the steps from the existing replicas to the wanted ones.
 
-Non-draining replicas never exceed maxReplicas, plus maxSurge while some of them have to be replaced. Capacity that is
-needed goes only after what replaces it serves.
+Non-draining replicas never exceed maxReplicas, plus maxSurge while some of them have to be replaced. Needed capacity is
+removed only after its replacement serves.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.variant_order import shown
+from forebay.planner.observe.variant_order import variant_label
 from forebay.planner.reconcile import drain, variant_failback
 from forebay.planner.reconcile.rollout import Replacement, lacks_spare, may_replace_without_spare, replacement_of
 from forebay.planner.reconcile.steps import Step, StepKind, normal
@@ -26,32 +26,32 @@ from forebay.world.world import Revision
 class Balance:
     steps: tuple[Step, ...] = ()
     waits: str = ""
-    """Why a replacement stands still, as a sentence; empty when it moves or there is none."""
+    """Why the replacement of replicas waits, as a sentence; empty when it proceeds or there is nothing to replace."""
 
 
 Grant = Callable[[Step], bool]
-"""Whether the operator's own limits let a step be taken; what they refuse is as if it had not been asked for."""
+"""Whether the operator's own limits permit a step. A refused step is skipped in this tick."""
 Removals = list[tuple[Replica, Step]]
 
 
-def balance(context: DecidedContext, ending: Mapping[str, Step], grant: Grant, may_create: bool) -> Balance:
-    """`ending` are the replicas that end in this tick, by name."""
-    live = [replica for replica in context.live if replica.name not in ending]
+def balance(context: DecidedContext, terminating: Mapping[str, Step], grant: Grant, may_create: bool) -> Balance:
+    """The steps for one service. `terminating` are the steps of the replicas that end in this tick, by replica name."""
+    live = [replica for replica in context.live if replica.name not in terminating]
     adopted, steps = _adopt(context, live, grant)
-    rest = replacement_of(context, (*live, *adopted))
+    replacement = replacement_of(context, (*live, *adopted))
     settled = {replica.name for replica in adopted}
-    for remove in (_making_way, _superseded, _above_the_limit, _surplus, _replaced, _returned):
-        chosen = [(r, step) for r, step in remove(context, rest) if r.name not in settled and grant(step)]
+    for remove in (_making_way, _superseded, _above_the_limit, _surplus, _replaced, _failed_back):
+        chosen = [(r, step) for r, step in remove(context, replacement) if r.name not in settled and grant(step)]
         steps += [step for _, step in chosen]
-        rest = _without(rest, [replica for replica, _ in chosen])
+        replacement = _without(replacement, [replica for replica, _ in chosen])
     waits = ""
-    moving = len(rest.live) < len(live) + len(adopted) or context.having(ReplicaState.DRAINING)
-    if rest.leaving and not moving:
-        in_place, waits = _without_spare(context, rest)
+    moving = len(replacement.live) < len(live) + len(adopted) or context.having(ReplicaState.DRAINING)
+    if replacement.leaving and not moving:
+        in_place, waits = _without_spare(context, replacement)
         chosen = [(r, step) for r, step in in_place if r.name not in settled and grant(step)]
         steps += [step for _, step in chosen]
-        rest = _without(rest, [replica for replica, _ in chosen])
-    steps += _grow(context, rest, ending, grant, may_create)
+        replacement = _without(replacement, [replica for replica, _ in chosen])
+    steps += _grow(context, replacement, terminating, grant, may_create)
     return Balance(tuple(steps), waits)
 
 
@@ -60,7 +60,7 @@ def _removals(replicas: Sequence[Replica], reason: Reason, why: str) -> Removals
 
 
 def _adopt(context: DecidedContext, live: Sequence[Replica], grant: Grant) -> tuple[list[Replica], list[Step]]:
-    """Orphans that are needed serve on; the others are adopted as draining, so that their streams end well."""
+    """Adopt orphans. Needed ones continue to serve; the others start to drain, so that their streams finish."""
     steps: list[Step] = []
     by_worth = sorted(
         (orphan for orphan in context.orphans if orphan.state in _ADOPTABLE),
@@ -74,8 +74,8 @@ def _adopt(context: DecidedContext, live: Sequence[Replica], grant: Grant) -> tu
     )
     adopted: list[Replica] = []
     for orphan in context.orphans:
-        if orphan.reason is Reason.INCOMPLETE and any(_same(orphan, replica) for replica in context.replicas):
-            # What is left of its replica is ours and ends as a whole; this pod is to end with it.
+        if orphan.reason is Reason.INCOMPLETE and any(_same_replica(orphan, replica) for replica in context.replicas):
+            # The service owns the other pods of this replica and ends them together; this pod has to end with them.
             actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version) for pod in orphan.pods)
             steps.append(Step(StepKind.OTHER, actions))
     for orphan in by_worth:
@@ -92,65 +92,67 @@ def _adopt(context: DecidedContext, live: Sequence[Replica], grant: Grant) -> tu
     return adopted, steps
 
 
-def _same(one: Replica, other: Replica) -> bool:
-    return (one.revision, one.ordinal) == (other.revision, other.ordinal)
+def _same_replica(replica: Replica, other: Replica) -> bool:
+    return (replica.revision, replica.ordinal) == (other.revision, other.ordinal)
 
 
 _ADOPTABLE = (ReplicaState.LOADING, ReplicaState.SERVING, ReplicaState.BLOCKED, ReplicaState.DRAINING)
 
 
-def _making_way(context: DecidedContext, rest: Replacement) -> Removals:
-    """Replicas that could not be had, where one of another shape may be."""
-    new = shown(context.variant_order.next_up.variant)
+def _making_way(context: DecidedContext, replacement: Replacement) -> Removals:
+    """Replicas that could not start, when another shape may be tried in their place."""
+    new = variant_label(context.variant_order.next_up.variant)
     return [
         pair
-        for replica in rest.live
-        if context.variant_order.makes_way(replica) and replica not in rest.failing
+        for replica in replacement.live
+        if context.variant_order.makes_way(replica) and replica not in replacement.failing
         for pair in _removals(
             [replica], Reason.NO_ROOM, f"{replica.message.rstrip('.')}; one of {new} is tried instead"
         )
     ]
 
 
-def _superseded(context: DecidedContext, rest: Replacement) -> Removals:
-    """Replicas that have not started and that nobody waits for any more."""
+def _superseded(context: DecidedContext, replacement: Replacement) -> Removals:
+    """Leaving replicas that have not started and are no longer wanted."""
     useless = [
         replica
-        for replica in rest.leaving
+        for replica in replacement.leaving
         if replica.state is ReplicaState.BLOCKED
         or (
             replica.state is ReplicaState.LOADING
-            and (rest.proven or replica.revision != rest.growth.hash or context.must_leave(replica))
+            and (replacement.proven or replica.revision != replacement.growth.hash or context.must_leave(replica))
         )
     ]
     return _removals(useless, *_why_leaving(context, useless))
 
 
-def _above_the_limit(context: DecidedContext, rest: Replacement) -> Removals:
-    """At once, whatever the load: maxReplicas was lowered, or pods came by another way."""
+def _above_the_limit(context: DecidedContext, replacement: Replacement) -> Removals:
+    """Replicas above maxReplicas, removed at once whatever the load: maxReplicas was lowered, or pods came from
+    elsewhere."""
     limits = context.limits
-    above = len(rest.live) - limits.max_replicas - _surge(context, rest)
+    above = len(replacement.live) - limits.max_replicas - _surge(context, replacement)
     if above <= 0:
         return []
-    victims = _victims(context, rest)[:above]
+    victims = _victims(context, replacement)[:above]
     return _removals(victims, Reason.SCALE_DOWN, f"maxReplicas is {limits.max_replicas}")
 
 
-def _surplus(context: DecidedContext, rest: Replacement) -> Removals:
-    """Above what is wanted: everything that has not started, else one replica at a time, or a tenth of many."""
-    failback = failback_of(context, rest)
-    surge = context.spec.rollout.max_surge if rest.leaving else variant_failback.on_top(failback)
-    surplus = len(rest.staying) + len(rest.leaving) - context.desired - surge
+def _surplus(context: DecidedContext, replacement: Replacement) -> Removals:
+    """Replicas above the wanted count: all that have not started, else one serving replica at a time, or a tenth of
+    many."""
+    failback = failback_of(context, replacement)
+    surge = context.spec.rollout.max_surge if replacement.leaving else variant_failback.extra_replicas(failback)
+    surplus = len(replacement.staying) + len(replacement.leaving) - context.desired - surge
     if surplus <= 0:
         return []
-    victims = _victims(context, rest)
+    victims = _victims(context, replacement)
     serving = [replica for replica in victims if replica.state is ReplicaState.SERVING]
-    unstarted = [r for r in victims if r.state is not ReplicaState.SERVING and r not in rest.failing]
+    unstarted = [r for r in victims if r.state is not ReplicaState.SERVING and r not in replacement.failing]
     if len(serving) > context.desired:
-        # A serving one is surplus too; a replica that a rollout or a return is trying is not given up in its place.
+        # Some serving replicas are surplus too. They go first when a rollout or a failback tries an unstarted replica.
         batch = min(len(serving) - context.desired, largest_batch(len(serving)))
         chosen = [] if context.having(ReplicaState.DRAINING) else serving[:batch]
-        chosen = chosen if rest.leaving or failback or not unstarted else unstarted[:surplus]
+        chosen = chosen if replacement.leaving or failback or not unstarted else unstarted[:surplus]
     else:
         chosen = unstarted[:surplus]
     return _removals(
@@ -158,43 +160,52 @@ def _surplus(context: DecidedContext, rest: Replacement) -> Removals:
     )
 
 
-def _replaced(context: DecidedContext, rest: Replacement) -> Removals:
-    """Leaving replicas that the service can spare, since others serve in their place."""
-    if not rest.leaving:
+def _replaced(context: DecidedContext, replacement: Replacement) -> Removals:
+    """Leaving replicas that the service no longer needs, because others serve in their place."""
+    if not replacement.leaving:
         return []
-    serving = [replica for replica in rest.live if replica.state is ReplicaState.SERVING]
-    leaving = [replica for replica in _victims(context, rest) if replica in rest.leaving and replica in serving]
+    serving = [replica for replica in replacement.live if replica.state is ReplicaState.SERVING]
+    leaving = [
+        replica for replica in _victims(context, replacement) if replica in replacement.leaving and replica in serving
+    ]
     spared = leaving[: max(0, len(serving) - context.desired)]
     return [pair for replica in spared for pair in _removals([replica], *_why_leaving(context, [replica]))]
 
 
-def _returned(context: DecidedContext, rest: Replacement) -> Removals:
-    """A replica of a less preferred shape that is not needed any more, since one of a preferred shape serves."""
-    failback = failback_of(context, rest)
-    if failback is None or not variant_failback.may_finish(context, rest, failback):
+def _failed_back(context: DecidedContext, replacement: Replacement) -> Removals:
+    """A replica of a less preferred shape that is no longer needed, because one of a preferred shape serves."""
+    failback = failback_of(context, replacement)
+    if failback is None or not variant_failback.may_finish(context, replacement, failback):
         return []
-    return _removals([variant_failback.last_of(_victims(context, rest), failback)], Reason.VARIANT_RETURN, failback.why)
+    return _removals(
+        [variant_failback.next_victim(_victims(context, replacement), failback)], Reason.VARIANT_RETURN, failback.why
+    )
 
 
-def _without_spare(context: DecidedContext, rest: Replacement) -> tuple[Removals, str]:
-    """Replace in place when there is no room for one more replica, if the user and the load allow it."""
-    lack = lacks_spare(context, rest.staying)
-    if not lack or any(replica.state is ReplicaState.LOADING for replica in rest.staying):
+def _without_spare(context: DecidedContext, replacement: Replacement) -> tuple[Removals, str]:
+    """Replace in place when there is no capacity for a surge replica, if rollout.whenNoSpare and the load allow it.
+
+    Returns the removals, and why the replacement waits when they are not allowed.
+    """
+    lack = lacks_spare(context, replacement.staying)
+    if not lack or any(replica.state is ReplicaState.LOADING for replica in replacement.staying):
         return [], ""
-    serving = [replica for replica in rest.live if replica.state is ReplicaState.SERVING]
-    leaving = [replica for replica in _victims(context, rest) if replica in rest.leaving and replica in serving]
+    serving = [replica for replica in replacement.live if replica.state is ReplicaState.SERVING]
+    leaving = [
+        replica for replica in _victims(context, replacement) if replica in replacement.leaving and replica in serving
+    ]
     if not leaving or len(serving) < context.desired:
         return [], ""
     if may_replace_without_spare(context):
         reason, why = _why_leaving(context, leaving[:1])
         return _removals(leaving[:1], reason, f"{why}, in place because {lack}"), ""
     shape = context.variant_order.next_up.shape
-    way_out = (
+    remedy = (
         f"Free {shape.gpus} × {shape.resource_name}" if context.spec.rollout.max_surge else "Raise rollout.maxSurge"
     )
     return [], (
         f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} that serve are needed. "
-        f"{way_out}, or set rollout.whenNoSpare: Replace."
+        f"{remedy}, or set rollout.whenNoSpare: Replace."
     )
 
 
@@ -205,15 +216,15 @@ def _why_leaving(context: DecidedContext, replicas: Sequence[Replica]) -> tuple[
     return Reason.ROLLOUT, f"revision {context.variant_order.next_up.hash} replaces it"
 
 
-def _victims(context: DecidedContext, rest: Replacement) -> list[Replica]:
-    """In the order in which replicas go: what failed, what has to leave, what has not started, what is of a variant
-    that is less preferred, what is least busy."""
+def _victims(context: DecidedContext, replacement: Replacement) -> list[Replica]:
+    """Live replicas in the order in which they are removed: failed ones, leaving ones, unstarted ones, those of less
+    preferred variants, and then the least busy ones."""
     unstarted = {ReplicaState.BLOCKED: 0, ReplicaState.LOADING: 1, ReplicaState.SERVING: 2}
     return sorted(
-        rest.live,
+        replacement.live,
         key=lambda r: (
-            r not in rest.failing,
-            r not in rest.leaving,
+            r not in replacement.failing,
+            r not in replacement.leaving,
             unstarted[r.state],
             -context.rank(r),
             drain.order_of_leaving(r),
@@ -221,40 +232,40 @@ def _victims(context: DecidedContext, rest: Replacement) -> list[Replica]:
     )
 
 
-def _surge(context: DecidedContext, rest: Replacement) -> int:
-    if rest.leaving or rest.failing:
+def _surge(context: DecidedContext, replacement: Replacement) -> int:
+    if replacement.leaving or replacement.failing:
         return context.spec.rollout.max_surge
-    return variant_failback.surge_of(failback_of(context, rest), context)
+    return variant_failback.surge_of(failback_of(context, replacement), context)
 
 
-def _without(rest: Replacement, removed: Sequence[Replica]) -> Replacement:
+def _without(replacement: Replacement, removed: Sequence[Replica]) -> Replacement:
     if not removed:
-        return rest
+        return replacement
     names = {replica.name for replica in removed}
     return replace(
-        rest,
-        staying=tuple(replica for replica in rest.staying if replica.name not in names),
-        leaving=tuple(replica for replica in rest.leaving if replica.name not in names),
-        failing=tuple(replica for replica in rest.failing if replica.name not in names),
+        replacement,
+        staying=tuple(replica for replica in replacement.staying if replica.name not in names),
+        leaving=tuple(replica for replica in replacement.leaving if replica.name not in names),
+        failing=tuple(replica for replica in replacement.failing if replica.name not in names),
     )
 
 
 def _grow(
-    context: DecidedContext, rest: Replacement, ending: Mapping[str, Step], grant: Grant, may_create: bool
+    context: DecidedContext, replacement: Replacement, terminating: Mapping[str, Step], grant: Grant, may_create: bool
 ) -> list[Step]:
-    """What is missing: drains are taken back before anything is created."""
-    missing = _missing(context, rest)
-    still_there = sum(replica.name not in ending for replica in context.having(ReplicaState.LOST))
-    room = context.limits.max_replicas + _surge(context, rest) - len(rest.live) - still_there
+    """Add the missing replicas: drains are cancelled before anything is created."""
+    missing = _missing(context, replacement)
+    still_there = sum(replica.name not in terminating for replica in context.having(ReplicaState.LOST))
+    room = context.limits.max_replicas + _surge(context, replacement) - len(replacement.live) - still_there
     steps: list[Step] = []
-    if missing and len(missing) > room and rest.failing:
-        # The place of a failing replica is needed; there is a tick between its end and what comes instead.
-        spared = rest.failing[: len(missing) - max(0, room)]
+    if missing and len(missing) > room and replacement.failing:
+        # A failing replica is removed to make room; its replacement follows in a later tick.
+        spared = replacement.failing[: len(missing) - max(0, room)]
         steps += [step for _, step in _removals(spared, Reason.ROLLOUT, "its place is needed")]
-    cancellable = [replica for replica in _cancellable(context) if replica.name not in ending]
+    cancellable = [replica for replica in _cancellable(context) if replica.name not in terminating]
     ordinals: dict[str, Iterator[int]] = {}
     for revision in missing[: max(0, room)]:
-        again = next((replica for replica in cancellable if _as_good(context, replica, revision)), None)
+        again = next((replica for replica in cancellable if _may_serve_instead(context, replica, revision)), None)
         if again is not None:
             cancellable.remove(again)
             steps.append(drain.cancel(again, f"{count(context.desired, 'replica')} wanted again"))
@@ -263,59 +274,59 @@ def _grow(
                 ordinals[revision.hash] = _ordinals(context, revision)
             step = _create(context, revision, next(ordinals[revision.hash]))
             steps += [step] if grant(step) else []
-    # One that is surplus is not completed; there is a tick between what can be told of it and its end.
-    return steps + [step for step in _complete(context, rest) if may_create and room >= 0 and grant(step)]
+    # Without room, an incomplete replica may itself be surplus and end in the next tick, so it is not completed.
+    return steps + [step for step in _complete(context, replacement) if may_create and room >= 0 and grant(step)]
 
 
-def _missing(context: DecidedContext, rest: Replacement) -> list[Revision]:
-    """The revision of each replica that is to be created.
+def _missing(context: DecidedContext, replacement: Replacement) -> list[Revision]:
+    """The revision of each replica to create.
 
-    While the target has not proved itself, only the surge is tried with it, and the rest grows with what is known to
-    work.
+    Until a replica of a target serves, only the surge is tried with the target, and all other new replicas get the
+    fallback revision that is known to work.
     """
-    counted = len(rest.staying) + len(rest.leaving)
-    tried_in_vain = any(replica.state is ReplicaState.BLOCKED for replica in rest.staying)
-    surge = context.spec.rollout.max_surge if rest.leaving and not tried_in_vain else 0
+    counted = len(replacement.staying) + len(replacement.leaving)
+    tried_in_vain = any(replica.state is ReplicaState.BLOCKED for replica in replacement.staying)
+    surge = context.spec.rollout.max_surge if replacement.leaving and not tried_in_vain else 0
     missing = max(0, context.desired + surge - counted)
     if context.halt is not None:
-        return [rest.growth] * missing
-    new = min(missing, max(0, context.desired - len(rest.staying)))
-    if rest.proven:
-        return _shapes(context, rest, new or _to_return(context, rest))
-    new = min(new, max(0, max(1, context.spec.rollout.max_surge) - len(rest.staying)))
+        return [replacement.growth] * missing
+    new = min(missing, max(0, context.desired - len(replacement.staying)))
+    if replacement.proven:
+        return _new_revisions(context, replacement, new or _failbacks_to_begin(context, replacement))
+    new = min(new, max(0, max(1, context.spec.rollout.max_surge) - len(replacement.staying)))
     old = min(missing - new, max(0, context.desired - counted - new))
-    return _shapes(context, rest, new) + [rest.growth] * old
+    return _new_revisions(context, replacement, new) + [replacement.growth] * old
 
 
-def _shapes(context: DecidedContext, rest: Replacement, new: int) -> list[Revision]:
-    """Of each replica that is to be created. A shape that could not be had before is tried with one at a time."""
-    next_up, sure = context.variant_order.next_up, context.variant_order.sure
-    if next_up == sure:
+def _new_revisions(context: DecidedContext, replacement: Replacement, new: int) -> list[Revision]:
+    """The target of each of `new` replicas. A shape with an earlier shortage is tried with one replica at a time."""
+    next_up, reliable = context.variant_order.next_up, context.variant_order.reliable
+    if next_up == reliable:
         return [next_up] * new
-    tried = any(r.revision == next_up.hash and r.state is ReplicaState.LOADING for r in rest.staying)
+    tried = any(r.revision == next_up.hash and r.state is ReplicaState.LOADING for r in replacement.staying)
     first = 0 if tried else min(1, new)
-    return [next_up] * first + [sure] * (new - first)
+    return [next_up] * first + [reliable] * (new - first)
 
 
-def _to_return(context: DecidedContext, rest: Replacement) -> int:
-    """1 when a replica of a preferred shape is to be tried on top."""
-    failback = failback_of(context, rest)
-    return int(failback is not None and variant_failback.may_begin(context, rest, failback))
+def _failbacks_to_begin(context: DecidedContext, replacement: Replacement) -> int:
+    """1 when a replica of a preferred shape is to be tried on top of the wanted count, else 0."""
+    failback = failback_of(context, replacement)
+    return int(failback is not None and variant_failback.may_begin(context, replacement, failback))
 
 
-def _as_good(context: DecidedContext, replica: Replica, revision: Revision) -> bool:
-    """Whether a draining replica may serve again instead of a new one of the revision: of whichever shape, if it is
-    what replicas should be now."""
+def _may_serve_instead(context: DecidedContext, replica: Replica, revision: Revision) -> bool:
+    """Whether a draining replica may serve again in place of a new one: it has the same revision, or both revisions
+    are targets, whatever their shapes."""
     hashes = context.variant_order.hashes
     return replica.revision == revision.hash or (revision.hash in hashes and replica.revision in hashes)
 
 
 _REVOCABLE = (Reason.SCALE_DOWN, Reason.NOT_NEEDED, Reason.ROLLOUT, Reason.NODE_DRAIN, Reason.VARIANT_RETURN)
-"""Why a drain was begun that is taken back when the replica is wanted again."""
+"""Reasons of drains that are cancelled when the replica is wanted again."""
 
 
 def _cancellable(context: DecidedContext) -> list[Replica]:
-    """Draining replicas that could serve again: of the preferred shape first, then the newest drain."""
+    """Draining replicas that could serve again: those of the preferred shape first, then the latest drain."""
     able = [
         replica
         for replica in context.having(ReplicaState.DRAINING)
@@ -337,15 +348,15 @@ def _create(context: DecidedContext, revision: Revision, ordinal: int) -> Step:
     actions = tuple(CreatePod(revision, ordinal, rank, name, context.avoid_nodes) for rank, name in enumerate(names))
     event = None
     if revision.variant and revision.hash in context.variant_order.hashes:
-        missed = context.variant_order.missed(revision) or "it is what replicas are of now"
+        missed = context.variant_order.shortages_before(revision) or "it is what replicas are of now"
         event = normal(Reason.VARIANT_USED, f"{names[0]} is of the variant {revision.variant}; {missed}.")
     return Step(StepKind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
 
 
-def _complete(context: DecidedContext, rest: Replacement) -> Iterator[Step]:
-    """Pods that a replica of several still lacks, because their creation failed half-way; one that has begun to run is
-    never completed, since its processes would not take a newcomer in."""
-    for replica in rest.live:
+def _complete(context: DecidedContext, replacement: Replacement) -> Iterator[Step]:
+    """Create the missing pods of multi-pod replicas whose creation failed part-way. A replica whose processes run is
+    never completed, because they would not accept a new rank."""
+    for replica in replacement.live:
         revision = context.revisions.get(replica.revision)
         if revision is None or replica.state is not ReplicaState.LOADING:
             continue

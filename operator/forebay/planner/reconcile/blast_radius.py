@@ -1,6 +1,7 @@
-"""Blast radius: how much one planner may do, whatever it believes.
+"""Blast radius: limits on what one planner may do, even when its input is wrong.
 
-A wrong belief may cost a few replicas in ten minutes, not the fleet. `observe.plausibility` refuses the grossest ones.
+A wrong input may then cost a few replicas in ten minutes, but not the fleet. `observe.plausibility` rejects the most
+implausible inputs before that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,19 +18,19 @@ CREATE_WINDOW_SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class Budget:
-    """What is left to spend in this tick; steps are granted in the order in which they are asked for."""
+    """What the limits leave for this tick. Steps are granted in the order of the requests."""
 
     settings: Settings
     drains: int
     creates: int
     gpus: int | None
-    """None for no ceiling. Placeholders are not counted: a replica takes the place of one."""
+    """GPUs left under the ceiling; None without a ceiling. Placeholders do not count, because replicas preempt them."""
     drained: int = 0
     created: int = 0
-    held: dict[str, str] = field(default_factory=dict)
-    """By service uid: what was refused, as a clause."""
-    ceiling_met: set[str] = field(default_factory=set)
-    """Uids of services that the GPU ceiling refused."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """The limit that refused a step, as a clause, by service uid."""
+    refused_by_ceiling: set[str] = field(default_factory=set)
+    """Uids of services of which the GPU ceiling refused a step."""
 
     @classmethod
     def of(cls, world: World, drains: Sequence[float], creates: Sequence[float]) -> "Budget":
@@ -47,7 +48,7 @@ class Budget:
         )
 
     def grant(self, uid: str, step: Step) -> bool:
-        """Whether the step may be taken; whole or not at all."""
+        """Whether the step may be taken. It is granted as a whole or not at all."""
         if step.kind is StepKind.DRAIN:
             return self._drain(uid)
         return step.kind is not StepKind.CREATE or self._create(uid, step)
@@ -55,7 +56,7 @@ class Budget:
     def _drain(self, uid: str) -> bool:
         if self.drains < 1:
             limit = self.settings.max_drains_per_10_minutes
-            self.held[uid] = f"the operator's limit of {limit} drains per 10 minutes is reached"
+            self.refused[uid] = f"the operator's limit of {limit} drains per 10 minutes is reached"
             return False
         self.drains -= 1
         self.drained += 1
@@ -64,11 +65,11 @@ class Budget:
     def _create(self, uid: str, step: Step) -> bool:
         if self.creates < len(step.actions):
             limit = self.settings.max_creates_per_minute
-            self.held[uid] = f"the operator's limit of {limit} pods created per minute is reached"
+            self.refused[uid] = f"the operator's limit of {limit} pods created per minute is reached"
             return False
         if self.gpus is not None and self.gpus < step.gpus:
-            self.held[uid] = f"the operator's ceiling of {self.settings.max_gpus} GPUs is reached"
-            self.ceiling_met.add(uid)
+            self.refused[uid] = f"the operator's ceiling of {self.settings.max_gpus} GPUs is reached"
+            self.refused_by_ceiling.add(uid)
             return False
         self.creates -= len(step.actions)
         self.created += len(step.actions)
@@ -77,10 +78,10 @@ class Budget:
 
 
 def recent(times: Sequence[float], more: int, window_seconds: float, now: float) -> tuple[float, ...]:
-    """Times within the window, with `more` of now."""
+    """Times within the window, and `now` added `more` times."""
     return (*(at for at in times if now - at < window_seconds), *([now] * more))
 
 
 def by_urgency(serving: Mapping[str, int]) -> list[str]:
-    """Uids in the order in which limits are spent: services without any replica that serves come first."""
+    """Uids in the order in which limits are spent: services without a serving replica come first."""
     return sorted(serving, key=lambda uid: (serving[uid] > 0, uid))

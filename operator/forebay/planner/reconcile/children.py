@@ -7,13 +7,13 @@ from forebay.world.world import ChildView, ServiceView
 
 
 def repair(service: ServiceView, live: Iterable[ChildView]) -> tuple[ApplyChildren, ...]:
-    """Writes again what is missing or was changed by hand."""
-    found = {(child.kind, child.namespace, child.name): child for child in live}
+    """The write of all children of each kind of which one is missing or was changed by hand."""
+    existing = {(child.kind, child.namespace, child.name): child for child in live}
     kinds = {
         wanted.kind
         for wanted in service.children
-        if (there := found.get((wanted.kind, wanted.namespace, wanted.name))) is None
-        or (there.owner_uid == service.uid and there.fingerprint != wanted.fingerprint)
+        if (present := existing.get((wanted.kind, wanted.namespace, wanted.name))) is None
+        or (present.owner_uid == service.uid and present.fingerprint != wanted.fingerprint)
     }
     if not kinds:
         return ()

@@ -1,9 +1,9 @@
-"""Back-off: creations that fail at once are not repeated at once."""
+"""Creation back-off: after creations that failed, the next ones wait."""
 
 from typing import Final
 
 from forebay.planner.decide.decided_context import DecidedContext
-from forebay.planner.observe.failures import FAILURE_WINDOW_SECONDS, refusals_for_lack
+from forebay.planner.observe.failures import FAILURE_WINDOW_SECONDS, refusals_for_capacity
 from forebay.scaling.decision import seconds
 
 SHORTEST_WAIT_SECONDS: Final = 10.0
@@ -11,13 +11,14 @@ LONGEST_WAIT_SECONDS: Final = 300.0
 
 
 def wait_before_creating(context: DecidedContext) -> str:
-    """Why nothing is created just now, as a clause: creations that fail at once are not repeated at once.
+    """Why nothing is created now, as a clause; empty when creations may go ahead.
 
-    The first failure is answered without a wait; from then on each one doubles it, up to 5 minutes.
+    A refused creation waits 10 s. A pod that ends soon after its creation is replaced at once the first time, and after
+    10 s the second time. Each further failure doubles the wait, up to 5 minutes.
     """
     memory = context.memory
     if memory.refusals and context.now < memory.refused_at + _wait_seconds(memory.refusals):
-        last = refusals_for_lack(context.refusals)[-1]
+        last = refusals_for_capacity(context.refusals)[-1]
         return f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
     ended = sorted({f.at for f in memory.failures if f.ended and context.now - f.at < FAILURE_WINDOW_SECONDS})
     wait_seconds = _wait_seconds(len(ended) - 1)

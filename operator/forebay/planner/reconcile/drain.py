@@ -1,7 +1,8 @@
-"""Drains: how a replica leaves without a cut stream.
+"""Drains: how a replica is removed without cutting a stream.
 
-Out of rotation first, then wait until nothing is in flight, then delete. The start is an annotation on the pods, so a
-drain goes on under another operator; until the pods are deleted it can be taken back.
+The pods first leave the Service's endpoints; when no request is in flight any more, they are deleted. The start of a
+drain is an annotation on the pods, so another operator can continue it. A drain can be cancelled until the pods are
+deleted.
 """
 
 from typing import Final
@@ -14,14 +15,14 @@ from forebay.world.plan import CancelDrain, DeletePod, StartDrain
 from forebay.world.settings import Settings
 
 NEVER_SERVED_GRACE_SECONDS: Final = 10
-"""An engine that never served has no stream to finish, and one that still starts does not hear SIGTERM: its GPU would
-be held for the whole grace period of one that drains."""
+"""Grace period of a pod that never served. It has no stream to finish, and a starting engine ignores SIGTERM, so it
+would hold its GPU for the whole normal grace period."""
 
 
 def remove(replica: Replica, reason: Reason, why: str) -> tuple[Step, ...]:
-    """Take a replica away: by drain when it may have requests, at once when it never served.
+    """Remove a replica: by a drain when it may hold requests, at once when it never served.
 
-    Nothing is done while that cannot be told, which is the first half minute of an operator.
+    Nothing is done while this is unknown, which may be so in the first half minute of an operator.
     """
     if replica.started is None:
         return ()
@@ -63,10 +64,10 @@ def delete(
 
 
 def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, now: float) -> tuple[Step, ...]:
-    """The end of a drain, if it has come.
+    """The deletion that ends a drain, when it is due.
 
-    Only a sample taken some seconds after the start proves that nothing is in flight: proxies may not have heard yet. A
-    pod that tells nothing is given the whole time.
+    Only a sample taken some seconds after the start proves that nothing is in flight, because proxies may still send
+    requests before that. A pod without metrics gets the whole drainTimeout.
     """
     started_at = replica.drain_started_at
     if started_at is None:
@@ -86,7 +87,8 @@ def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, n
 
 
 def order_of_leaving(replica: Replica) -> tuple[float, float, float, str]:
-    """Sort key among replicas that serve: least in flight, coldest cache, youngest. Unknown ones come last."""
+    """Sort key of serving replicas: fewest requests in flight, least KV cache in use, youngest. Replicas with unknown
+    values come last."""
     return (
         float("inf") if replica.in_flight is None else replica.in_flight,
         float("inf") if replica.kv_fraction is None else replica.kv_fraction,

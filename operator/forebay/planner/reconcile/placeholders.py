@@ -1,10 +1,11 @@
-"""Placeholders: pods of low priority that hold places for replicas to come.
+"""Placeholders: low-priority pods that hold places for future replicas.
 
-The scheduler itself hands a place over, in one step: a serving pod that finds no room takes that of a placeholder. So
-nothing here follows the load, and a placeholder that waits for room is no trouble: the place it would hold is in use.
-What is decided is how many there should be, of which shape, and that they leave room for what serves.
+The scheduler itself hands a place over, by preemption: a replica's pod that finds no free GPUs preempts a placeholder.
+So nothing here follows the load. A pending placeholder is no fault, because running pods use the place it would hold.
+This module decides how many placeholders there should be and of which shape, and keeps them out of the way of replicas.
 
-They are no replicas. No rule of scaling or of rollouts sees them, and limits go to replicas first.
+Placeholders are not replicas. No rule of scaling or rollouts reads them, and replicas spend the operator's limits
+first.
 """
 
 from collections.abc import Callable
@@ -21,65 +22,66 @@ from forebay.world.names import placeholder_names
 from forebay.world.plan import Action, CreatePlaceholder, DeletePlaceholder
 from forebay.world.world import Place, PodView, ServiceKey
 
-PATIENCE_SECONDS: Final = 60.0
-"""Until a placeholder that ended soon after its creation, or that was refused, is tried anew."""
+RETRY_SECONDS: Final = 60.0
+"""How long a placeholder that ended soon after its creation, or that was refused, is not retried."""
 ENDED: Final = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True, slots=True)
 class WantedPlaceholders:
-    """The placeholders of one owner: what is wanted, and what there is."""
+    """The wanted placeholders of one service or WarmPool, and the existing ones."""
 
     key: ServiceKey
     uid: str
     place: Place
-    wanted: int
+    count: int
     pods: tuple[PodView, ...]
+    """The owner's existing placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceholderShare:
-    """What is done about the placeholders of one owner."""
+class PlaceholderOutcome:
+    """The actions on the placeholders of one owner."""
 
     actions: tuple[Action, ...] = ()
-    held: str = ""
-    """Why there are fewer than wanted, as a clause; empty when nothing but time is missing."""
+    held_back: str = ""
+    """Why there are fewer than wanted, as a clause; empty when they only need time to start."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderCounts:
     wanted: int
     ready: int
-    """Placed, with the engine's image pulled."""
+    """Number of ready placeholders, at most `wanted`. A ready one has a node and the engine's image."""
     holding: tuple[PodView, ...]
-    """Those that are."""
+    """The ready placeholders."""
     waiting: tuple[PodView, ...]
-    """There, and not ready."""
+    """The existing placeholders that are not ready."""
 
 
 @dataclass(slots=True)
 class PlaceholderBudget:
-    """What replicas have left of the operator's limits."""
+    """What replicas leave of the operator's limits."""
 
     creates: int
     gpus: int | None
-    """None for no ceiling."""
+    """GPUs left under the ceiling; None without a ceiling."""
     settings_gpus: int | None
     created: int = 0
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
-        """Half of all creations stay for the replicas of the next ticks."""
+        """The budget for placeholders. Half of all creations stay reserved for replicas of the next ticks."""
         reserved = budget.settings.max_creates_per_minute // 2
         return cls(max(0, budget.creates - reserved), budget.gpus, budget.settings.max_gpus)
 
     def places(self, place: Place) -> int | None:
-        """How many of such a place the ceiling leaves; None without a ceiling, or for a place without GPUs."""
+        """How many of these places the ceiling allows; None without a ceiling, or for a place without GPUs."""
         return None if self.gpus is None or place.gpus == 0 else max(0, self.gpus) // place.gpus
 
 
 def wanted_placeholders_of(context: DecidedContext) -> WantedPlaceholders | None:
-    """Of a service; None for a revision of which no placeholder can be made."""
+    """The wanted placeholders of a service; None when no placeholder can be made of its revision."""
     place = context.target.place
     if place is None:
         return None
@@ -87,47 +89,54 @@ def wanted_placeholders_of(context: DecidedContext) -> WantedPlaceholders | None
     return WantedPlaceholders(context.service.key, context.service.uid, place, wanted, context.placeholders)
 
 
-def placeholder_counts_of(hold: WantedPlaceholders) -> PlaceholderCounts:
-    """Of those that hold the place that is wanted."""
-    there = [pod for pod in hold.pods if pod.place == hold.place.hash and not pod.deleting and pod.phase not in ENDED]
-    holding = tuple(pod for pod in there if pod.ready)
-    waiting = tuple(pod for pod in there if not pod.ready)
-    return PlaceholderCounts(hold.wanted, min(hold.wanted, len(holding)), holding, waiting)
+def placeholder_counts_of(wanted: WantedPlaceholders) -> PlaceholderCounts:
+    """The counts of placeholders for the wanted place."""
+    existing = [
+        pod for pod in wanted.pods if pod.place == wanted.place.hash and not pod.deleting and pod.phase not in ENDED
+    ]
+    holding = tuple(pod for pod in existing if pod.ready)
+    waiting = tuple(pod for pod in existing if not pod.ready)
+    return PlaceholderCounts(wanted.count, min(wanted.count, len(holding)), holding, waiting)
 
 
-def share_of(hold: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget) -> PlaceholderShare:
-    """Deletes what is over or too much, creates what is missing, within what replicas have left."""
-    over = {pod.uid: reason for pod in hold.pods if not pod.deleting and (reason := _over(pod, hold, fleet))}
-    staying = sorted((pod for pod in hold.pods if not pod.deleting and pod.uid not in over), key=_worth)
-    allowed, held = _allowed(hold, fleet, budget)
+def placeholder_outcome_of(
+    wanted: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget
+) -> PlaceholderOutcome:
+    """Delete ended and surplus placeholders and create missing ones, within what replicas leave of the limits."""
+    over = {pod.uid: reason for pod in wanted.pods if not pod.deleting and (reason := _over(pod, wanted, fleet))}
+    staying = sorted((pod for pod in wanted.pods if not pod.deleting and pod.uid not in over), key=_worth)
+    allowed, held_back = _allowed(wanted, fleet, budget)
     surplus = staying[allowed:]
     if budget.gpus is not None:
-        budget.gpus -= min(allowed, hold.wanted) * hold.place.gpus
+        budget.gpus -= min(allowed, wanted.count) * wanted.place.gpus
     deletes = [
-        _delete(pod, over.get(pod.uid, "it is one too many")) for pod in hold.pods if pod.uid in over or pod in surplus
+        _delete(pod, over.get(pod.uid, "it is one too many"))
+        for pod in wanted.pods
+        if pod.uid in over or pod in surplus
     ]
-    creates, why = _creates(hold, fleet, budget, max(0, allowed - len(staying)))
-    return PlaceholderShare((*deletes, *creates), held or why)
+    creates, why = _creates(wanted, fleet, budget, max(0, allowed - len(staying)))
+    return PlaceholderOutcome((*deletes, *creates), held_back or why)
 
 
-def another_place(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
-    return "it holds a place of another shape" if pod.place != hold.place.hash else ""
+def another_place(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
+    return "it holds a place of another shape" if pod.place != wanted.place.hash else ""
 
 
-def ended(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
-    """Evicted, or refused by its node. One that ended at once keeps its slot for a while, so that none follows at once.
+def ended(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
+    """The placeholder was evicted, or refused by its node. One that ended soon is kept for a while, so that the next
+    one is not created at once.
 
-    A place that is handed over leaves nothing behind: the scheduler deletes the placeholder.
+    Preemption leaves no ended pod behind, because the scheduler deletes the placeholder.
     """
-    return "it has ended" if pod.phase in ENDED and fleet.now - pod.created_at >= PATIENCE_SECONDS else ""
+    return "it has ended" if pod.phase in ENDED and fleet.now - pod.created_at >= RETRY_SECONDS else ""
 
 
-def on_a_lost_node(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
+def on_a_lost_node(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
     return "its node is lost" if pod.node in fleet.lost_nodes else ""
 
 
-def on_a_node_to_be_left(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
-    """A place on a cordoned node is one that no replica can take."""
+def on_a_node_to_be_left(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
+    """The node is cordoned, so no replica can take the place."""
     return "its node is to be left" if pod.node in fleet.cordoned else ""
 
 
@@ -139,41 +148,44 @@ OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ..
 )
 
 
-def _over(pod: PodView, hold: WantedPlaceholders, fleet: FleetContext) -> str:
-    return next((reason for check in OVER if (reason := check(pod, hold, fleet))), "")
+def _over(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
+    return next((reason for check in OVER if (reason := check(pod, wanted, fleet))), "")
 
 
 def _worth(pod: PodView) -> tuple[bool, bool, float, str]:
-    """Those that hold a place come first, the oldest of them first."""
+    """Sort key: placeholders that hold a place come first, the oldest of them first."""
     return (not pod.ready, pod.node is None, pod.created_at, pod.name)
 
 
-def _allowed(hold: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget) -> tuple[int, str]:
-    """How many there may be, and what keeps it below what is wanted."""
-    short = fleet.quota_short.get(hold.key.namespace)
-    if hold.wanted and short is not None:
-        return 0, f"they make room in the quota of {hold.key.namespace} for {short.pod_name}"
-    fitting = budget.places(hold.place)
-    if fitting is None or fitting >= hold.wanted:
-        return hold.wanted, ""
+def _allowed(wanted: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget) -> tuple[int, str]:
+    """How many placeholders there may be, and why that is fewer than wanted, as a clause."""
+    short = fleet.quota_refusals.get(wanted.key.namespace)
+    if wanted.count and short is not None:
+        return 0, f"they make room in the quota of {wanted.key.namespace} for {short.pod_name}"
+    fitting = budget.places(wanted.place)
+    if fitting is None or fitting >= wanted.count:
+        return wanted.count, ""
     return fitting, f"the operator's ceiling of {budget.settings_gpus} GPUs leaves room for {fitting}"
 
 
 def _creates(
-    hold: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget, missing: int
+    wanted: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget, missing: int
 ) -> tuple[list[CreatePlaceholder], str]:
-    refused = fleet.refused_placeholders.get(hold.uid, ())
-    if missing and refused and fleet.now - refused[-1].at < PATIENCE_SECONDS:
+    refused = fleet.refused_placeholders.get(wanted.uid, ())
+    if missing and refused and fleet.now - refused[-1].at < RETRY_SECONDS:
         last = refused[-1]
         return [], f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
     granted = min(missing, budget.creates)
     budget.creates -= granted
     budget.created += granted
-    taken = {*fleet.names.get(hold.key.namespace, ()), *(r.pod_name for r in refused if r.reason == Reason.NAME_TAKEN)}
-    names = islice(placeholder_names(hold.key, hold.uid, taken), granted)
+    taken = {
+        *fleet.names.get(wanted.key.namespace, ()),
+        *(r.pod_name for r in refused if r.reason == Reason.NAME_TAKEN),
+    }
+    names = islice(placeholder_names(wanted.key, wanted.uid, taken), granted)
     priority = fleet.world.settings.placeholder_priority_class
     why = "" if granted == missing else f"{count(missing - granted, 'creation')} left to the next minute"
-    return [CreatePlaceholder(hold.place, name, priority) for name in names], why
+    return [CreatePlaceholder(wanted.place, name, priority) for name in names], why
 
 
 def _delete(pod: PodView, reason: str) -> DeletePlaceholder:

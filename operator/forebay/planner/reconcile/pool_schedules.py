@@ -1,7 +1,7 @@
-"""Schedules of a WarmPool: more places for windows of time, held by the start, or said before it why not.
+"""Schedules of a WarmPool: more placeholders during time windows, ready when the window opens.
 
-The same windows as those of a service. What differs is what is warmed: a placeholder is there when its node is and the
-engine's image has been pulled, and it is there to be used up, so one that a replica has displaced has not failed.
+The windows are the same as those of a service. Only what is warmed differs: a placeholder is ready when it has a node
+and the engine's image is pulled. It exists to be preempted, so a preempted one has not failed.
 """
 
 from collections.abc import Iterable
@@ -27,59 +27,65 @@ class PoolSchedules:
 
     window_floors: tuple[WindowFloor, ...] = ()
     free: int = 0
-    """Places that the ready nodes have room for, beside all that runs and all that is held."""
+    """Places for which the ready nodes have free GPUs, besides all running pods and held places."""
 
     def wanted(self, at_all_times: int, now: float) -> int:
-        """The largest number counts."""
-        return max((at_all_times, *(found.replicas for found in self.window_floors if found.counts(now))))
+        """The number of wanted placeholders: the largest of the pool's constant number and of its counting windows."""
+        return max((at_all_times, *(floor.replicas for floor in self.window_floors if floor.counts(now))))
 
 
 def pool_schedules_of(pool: WarmPoolView, fleet: FleetContext, memory: PoolMemory) -> tuple[PoolSchedules, PoolMemory]:
-    """`pool.shape` must not be None."""
+    """The pool's schedules, and its memory after this tick's starts. `pool.shape` must not be None."""
     pods = [pod for pod in fleet.placeholders.get(pool.uid, ()) if not pod.deleting and pod.phase not in ENDED]
-    memory = _seen(memory, pods, fleet)
+    memory = _with_starts(memory, pods, fleet)
     if not pool.schedules:
         return PoolSchedules(), replace(memory, timetables={})
-    before = {seen.name: seen for seen in pool.status.schedules}
+    before = {status.name: status for status in pool.status.schedules}
     timetables = timetables_of(pool.schedules, memory.timetables, before, fleet.now)
     free = _free(pool, fleet)
     pace = _pace(pool, pods, free, memory.lead_times, fleet.world.settings)
     window_floors = tuple(
-        _booking(found, pool.placeholders, pace, fleet.now, warmed_from(found, before.get(name), fleet.now))
-        for name, found in timetables.items()
+        _window_floor(
+            timetable, pool.placeholders, pace, fleet.now, warmed_from(timetable, before.get(name), fleet.now)
+        )
+        for name, timetable in timetables.items()
     )
     return PoolSchedules(window_floors, free), replace(memory, timetables=timetables)
 
 
-def _booking(
-    found: Timetable[PoolSchedule], at_all_times: int, pace: StartPace, now: float, warming_since: float
+def _window_floor(
+    timetable: Timetable[PoolSchedule], at_all_times: int, pace: StartPace, now: float, warming_since: float
 ) -> WindowFloor:
-    if found.fault:
-        return WindowFloor(found.schedule, found.since, fault=found.fault)
-    floor = found.schedule.placeholders
-    return floor_of_window(found, floor, count(floor, "placeholder"), floor - at_all_times, pace, now, warming_since)
+    if timetable.fault:
+        return WindowFloor(timetable.schedule, timetable.since, fault=timetable.fault)
+    floor = timetable.schedule.placeholders
+    return floor_of_window(
+        timetable, floor, count(floor, "placeholder"), floor - at_all_times, pace, now, warming_since
+    )
 
 
 def _pace(
     pool: WarmPoolView, pods: Iterable[PodView], free: int, lead_times: LeadTimes, settings: Settings
 ) -> StartPace:
-    """Never below the priors: a placeholder that found the image there says nothing of a node that has yet to pull it.
+    """How fast placeholders start. Lead times are never below the priors, because a start on a node that already had
+    the image tells nothing about a node that has to pull it.
 
-    Those that a schedule has had created already have taken their places, and count as places that there were.
+    Placeholders that a schedule has already had created have taken their places; those places still count as free.
     """
-    there = tuple(pods)
-    unplaced = [pod for pod in there if pod.node is None]
+    existing = tuple(pods)
+    unplaced = [pod for pod in existing if pod.node is None]
     room = 0 if any(pod.blocked for pod in unplaced) else max(0, free - len(unplaced))
-    places = room + max(0, len(there) - len(unplaced) - pool.placeholders)
-    priors, seen = Prospect(free_places=places), Prospect(lead_times, free_places=places)
+    places = room + max(0, len(existing) - len(unplaced) - pool.placeholders)
+    priors, measured = Prospect(free_places=places), Prospect(lead_times, free_places=places)
     return StartPace(
-        lambda number: max(priors.lead_seconds_for(number), seen.lead_seconds_for(number)),
+        lambda number: max(priors.lead_seconds_for(number), measured.lead_seconds_for(number)),
         settings.max_creates_per_minute - settings.max_creates_per_minute // 2,
     )
 
 
-def _seen(memory: PoolMemory, pods: Iterable[PodView], fleet: FleetContext) -> PoolMemory:
-    """With the starts that are over. One that began before we watched may have been ready before, so it tells none."""
+def _with_starts(memory: PoolMemory, pods: Iterable[PodView], fleet: FleetContext) -> PoolMemory:
+    """The memory with the starts that have ended. A placeholder created before this operator led may have been ready
+    before, so its start is not counted."""
     starts = {
         pod.uid: start for pod in pods if pod.created_at >= fleet.watching_since and (start := _start(pod, fleet))
     }

@@ -1,4 +1,5 @@
-"""Reconcile: the fourth step. The actions that bring what exists to what is wanted, within the fleet's limits."""
+"""Reconcile: the fourth step. It gives the actions that bring the existing pods to the wanted state, within the
+operator's limits."""
 
 import traceback
 from collections.abc import Collection
@@ -10,14 +11,14 @@ from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.isolation import failed
 from forebay.planner.observe.pod_histories import histories_of
-from forebay.planner.observe.replicas import ReplicaChecks, ReplicaState, replicas_of
-from forebay.planner.observe.revision_choice import forgotten
+from forebay.planner.observe.replicas import ReplicaState, ReplicaStateInputs, replicas_of
+from forebay.planner.observe.revision_choice import revisions_to_delete
 from forebay.planner.observe.service_context import UnplannedService
 from forebay.planner.reconcile import blast_radius, children, drain, rank_groups
 from forebay.planner.reconcile.balance import Balance, balance
 from forebay.planner.reconcile.blast_radius import Budget
 from forebay.planner.reconcile.creation_backoff import wait_before_creating
-from forebay.planner.reconcile.placeholders import PlaceholderBudget, share_of, wanted_placeholders_of
+from forebay.planner.reconcile.placeholders import PlaceholderBudget, placeholder_outcome_of, wanted_placeholders_of
 from forebay.planner.reconcile.reconcile_outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.planner.reconcile.terminations import terminations_of
@@ -28,11 +29,12 @@ from forebay.world.plan import Action, CreatePod, StoreRevision, in_order
 from forebay.world.world import ServiceView
 
 DRAIN_TIMEOUT_UNKNOWN_SECONDS: Final = 300.0
-"""For drains that go on while the spec cannot be read."""
+"""drainTimeout of running drains while the spec cannot be read."""
 
 
 def reconcile(fleet: FleetContext, services: tuple[DecidedContext | UnplannedService, ...]) -> FleetOutcome:
-    """Limits are spent on replicas first, most urgent service first; placeholders get what is left, pools last."""
+    """The outcome for all services and pools. Replicas spend the limits first, the most urgent service first; services'
+    placeholders get what is left, and pools come last."""
     now, before = fleet.now, fleet.before
     drains = blast_radius.recent(before.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
     creates = blast_radius.recent(before.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
@@ -76,15 +78,15 @@ def _planned(fleet: FleetContext, context: DecidedContext, budget: Budget) -> Se
     return ServiceOutcome(
         context=context,
         balance=balanced,
-        held=budget.held.get(uid, "") or waits,
-        held_by_ceiling=uid in budget.ceiling_met,
+        held_back=budget.refused.get(uid, "") or waits,
+        held_back_by_ceiling=uid in budget.refused_by_ceiling,
         steps=steps,
         actions=_finished(fleet, context.service, _actions(fleet, context, steps)),
     )
 
 
 def _steps(context: DecidedContext, budget: Budget, may_create: bool) -> tuple[tuple[Step, ...], Balance]:
-    """Everything that is to be done to replicas, within the operator's limits. Paused does nothing at all."""
+    """All steps for a service's replicas, within the operator's limits. A paused service gets none."""
     if context.spec.scaling.mode is ScalingMode.PAUSED:
         return (), Balance()
 
@@ -94,7 +96,7 @@ def _steps(context: DecidedContext, budget: Budget, may_create: bool) -> tuple[t
     terminating = {name: step for name, step in terminations_of(context).items() if grant(step)}
     balanced = balance(context, terminating, grant, may_create)
     touched = {*terminating, *(step.subject for step in balanced.steps if step.kind is not StepKind.CREATE)}
-    return (*terminating.values(), *balanced.steps, *rank_groups.lifts(context, touched)), balanced
+    return (*terminating.values(), *balanced.steps, *rank_groups.gate_lifts(context, touched)), balanced
 
 
 def _actions(fleet: FleetContext, context: DecidedContext, steps: tuple[Step, ...]) -> tuple[Action, ...]:
@@ -102,32 +104,33 @@ def _actions(fleet: FleetContext, context: DecidedContext, steps: tuple[Step, ..
         return ()
     used = {pod.revision for pod in fleet.pods.get(context.service.uid, ())}
     stored = fleet.world.revisions.get(context.service.uid, ())
-    of_steps = [action for step in steps for action in step.actions]
-    made_of = {action.revision.hash for action in of_steps if isinstance(action, CreatePod)}
+    step_actions = [action for step in steps for action in step.actions]
+    to_create = {action.revision.hash for action in step_actions if isinstance(action, CreatePod)}
     return (
-        *_stores(context, used | made_of),
+        *_stores(context, used | to_create),
         *children.repair(context.service, fleet.world.children),
-        *of_steps,
-        *forgotten(stored, used | context.variant_order.hashes),
+        *step_actions,
+        *revisions_to_delete(stored, used | context.variant_order.hashes),
     )
 
 
 def _stores(context: DecidedContext, used: Collection[str]) -> tuple[StoreRevision, ...]:
-    """Of the service's own shape in any case, of a variant once a replica of it is to be."""
+    """The revisions to store: that of the service's own shape, and that of a variant once it has a replica."""
     own, *others = context.variant_order.choices
     choices = (own, *(choice for choice in others if choice.target.hash in used))
     return tuple(choice.store for choice in choices if choice.store is not None)
 
 
 def _finished(fleet: FleetContext, service: ServiceView, actions: tuple[Action, ...]) -> tuple[Action, ...]:
-    """In order, and with the objects that they write."""
+    """The actions in order, with the objects that they write."""
     return with_objects(in_order(actions), Owner(service.key, service.uid), fleet.hostnames, fleet.now)
 
 
 def _with_placeholders(
     fleet: FleetContext, outcome: ServiceOutcome | UnplannedOutcome, budget: PlaceholderBudget
 ) -> ServiceOutcome | UnplannedOutcome:
-    """After the replicas of all services, since those come first."""
+    """The outcome with actions on placeholders. It is called after the replicas of all services are planned, because
+    replicas come first."""
     if isinstance(outcome, UnplannedOutcome):
         return outcome
     context = outcome.context
@@ -135,7 +138,7 @@ def _with_placeholders(
     if wanted is None or context.service.deleting or context.spec.scaling.mode is ScalingMode.PAUSED:
         return outcome
     try:
-        share = share_of(wanted, fleet, budget)
+        share = placeholder_outcome_of(wanted, fleet, budget)
         actions = (*outcome.actions, *_finished(fleet, context.service, share.actions))
         return replace(outcome, actions=in_order(actions), placeholders=share)
     except Exception as error:  # noqa: BLE001 - placeholders must not hold replicas
@@ -143,13 +146,13 @@ def _with_placeholders(
 
 
 def _unplanned(fleet: FleetContext, unplanned: UnplannedService) -> UnplannedOutcome:
-    """Nothing is created for a service whose spec cannot be used; what serves goes on, and drains end."""
+    """The outcome for a service whose spec cannot be used: nothing is created, serving pods stay, and drains end."""
     service, memory = unplanned.service, unplanned.memory
     if unplanned.error or service.deleting:
         return UnplannedOutcome(unplanned)
     owned = [pod for pod in fleet.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
     histories = histories_of(owned, fleet.world.signals, memory.histories)
-    checks = ReplicaChecks(fleet.world.settings, fleet.now, float("inf"), {}, fleet.lost_nodes, histories)
+    checks = ReplicaStateInputs(fleet.world.settings, fleet.now, float("inf"), {}, fleet.lost_nodes, histories)
     replicas = replicas_of(owned, checks)
     timeout = DRAIN_TIMEOUT_UNKNOWN_SECONDS if service.spec is None else service.spec.rollout.drain_timeout.seconds
     steps = tuple(

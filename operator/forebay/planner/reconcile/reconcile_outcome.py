@@ -1,4 +1,4 @@
-"""What reconciling came to: for one service, for one WarmPool, and for the fleet."""
+"""The results of the reconcile step: for one service, for one WarmPool and for the fleet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from forebay.planner.memory import PoolMemory, ServiceMemory
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.observe.service_context import UnplannedService
 from forebay.planner.reconcile.balance import Balance
-from forebay.planner.reconcile.placeholders import PlaceholderShare, WantedPlaceholders
+from forebay.planner.reconcile.placeholders import PlaceholderOutcome, WantedPlaceholders
 from forebay.planner.reconcile.pool_schedules import PoolSchedules
 from forebay.planner.reconcile.steps import Step
 from forebay.scaling.load.pod_history import PodHistory
@@ -18,20 +18,20 @@ from forebay.world.world import ServiceView, WarmPoolView
 
 @dataclass(frozen=True, slots=True)
 class ServiceOutcome:
-    """A decided service, and what is done for it in this tick."""
+    """A decided service, and the steps and actions for it in this tick."""
 
     context: DecidedContext
     balance: Balance
-    held: str = ""
-    """What the operator's own limits, or a wait after failures, keep from being done."""
-    held_by_ceiling: bool = False
+    held_back: str = ""
+    """Why steps are not taken, as a clause: the operator's own limits, or the back-off after failures."""
+    held_back_by_ceiling: bool = False
     """Whether the ceiling of GPUs was one of those limits."""
     steps: tuple[Step, ...] = ()
     actions: tuple[Action, ...] = ()
-    placeholders: PlaceholderShare | None = None
-    """What is done about its placeholders; None where nothing is looked at."""
+    placeholders: PlaceholderOutcome | None = None
+    """The actions on its placeholders; None when they are not considered."""
     error: str = ""
-    """The traceback, when planning its placeholders failed; its replicas are planned all the same."""
+    """The traceback when planning its placeholders failed. Its replicas are planned all the same."""
 
     @property
     def service(self) -> ServiceView:
@@ -47,11 +47,11 @@ class ServiceOutcome:
 
 @dataclass(frozen=True, slots=True)
 class UnplannedOutcome:
-    """A service for which nothing was decided: drains under way end, and nothing begins."""
+    """A service without a decision: running drains end, and nothing new begins."""
 
     unplanned: UnplannedService
     replicas: tuple[Replica, ...] | None = None
-    """None when they were not looked at."""
+    """None when its pods were not examined."""
     histories: Mapping[str, PodHistory] | None = None
     steps: tuple[Step, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -67,18 +67,18 @@ class UnplannedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PoolOutcome:
-    """A WarmPool, and what is done for it in this tick."""
+    """A WarmPool, and the actions for it in this tick."""
 
     pool: WarmPoolView
-    """With the status as planned last, which a write that failed has not brought there."""
+    """The pool with the status planned last, which may differ from the stored one when a write failed."""
     memory: PoolMemory
     schedules: PoolSchedules
     wanted: WantedPlaceholders | None = None
     """None when nothing is done: the pool is being deleted, its spec cannot be used, or planning it failed."""
-    share: PlaceholderShare = field(default_factory=PlaceholderShare)
+    placeholders: PlaceholderOutcome = field(default_factory=PlaceholderOutcome)
     actions: tuple[Action, ...] = ()
     under_ceiling: int | None = None
-    """Placeholders that the operator's ceiling of GPUs leaves this pool; None without one."""
+    """Placeholders that the operator's GPU ceiling allows this pool; None without a ceiling."""
     error: Exception | None = None
 
 

@@ -1,7 +1,7 @@
-"""Rollouts and node drains: replicas that have to be replaced while the service goes on.
+"""Rollouts and node drains: the replacement of replicas while the service keeps serving.
 
-Both are the same turnover: create what stays, wait until it serves, then drain what leaves. One failing replica of a
-new revision halts the rollout; the old revision then serves, and grows, as if nothing had been asked for.
+Both follow the same steps: create a new replica, wait until it serves, then drain an old one. One failing replica of a
+new revision halts the rollout; the old revision then serves and scales as if no rollout had been requested.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from forebay.api.inference_service import WhenNoSpare
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
-from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
+from forebay.planner.observe.replicas import SHORTAGE_REASONS, Replica, ReplicaState, is_faulty
 from forebay.world.world import Revision
 
-REFUSED_FOR_LACK = (Reason.QUOTA_EXCEEDED,)
+CAPACITY_REFUSALS = (Reason.QUOTA_EXCEEDED,)
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The live replicas of a service by what is to become of them."""
+    """The live replicas of a service, by whether they stay."""
 
     staying: tuple[Replica, ...]
     leaving: tuple[Replica, ...]
-    """Of another revision than the targets, or on a node that is to be left."""
+    """Replicas of a revision that is no target, or on a cordoned node."""
     failing: tuple[Replica, ...]
-    """Of the revision whose rollout is halted; kept to be looked at, as long as their place is not needed."""
+    """Faulty replicas of the halted revision, kept for inspection as long as their place is not needed."""
     growth: Revision
-    """What new replicas are made of when the target has not proved itself."""
+    """The revision of new replicas until a target is proven."""
     proven: bool
-    """A replica of a target serves, or there is nothing else to fall back on."""
+    """Whether a replica of a target serves, or there is no other revision to fall back on."""
 
     @property
     def live(self) -> tuple[Replica, ...]:
@@ -52,7 +52,7 @@ def replacement_of(context: DecidedContext, live: Sequence[Replica]) -> Replacem
 
 
 def _fallback(context: DecidedContext, old: Sequence[Replica]) -> Revision:
-    """The newest of the other revisions that serves, else the newest of those that exist."""
+    """The newest serving revision among those of the old replicas, else the newest of them."""
     best = max(
         old,
         key=lambda replica: (
@@ -64,14 +64,14 @@ def _fallback(context: DecidedContext, old: Sequence[Replica]) -> Revision:
 
 
 def lacks_spare(context: DecidedContext, staying: Iterable[Replica]) -> str:
-    """Why there is no place for a replica on top, as a clause; empty when there is, or when it is still being tried."""
+    """Why there is no capacity for a surge replica, as a clause; empty when there is, or while one is being tried."""
     if context.spec.rollout.max_surge == 0:
         return "rollout.maxSurge is 0"
     for replica in staying:
-        if replica.state is ReplicaState.BLOCKED and replica.reason in REASONS_OF_SHORTAGE:
+        if replica.state is ReplicaState.BLOCKED and replica.reason in SHORTAGE_REASONS:
             return f"the new replica {replica.name} finds no place ({replica.reason})"
     for refusal in reversed(context.refusals):
-        if refusal.reason in REFUSED_FOR_LACK:
+        if refusal.reason in CAPACITY_REFUSALS:
             return f"the API server refused {refusal.pod_name} ({refusal.reason}: {refusal.message})"
     return context.memory.held_back
 

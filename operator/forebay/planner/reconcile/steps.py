@@ -1,4 +1,4 @@
-"""Steps: what is to be done to one replica, as a whole, with the event that tells of it."""
+"""Steps: the actions on one replica as a whole, with the event that reports them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,11 +8,11 @@ from forebay.world.plan import Action, EventRecord
 
 
 class StepKind(StrEnum):
-    """What a step costs, for the operator's own limits."""
+    """The kind of a step, by which the operator's own limits count it."""
 
     CREATE = "Create"
     DRAIN = "Drain"
-    """Takes a replica that may serve out of service."""
+    """Takes a replica out of service that may be serving."""
     OTHER = "Other"
 
 
@@ -21,9 +21,9 @@ class Step:
     kind: StepKind
     actions: tuple[Action, ...]
     gpus: int = 0
-    """That a creation asks for."""
+    """GPUs that a creation requests."""
     subject: str = ""
-    """The replica; an event of one reason is sent once per subject."""
+    """Name of the replica. An event of one reason is sent once per subject."""
     event: EventRecord | None = None
 
 

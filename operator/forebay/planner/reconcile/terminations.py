@@ -1,7 +1,7 @@
-"""Endings: replicas that are over, or that have been stuck for so long that they are given up.
+"""Terminations: the end of replicas that have failed or drained, or that are given up after being stuck for too long.
 
-A chain of checks, one replica at a time; the first that speaks decides. None of them looks at how many replicas are
-wanted: what is missing afterwards is created by `balance`.
+Each replica passes through a chain of rules, and the first rule that returns a step decides. No rule reads how many
+replicas are wanted; `balance` creates what is missing afterwards.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Final
 
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
-from forebay.planner.observe.replicas import REASONS_OF_SHORTAGE, Replica, ReplicaState, is_faulty
+from forebay.planner.observe.replicas import SHORTAGE_REASONS, Replica, ReplicaState, is_faulty
 from forebay.planner.reconcile import drain, rank_groups
 from forebay.planner.reconcile.steps import Step, StepKind, warning
 
@@ -17,7 +17,7 @@ LONGEST_RETRY_SECONDS: Final = 3600.0
 
 
 def half_gone(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
-    """One pod of it is being deleted, so the rest is of no use."""
+    """One pod of the replica is being deleted, so its other pods are of no use."""
     if replica.state is not ReplicaState.DELETING or all(pod.deleting for pod in replica.pods):
         return ()
     return (drain.delete(replica, Reason.INCOMPLETE, "another pod of the same replica is being deleted"),)
@@ -26,7 +26,7 @@ def half_gone(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 def ended(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.FAILED:
         return ()
-    return (drain.delete(replica, replica.trouble, replica.message.rstrip("."), alarming=True),)
+    return (drain.delete(replica, replica.failure_reason, replica.message.rstrip("."), alarming=True),)
 
 
 def node_lost(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
@@ -45,16 +45,17 @@ def drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 
 
 def half_drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
-    """A drain that reached only some pods of a replica is brought to the others."""
+    """Only some pods of the replica drain, so the drain is extended to the others."""
     if replica.state is not ReplicaState.DRAINING or all(pod.drain_started_at is not None for pod in replica.pods):
         return ()
     return (drain.start(replica, replica.drain_reason or Reason.SCALE_DOWN, "it drains as a whole"),)
 
 
 def hung(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
-    """An engine that makes no step serves nobody; what little may still end in it gets its time by drain.
+    """An engine that makes no step serves nobody. It is drained, so that requests that can still finish have the time.
 
-    One at a time, and never when all of several stand still at once: that would be the metrics.
+    Hung replicas are removed one at a time, and not at all when all of several stop at once, because then the metrics
+    are more likely at fault.
     """
     if replica.reason != Reason.STALLED or context.having(ReplicaState.DRAINING):
         return ()
@@ -66,9 +67,9 @@ def hung(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 
 
 def given_up(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
-    """Stuck for too long: tried once more elsewhere, then less and less often.
+    """A replica that is stuck for too long is retried elsewhere, with growing intervals.
 
-    The failing replica of a halted rollout is kept to be looked at: another one of the same would fail as well.
+    The failing replica of a halted rollout is kept for inspection, because another one would fail as well.
     """
     if context.variant_order.makes_way(replica):
         return ()
@@ -77,10 +78,10 @@ def given_up(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
         return ()
     if not rank_groups.may_give_back(context, replica) if rank_groups.holds_half(replica) else context.now < due_at:
         return ()
-    return drain.remove(replica, replica.trouble, f"{replica.message.rstrip('.')}; it is tried once more")
+    return drain.remove(replica, replica.failure_reason, f"{replica.message.rstrip('.')}; it is tried once more")
 
 
-ENDINGS: Final[tuple[Callable[[DecidedContext, Replica], tuple[Step, ...]], ...]] = (
+TERMINATION_RULES: Final[tuple[Callable[[DecidedContext, Replica], tuple[Step, ...]], ...]] = (
     half_gone,
     ended,
     node_lost,
@@ -92,18 +93,18 @@ ENDINGS: Final[tuple[Callable[[DecidedContext, Replica], tuple[Step, ...]], ...]
 
 
 def terminations_of(context: DecidedContext) -> dict[str, Step]:
-    """What ends, by the name of the replica."""
+    """The steps that end replicas, by name of the replica."""
     steps: dict[str, Step] = {}
     for replica in context.replicas:
-        for ending in ENDINGS:
-            if found := ending(context, replica):
-                steps[replica.name] = found[0]
+        for rule in TERMINATION_RULES:
+            if steps_of_rule := rule(context, replica):
+                steps[replica.name] = steps_of_rule[0]
                 break
     return steps
 
 
 def retry_due_at(context: DecidedContext, replica: Replica) -> float | None:
-    """When a stuck replica is given up; None when it is kept to be looked at, or when others decide over it."""
+    """When a stuck replica is given up; None when it is kept for inspection, or is hung and left to `hung`."""
     if replica.reason == Reason.STALLED:
         return None
     if context.halt is not None and replica.revision == context.halt.revision and is_faulty(replica):
@@ -112,20 +113,23 @@ def retry_due_at(context: DecidedContext, replica: Replica) -> float | None:
 
 
 def _retry_at(context: DecidedContext, replica: Replica) -> float:
-    """The first try ends with pendingTimeout. The waits double from there, up to an hour.
+    """When a stuck replica is retried. The first attempt ends after pendingTimeout; from there the waits double, up to
+    one hour.
 
-    A replica that finds no node waits the hour at once: its waiting is what a cluster autoscaler needs to see. Where
-    there are variants the second try was one of those.
+    From the second attempt on, a replica without a node waits the whole hour, because a cluster autoscaler acts on
+    pending pods. With variants this holds from the first attempt, because a variant is tried as the second one.
     """
     retries = context.memory.retries
     wait_seconds = min(LONGEST_RETRY_SECONDS, context.settings.pending_timeout_seconds * 2.0 ** min(retries, 16))
-    if (retries or context.variant_order.several) and replica.reason in REASONS_OF_SHORTAGE:
+    if (retries or context.variant_order.several) and replica.reason in SHORTAGE_REASONS:
         wait_seconds = LONGEST_RETRY_SECONDS
     return min(pod.waiting_since for pod in replica.pods) + wait_seconds
 
 
-def noted_block(replica: Replica) -> Step | None:
-    """The event of a replica that has just been found stuck."""
+def blocked_event(replica: Replica) -> Step | None:
+    """The event of a stuck replica."""
     if replica.state is not ReplicaState.BLOCKED:
         return None
-    return Step(StepKind.OTHER, (), subject=replica.name, event=warning(replica.trouble.of_replica, replica.message))
+    return Step(
+        StepKind.OTHER, (), subject=replica.name, event=warning(replica.failure_reason.of_replica, replica.message)
+    )

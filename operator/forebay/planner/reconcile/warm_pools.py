@@ -1,11 +1,11 @@
-"""WarmPools: placeholders that belong to no service. They get what the services' own have left of the limits."""
+"""WarmPools: placeholders that belong to no service. They get what services' placeholders leave of the limits."""
 
 from dataclasses import replace
 
 from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.planner.memory import PoolMemory
 from forebay.planner.observe.fleet_context import FleetContext
-from forebay.planner.reconcile.placeholders import PlaceholderBudget, WantedPlaceholders, share_of
+from forebay.planner.reconcile.placeholders import PlaceholderBudget, WantedPlaceholders, placeholder_outcome_of
 from forebay.planner.reconcile.pool_schedules import PoolSchedules, pool_schedules_of
 from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.workloads.objects.action_objects import with_objects
@@ -15,13 +15,13 @@ from forebay.world.world import WarmPoolView
 
 
 def reconciled_pools(fleet: FleetContext, budget: PlaceholderBudget) -> tuple[PoolOutcome, ...]:
-    """By name, so that what is scarce goes to the same ones at each tick."""
+    """The outcomes of all pools, ordered by name, so that scarce capacity goes to the same pools at each tick."""
     ordered = sorted(fleet.world.warm_pools, key=lambda pool: (pool.key, pool.uid))
     return tuple(_reconciled(pool, fleet, budget) for pool in ordered)
 
 
 def _reconciled(pool: WarmPoolView, fleet: FleetContext, budget: PlaceholderBudget) -> PoolOutcome:
-    """Total: a fault in planning one pool holds that pool alone."""
+    """The outcome of one pool. An error while planning one pool affects that pool alone."""
     memory = fleet.before.pools.get(pool.uid, PoolMemory())
     if memory.status is not None:
         pool = replace(pool, status=memory.status)
@@ -38,7 +38,7 @@ def _planned(pool: WarmPoolView, fleet: FleetContext, budget: PlaceholderBudget,
     count = schedules.wanted(pool.placeholders, fleet.now)
     wanted = WantedPlaceholders(pool.key, pool.uid, pool.place, count, fleet.placeholders.get(pool.uid, ()))
     under_ceiling = budget.places(pool.place)
-    share = share_of(wanted, fleet, budget)
+    share = placeholder_outcome_of(wanted, fleet, budget)
     owner = Owner(pool.key, pool.uid, WARM_POOL_KIND)
     actions = with_objects(in_order(share.actions), owner, fleet.hostnames, fleet.now)
     return PoolOutcome(pool, memory, schedules, wanted, share, actions, under_ceiling)

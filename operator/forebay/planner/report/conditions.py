@@ -1,6 +1,6 @@
-"""Conditions: the state of a service in five questions, each with a whole sentence for an answer.
+"""Conditions: five questions about the state of a service, each answered by a whole sentence.
 
-All of positive polarity: True is good. A time stamp changes only with the status it belongs to.
+All have positive polarity: True is good. The transition time of a condition changes only when its status changes.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ class ConditionAnswer:
 
 
 def ready(outcome: ServiceOutcome) -> ConditionAnswer:
-    """Whether the service answers, with at least minReplicas. At zero it is as it was asked to be."""
+    """Whether the service answers, with at least minReplicas. A service that is scaled to zero is ready as asked."""
     context = outcome.context
     if context.desired == 0:
         return ConditionAnswer("True", Reason.SCALED_TO_ZERO, _at_zero(outcome))
@@ -47,29 +47,29 @@ def ready(outcome: ServiceOutcome) -> ConditionAnswer:
         return ConditionAnswer(
             "False", Reason.METRICS_LOST, f"{text}, but none gives metrics, so load cannot be followed."
         )
-    still = [replica for replica in context.live if replica.reason == Reason.STALLED]
-    if len(still) == len(context.live) > 1:
+    stalled = [replica for replica in context.live if replica.reason == Reason.STALLED]
+    if len(stalled) == len(context.live) > 1:
         return ConditionAnswer(
             "False",
             Reason.STALLED,
-            f"All {len(still)} replicas have requests and count nothing any more: either every engine hangs, or their "
-            "metrics stand still. Nothing is replaced or scaled down until one of them counts on.",
+            f"All {len(stalled)} replicas have requests and count nothing any more: either every engine hangs, or "
+            "their metrics stand still. Nothing is replaced or scaled down until one of them counts on.",
         )
-    rest = _rest(outcome)
+    details = _rest(outcome)
     if serving >= fewest:
         reason = Reason.SERVING if serving >= context.desired else Reason.SCALING_UP
         return ConditionAnswer(
-            "True", reason, f"{text}{'; ' + rest if rest and serving < context.desired else ''}".rstrip(".") + "."
+            "True", reason, f"{text}{'; ' + details if details and serving < context.desired else ''}".rstrip(".") + "."
         )
-    return ConditionAnswer("False", _why_not(outcome), f"{text}{'; ' + rest if rest else ''}".rstrip(".") + ".")
+    return ConditionAnswer("False", _why_not(outcome), f"{text}{'; ' + details if details else ''}".rstrip(".") + ".")
 
 
 def planned(outcome: ServiceOutcome) -> ConditionAnswer:
-    """Whether the spec means something that can run."""
+    """Whether the spec describes something that can run."""
     shape = outcome.context.target.shape
-    each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
+    content = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
     limits = outcome.context.limits
-    bounds = f"{limits.min_replicas} to {limits.max_replicas} replicas of {each}"
+    bounds = f"{limits.min_replicas} to {limits.max_replicas} replicas of {content}"
     if limits.min_replicas + limits.warm_replicas > limits.max_replicas:
         bounds += (
             f"; minReplicas {limits.min_replicas} and warmPool.replicas {limits.warm_replicas} do not fit under "
@@ -83,7 +83,7 @@ def planned(outcome: ServiceOutcome) -> ConditionAnswer:
 
 
 def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
-    """Whether the load of every replica that serves is known."""
+    """Whether the load of every serving replica is known."""
     load = outcome.context.load
     if load.replicas == 0 and outcome.context.desired == 0:
         return ConditionAnswer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
@@ -114,49 +114,49 @@ def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
 
 
 def warm(outcome: ServiceOutcome) -> ConditionAnswer:
-    """Whether the spare replicas and the placeholders that were asked for are there."""
-    spare, held = _spare(outcome), _held_places(outcome)
-    if held is None:
+    """Whether the requested warm replicas and placeholders exist."""
+    spare, placeholders = _spare(outcome), _held_places(outcome)
+    if placeholders is None:
         return spare
     if spare.reason == Reason.NOT_ASKED:
-        return held
-    worse = spare if spare.status != "True" else held
-    return ConditionAnswer(worse.status, worse.reason, f"{spare.message} {held.message}")
+        return placeholders
+    worse = spare if spare.status != "True" else placeholders
+    return ConditionAnswer(worse.status, worse.reason, f"{spare.message} {placeholders.message}")
 
 
 def _held_places(outcome: ServiceOutcome) -> ConditionAnswer | None:
-    """None when none are asked for."""
-    hold = wanted_placeholders_of(outcome.context)
-    if hold is None or hold.wanted == 0:
+    """The answer for placeholders; None when the spec asks for none."""
+    wanted = wanted_placeholders_of(outcome.context)
+    if wanted is None or wanted.count == 0:
         return None
-    return held_places(placeholder_counts_of(hold), outcome.context.memory.placeholders_held)
+    return held_places(placeholder_counts_of(wanted), outcome.context.memory.placeholders_held_back)
 
 
-def held_places(found: PlaceholderCounts, held: str) -> ConditionAnswer:
-    """A placeholder that waits is no fault: what is running uses the place."""
-    text = f"{found.ready} of {count(found.wanted, 'placeholder')} {'holds' if found.ready == 1 else 'hold'} a place"
-    if found.ready >= found.wanted:
+def held_places(counts: PlaceholderCounts, held_back: str) -> ConditionAnswer:
+    """Whether all wanted placeholders hold a place. A pending one is no fault: running pods use its place."""
+    text = f"{counts.ready} of {count(counts.wanted, 'placeholder')} {'holds' if counts.ready == 1 else 'hold'} a place"
+    if counts.ready >= counts.wanted:
         return ConditionAnswer("True", Reason.WARM, f"{text}.")
-    if held:
-        return ConditionAnswer("False", Reason.PLACEHOLDERS_HELD_BACK, f"{text}; {held}.")
-    stuck = next((pod for pod in found.waiting if pod.blocked), None)
+    if held_back:
+        return ConditionAnswer("False", Reason.PLACEHOLDERS_HELD_BACK, f"{text}; {held_back}.")
+    stuck = next((pod for pod in counts.waiting if pod.blocked), None)
     why = f"; {stuck.name} waits ({stuck.blocked}): {stuck.blocked_message}".rstrip(": .") if stuck else ""
     return ConditionAnswer("False", Reason.PLACEHOLDERS_PENDING, f"{text}{why}.")
 
 
 def _spare(outcome: ServiceOutcome) -> ConditionAnswer:
-    """Whether the spare replicas that were asked for are there, on top of what the load needs."""
+    """Whether the requested warm replicas exist on top of what the load needs."""
     context = outcome.context
     asked = context.limits.warm_replicas
     if asked == 0:
         return ConditionAnswer("True", Reason.NOT_ASKED, "No warm replicas are asked for (warmPool.replicas is 0).")
-    there = warm_replicas(outcome)
-    if there is None:
+    spare = warm_replicas(outcome)
+    if spare is None:
         return ConditionAnswer(
             "Unknown", Reason.LOAD_UNKNOWN, "The load is not known, so it cannot be told which replicas are spare."
         )
-    text = f"{there} of {count(asked, 'warm replica')} {'is' if there == 1 else 'are'} spare"
-    if there >= asked:
+    text = f"{spare} of {count(asked, 'warm replica')} {'is' if spare == 1 else 'are'} spare"
+    if spare >= asked:
         return ConditionAnswer("True", Reason.WARM, f"{text}.")
     if context.desired >= context.limits.max_replicas:
         return ConditionAnswer(
@@ -168,7 +168,7 @@ def _spare(outcome: ServiceOutcome) -> ConditionAnswer:
 
 
 def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
-    """Whether every replica is what, and where, it should be."""
+    """Whether every replica is of a target revision and on a node that stays."""
     context = outcome.context
     target, halt, hashes = context.target, context.halt, context.variant_order.hashes
     others = [r for r in context.live if r.revision not in hashes]
@@ -207,10 +207,10 @@ def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
 
 
 def _names(context: DecidedContext) -> str:
-    """The targets that there are replicas of, or the first."""
+    """The target revisions that replicas have, or the first target without any replica."""
     used = {replica.revision for replica in context.live}
-    there = [target for target in context.variant_order.targets if target.hash in used] or [context.target]
-    return " or ".join(f"{target.hash} ({target.variant})" if target.variant else target.hash for target in there)
+    named = [target for target in context.variant_order.targets if target.hash in used] or [context.target]
+    return " or ".join(f"{target.hash} ({target.variant})" if target.variant else target.hash for target in named)
 
 
 ANSWERS: Final[tuple[tuple[str, Callable[[ServiceOutcome], ConditionAnswer]], ...]] = (
@@ -225,7 +225,7 @@ ANSWERS: Final[tuple[tuple[str, Callable[[ServiceOutcome], ConditionAnswer]], ..
 def conditions(
     answers: Iterable[tuple[str, ConditionAnswer]], before: Iterable[Condition], generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """Conditions with their times: kept as long as the status is the same."""
+    """The answers as conditions. A transition time is kept as long as the status stays the same."""
     earlier = {condition.type: condition for condition in before}
     return tuple(_condition(kind, answer, earlier.get(kind), generation, now) for kind, answer in answers)
 
@@ -250,7 +250,7 @@ def _condition(kind: str, answer: ConditionAnswer, before: Condition | None, gen
 
 
 def warm_replicas(outcome: ServiceOutcome) -> int | None:
-    """How many of the warm replicas that were asked for the load leaves unused; None while the load is not known."""
+    """How many of the requested warm replicas the load leaves unused; None while the load is unknown."""
     context = outcome.context
     needed = fewest_for(context.load, context.limits)
     if needed is None:
@@ -269,7 +269,7 @@ def _at_zero(outcome: ServiceOutcome) -> str:
 
 
 def _rest(outcome: ServiceOutcome) -> str:
-    """What the replicas that do not serve are doing, as clauses."""
+    """What the replicas that do not serve are doing, as clauses joined by semicolons."""
     loading = outcome.replicas(ReplicaState.LOADING)
     stuck = outcome.replicas(ReplicaState.BLOCKED)
     clauses = []
@@ -278,19 +278,19 @@ def _rest(outcome: ServiceOutcome) -> str:
     if stuck:
         more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
         clauses.append(f"{stuck[0].message.rstrip('.')}{more}")
-    if outcome.held:
-        clauses.append(outcome.held)
+    if outcome.held_back:
+        clauses.append(outcome.held_back)
     if outcome.context.spec.scaling.mode is ScalingMode.PAUSED:
         clauses.append("scaling.mode is Paused, so none is created")
     return "; ".join(clauses)
 
 
 def _why_not(outcome: ServiceOutcome) -> Reason:
-    """The reason for a service that does not serve enough: what is worst."""
+    """The most serious reason why too few replicas serve."""
     stuck = outcome.replicas(ReplicaState.BLOCKED)
     loading = outcome.replicas(ReplicaState.LOADING)
     if outcome.context.spec.scaling.mode is ScalingMode.PAUSED and not loading:
         return Reason.PAUSED
     if stuck:
-        return stuck[0].trouble
-    return Reason.HELD_BACK if outcome.held and not loading else Reason.LOADING
+        return stuck[0].failure_reason
+    return Reason.HELD_BACK if outcome.held_back and not loading else Reason.LOADING

@@ -1,7 +1,7 @@
-"""The record: a decision as status keeps it, and the ring of those that came before.
+"""The decision record: the current decision in the status, and a bounded list of past decisions.
 
-Everything that people are told of a decision is rendered from here. Values that move with every tick carry no time of
-their own, so a service on which nothing changes is not written again.
+Events and `forebay explain` are rendered from this record. Values that change with every tick carry no time stamp of
+their own, so the status of an unchanged service is not written again.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.planner.report.upcoming import instant, upcoming_of
 
 LATEST: Final = 8
-"""Of so many last decisions every one is kept. Of those before only changes of the number, so that two rules that take
-turns do not push out what people ask for later."""
+"""The latest decisions are all kept. Of older ones only those that changed the number of replicas are kept, so that two
+alternating rules do not push out the decisions that matter later."""
 
 
 def decision_status(outcome: ServiceOutcome) -> DecisionStatus:
@@ -48,9 +48,10 @@ def decision_status(outcome: ServiceOutcome) -> DecisionStatus:
 
 
 def signals_status(context: DecidedContext) -> SignalsStatus:
-    """Ages are told by their limit while all is fresh: a time that moved with every scrape would be written each."""
+    """While all signals are fresh, their age limit is reported instead of their age, because an age would change, and
+    be written, with every scrape."""
     load = context.load
-    silent = [each.since for each in load.silent if not each.new]
+    silent = [pod.since for pod in load.silent if not pod.new]
     return SignalsStatus(
         state=str(load.freshness) if load.replicas else Reason.NOTHING_SERVES,
         answering=load.known,
@@ -60,12 +61,12 @@ def signals_status(context: DecidedContext) -> SignalsStatus:
     )
 
 
-def decisions(before: Sequence[PastDecision], outcome: ServiceOutcome, now: float) -> tuple[PastDecision, ...]:
-    """With the decision of now, when it gives another number or another rule than the last."""
+def past_decisions(before: Sequence[PastDecision], outcome: ServiceOutcome, now: float) -> tuple[PastDecision, ...]:
+    """The past decisions, with the current one added when its number or its rule differs from the last."""
     decision = outcome.context.decision
     last = before[-1] if before else None
-    what = (decision.rule, decision.desired, decision.applied)
-    if last is not None and (last.rule, last.desired, last.replicas) == what:
+    current = (decision.rule, decision.desired, decision.applied)
+    if last is not None and (last.rule, last.desired, last.replicas) == current:
         return tuple(before)
     new = PastDecision(
         at=rfc3339(now),

@@ -1,7 +1,7 @@
-"""Events: transitions only, each told once.
+"""Events: each transition is reported once.
 
-What changed is read from the status that was planned before and the one that is planned now; after a restart the stored
-status takes the place of the former, so nothing is told twice.
+A change is the difference between the previously planned status and the current one. After a restart the stored status
+serves as the previous one, so no event is repeated.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,39 +9,39 @@ from typing import Final
 
 from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, ScheduleState
 from forebay.api.reasons import Reason
-from forebay.planner.memory import MOST_NOTES, Learned, Note
+from forebay.planner.memory import MOST_SENT_EVENTS, Learned, SentEvent
 from forebay.planner.reconcile.steps import Step, StepKind, normal, warning
 from forebay.planner.report.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
 from forebay.scaling.decision import Decision, count
 from forebay.world.plan import EventRecord
 
 REPEAT_SECONDS: Final = 600.0
-"""A step that failed and is tried again at every tick is told of again only after so long."""
+"""A step that fails and is retried at every tick is reported again only after this time."""
 
 
-def told(
-    steps: Iterable[Step], transitions: Iterable[EventRecord], notes: tuple[Note, ...], now: float
-) -> tuple[tuple[EventRecord, ...], tuple[Note, ...]]:
+def events_to_send(
+    steps: Iterable[Step], transitions: Iterable[EventRecord], sent_events: tuple[SentEvent, ...], now: float
+) -> tuple[tuple[EventRecord, ...], tuple[SentEvent, ...]]:
     """The events to send, and what to remember of them."""
-    kept = [note for note in notes if now - note.at < REPEAT_SECONDS]
-    known = {(note.reason, note.subject) for note in kept}
+    kept = [sent for sent in sent_events if now - sent.at < REPEAT_SECONDS]
+    known = {(sent.reason, sent.subject) for sent in kept}
     events = list(transitions)
     for step in steps:
         if step.event is None or (step.event.reason, step.subject) in known:
             continue
         known.add((step.event.reason, step.subject))
-        kept.append(Note(step.event.reason, step.subject, now))
+        kept.append(SentEvent(step.event.reason, step.subject, now))
         events.append(step.event)
-    return tuple(events), tuple(kept[-MOST_NOTES:])
+    return tuple(events), tuple(kept[-MOST_SENT_EVENTS:])
 
 
 def transitions(before: InferenceServiceStatus, after: InferenceServiceStatus) -> tuple[EventRecord, ...]:
-    found = (rule(_condition(before, kind), _condition(after, kind)) for kind, rule in _RULES)
-    return (*(event for event in found if event is not None), *_schedules(before, after))
+    changes = (rule(_condition(before, kind), _condition(after, kind)) for kind, rule in _RULES)
+    return (*(event for event in changes if event is not None), *_schedules(before, after))
 
 
 def scaled(decision: Decision) -> tuple[EventRecord, ...]:
-    """A change of the count, with the rule that bound and its numbers."""
+    """A change of the replica count, with the binding rule and its numbers."""
     if decision.applied == decision.before:
         return ()
     reason = Reason.SCALED_UP if decision.applied > decision.before else Reason.SCALED_DOWN
@@ -50,15 +50,15 @@ def scaled(decision: Decision) -> tuple[EventRecord, ...]:
 
 
 def rule_changed(decision: Decision, before: DecisionStatus | None) -> tuple[Step, ...]:
-    """Another rule gives the same count: told once per rule and ten minutes, since rules may take turns."""
+    """Another rule gives the same count. The event is sent once per rule in ten minutes, since rules may alternate."""
     if before is None or before.rule == decision.rule or decision.applied != decision.before:
         return ()
     text = f"{decision.rule}, no longer {before.rule}, gives {count(decision.desired, 'replica')}: {decision.because}."
     return (Step(StepKind.OTHER, (), subject=decision.rule, event=normal(Reason.RULE_CHANGED, text)),)
 
 
-def forgotten_learning(learned: Learned | None) -> tuple[EventRecord, ...]:
-    """What an operator that has just started could not take over."""
+def learned_reset(learned: Learned | None) -> tuple[EventRecord, ...]:
+    """Why a newly started operator could not use what its predecessor had learned."""
     return (warning(Reason.LEARNED_RESET, learned.reset),) if learned is not None and learned.reset else ()
 
 
@@ -105,18 +105,22 @@ def _rollout(before: Condition | None, after: Condition | None) -> EventRecord |
 
 
 def _schedules(before: InferenceServiceStatus, after: InferenceServiceStatus) -> Iterator[EventRecord]:
-    """Once per window and state; that nothing is to be done, or is being done, is no news."""
-    known = {seen.name: seen for seen in before.schedules}
-    for found in after.schedules:
-        seen = known.get(found.name)
-        said = f'Schedule "{found.name}": {found.message}'
-        same = seen is not None and seen.start == found.start
-        if seen is None or not same or seen.state != found.state:
-            if found.state in _SCHEDULE_REASONS:
-                tell = normal if found.state is ScheduleState.MET else warning
-                yield tell(_SCHEDULE_REASONS[found.state], said)
-        elif found.state is ScheduleState.MISSED and found.ready_at is not None and seen.ready_at is None:
-            yield normal(Reason.SCHEDULE_READY_LATE, said)
+    """One event per window and state. The states Idle and Warming are not reported."""
+    known = {before_status.name: before_status for before_status in before.schedules}
+    for after_status in after.schedules:
+        before_status = known.get(after_status.name)
+        message = f'Schedule "{after_status.name}": {after_status.message}'
+        same_window = before_status is not None and before_status.start == after_status.start
+        if before_status is None or not same_window or before_status.state != after_status.state:
+            if after_status.state in _SCHEDULE_REASONS:
+                event = normal if after_status.state is ScheduleState.MET else warning
+                yield event(_SCHEDULE_REASONS[after_status.state], message)
+        elif (
+            after_status.state is ScheduleState.MISSED
+            and after_status.ready_at is not None
+            and before_status.ready_at is None
+        ):
+            yield normal(Reason.SCHEDULE_READY_LATE, message)
 
 
 def _condition(status: InferenceServiceStatus, kind: str) -> Condition | None:

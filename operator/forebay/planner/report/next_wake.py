@@ -1,4 +1,5 @@
-"""When the next thing is due that no event announces: the end of a drain's grace, of a time limit, of a cooldown."""
+"""When the planner has to run next although no event announces it: the end of a grace period, a timeout or a
+cooldown."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,11 +12,14 @@ SOONEST_SECONDS = 0.5
 
 
 def wake_in_seconds(
-    contexts: Iterable[DecidedContext | None], of_pools: Iterable[WindowFloor], now: float
+    contexts: Iterable[DecidedContext | None], pool_floors: Iterable[WindowFloor], now: float
 ) -> float | None:
-    """`of_pools` is what the schedules of all WarmPools ask for."""
-    of_services = (at for context in contexts if context is not None for at in _due(context))
-    due = [at for at in (*of_services, *(at for window_floor in of_pools for at in _edges(window_floor))) if at > now]
+    """Seconds until the next due time; None without one. `pool_floors` is what the schedules of all WarmPools ask
+    for."""
+    service_times = (at for context in contexts if context is not None for at in _due(context))
+    due = [
+        at for at in (*service_times, *(at for window_floor in pool_floors for at in _edges(window_floor))) if at > now
+    ]
     return max(SOONEST_SECONDS, min(due) - now) if due else None
 
 
@@ -30,7 +34,7 @@ def _due(context: DecidedContext) -> Iterator[float]:
         for pod in replica.pods:
             yield pod.waiting_since + settings.pending_timeout_seconds
             yield pod.waiting_since + context.spec.engine.startup_timeout.seconds
-    yield from _calendar(context)
+    yield from _window_times(context)
     scaling = context.memory.scaling
     after_seconds = context.limits.to_zero_after_seconds
     if after_seconds is not None and context.desired == 1:
@@ -44,8 +48,8 @@ def _due(context: DecidedContext) -> Iterator[float]:
         yield scaling.raised_at + context.limits.scale_down_cooldown_seconds
 
 
-def _calendar(context: DecidedContext) -> Iterator[float]:
-    """The edges of every window that is open or next, and the moments at which replicas for it are due."""
+def _window_times(context: DecidedContext) -> Iterator[float]:
+    """The edges of every open or coming window, and the times by which its replicas should serve."""
     for window_floor in context.window_floors:
         yield from _edges(window_floor)
         if window_floor.counts(context.now):

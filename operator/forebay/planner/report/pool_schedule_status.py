@@ -1,7 +1,6 @@
-"""How it stands with each schedule of a WarmPool: will its window find enough places, did it, and if not, why.
+"""The status of each schedule of a WarmPool: whether its window has, or will have, enough places, and if not, why.
 
-The same windows as those of a service. A placeholder is there to be used up, so one that a replica has displaced has
-not failed.
+The windows are the same as those of a service. Placeholders exist to be preempted, so a preempted one has not failed.
 """
 
 from collections.abc import Callable
@@ -17,26 +16,26 @@ from forebay.planner.reconcile.placeholders import placeholder_counts_of
 from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
-from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of
+from forebay.schedules.window_state import NODE_SHARE, PendingStart, WindowCase, not_in_time, window_status_of
 from forebay.world.settings import Settings
 from forebay.world.world import PodView
 
 
 @dataclass(frozen=True, slots=True)
-class PoolCase(WindowCase):
-    """One schedule of a pool with a window that is open or ahead."""
+class PoolScheduleCase(WindowCase):
+    """A schedule of a pool whose window is open or still to come."""
 
     waiting: tuple[PodView, ...]
     """Placeholders that do not hold a place yet."""
     free: int
-    """Places that the ready nodes have room for, beside all that runs and all that is held."""
+    """Places for which the ready nodes have free GPUs, besides all running pods and held places."""
     under_ceiling: int | None
-    """Placeholders that the operator's ceiling of GPUs leaves this pool; None without one."""
+    """Placeholders that the operator's GPU ceiling allows this pool; None without a ceiling."""
     settings: Settings
-    held: str
-    """Why placeholders are not created just now, as a clause."""
+    held_back: str
+    """Why placeholders are not created now, as a clause."""
     near: bool
-    """Whether the window is so near that its places on the nodes are looked for."""
+    """Whether the window is near enough to check the nodes for its places."""
 
     @property
     def to_place(self) -> int:
@@ -45,28 +44,28 @@ class PoolCase(WindowCase):
         return max(0, self.missing - placed)
 
 
-Check = Callable[[PoolCase], str | None]
+Check = Callable[[PoolScheduleCase], str | None]
 
 
-def placeholder_stuck(case: PoolCase) -> str | None:
-    """One that has waited for a node for half of the lead time, or whose image cannot be pulled."""
+def placeholder_stuck(case: PoolScheduleCase) -> str | None:
+    """A placeholder has waited for a node for half of the lead time, or its image cannot be pulled."""
     if not case.counts or not case.missing:
         return None
-    patience = case.window_floor.lead_seconds * NODE_SHARE
+    longest_wait_seconds = case.window_floor.lead_seconds * NODE_SHARE
     for pod in case.waiting:
         detail = f": {pod.blocked_message.rstrip('.')}" if pod.blocked_message else ""
-        if pod.node is None and case.now - pod.created_at >= patience:
+        if pod.node is None and case.now - pod.created_at >= longest_wait_seconds:
             return f"{pod.name} finds no node since {rfc3339(pod.created_at)}{detail}"
         if pod.node is not None and pod.blocked:
             return f"{pod.name} does not start ({pod.blocked}){detail}"
     return None
 
 
-def held_back(case: PoolCase) -> str | None:
-    return case.held or None if case.counts and case.missing else None
+def held_back(case: PoolScheduleCase) -> str | None:
+    return case.held_back or None if case.counts and case.missing else None
 
 
-def ceiling_too_low(case: PoolCase) -> str | None:
+def ceiling_too_low(case: PoolScheduleCase) -> str | None:
     if not case.near or case.under_ceiling is None or case.window_floor.replicas <= case.under_ceiling:
         return None
     return (
@@ -75,7 +74,7 @@ def ceiling_too_low(case: PoolCase) -> str | None:
     )
 
 
-def nodes_too_full(case: PoolCase) -> str | None:
+def nodes_too_full(case: PoolScheduleCase) -> str | None:
     if not case.near or case.to_place <= case.free:
         return None
     return (
@@ -112,20 +111,20 @@ def pool_schedule_statuses(outcome: PoolOutcome, fleet: FleetContext) -> tuple[P
             )
         start, before = rfc3339(window.start), known.get(name)
         same = before is not None and before.start == start and before.placeholders == window_floor.replicas
-        case = PoolCase(
+        case = PoolScheduleCase(
             window_floor=window_floor,
             window=window,
             now=fleet.now,
             before=before if same else None,
             ready_times=ready,
-            coming=tuple(Coming(pod.name, pod.created_at) for pod in counts.waiting),
+            pending=tuple(PendingStart(pod.name, pod.created_at) for pod in counts.waiting),
             verb="hold a place",
-            given_away=True,
+            consumable=True,
             waiting=counts.waiting,
             free=outcome.schedules.free,
             under_ceiling=outcome.under_ceiling,
             settings=fleet.world.settings,
-            held=outcome.share.held,
+            held_back=outcome.placeholders.held_back,
             near=looks_ahead(window_floor, fleet.now),
         )
         why = next((hindrance for check in HINDRANCES if (hindrance := check(case))), "")

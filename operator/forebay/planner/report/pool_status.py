@@ -1,4 +1,4 @@
-"""The status of a WarmPool, and its share of the plan."""
+"""The status of a WarmPool, and its part of the plan."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from forebay.world.plan import PoolPlan
 
 
 def pool_report(outcome: PoolOutcome, fleet: FleetContext) -> tuple[PoolPlan, PoolMemory]:
-    """Total: a fault in reporting one pool holds that pool alone."""
+    """The plan and memory of one pool. An error while reporting one pool affects that pool alone."""
     try:
         plan = _failed(outcome, outcome.error, fleet.now) if outcome.error else _plan(outcome, fleet)
     except Exception as error:  # noqa: BLE001 - one pool's fault must not hold the others
@@ -28,8 +28,8 @@ def _failed(outcome: PoolOutcome, error: Exception, now: float) -> PoolPlan:
     pool = outcome.pool
     message = f"Planning failed, so nothing is done for this pool: {type(error).__name__}: {error}"
     answers = [(WARM, ConditionAnswer("False", Reason.PLANNING_FAILED, message))]
-    found = conditions(answers, pool.status.conditions, pool.generation, now)
-    return PoolPlan(pool.key, pool.uid, (), pool.status.model_copy(update={"conditions": found}))
+    pool_conditions = conditions(answers, pool.status.conditions, pool.generation, now)
+    return PoolPlan(pool.key, pool.uid, (), pool.status.model_copy(update={"conditions": pool_conditions}))
 
 
 def _plan(outcome: PoolOutcome, fleet: FleetContext) -> PoolPlan:
@@ -41,12 +41,12 @@ def _plan(outcome: PoolOutcome, fleet: FleetContext) -> PoolPlan:
         return _reported(outcome, answer, pool.status.ready, pool.placeholders, pool.status.schedules, fleet.now)
     counts = placeholder_counts_of(outcome.wanted)
     schedules = pool_schedule_statuses(outcome, fleet)
-    warm = _foreseen(held_places(counts, outcome.share.held), schedules)
-    return _reported(outcome, warm, counts.ready, outcome.wanted.wanted, schedules, fleet.now)
+    warm = _foreseen(held_places(counts, outcome.placeholders.held_back), schedules)
+    return _reported(outcome, warm, counts.ready, outcome.wanted.count, schedules, fleet.now)
 
 
 def _foreseen(warm: ConditionAnswer, schedules: Iterable[PoolScheduleStatus]) -> ConditionAnswer:
-    """What is wanted now is there; what will be wanted is not certain to be."""
+    """The condition, with the risk named when every wanted placeholder is ready now but a schedule is at risk."""
     risk = next((status for status in schedules if status.state is ScheduleState.AT_RISK), None)
     if warm.status != "True" or risk is None:
         return warm

@@ -1,7 +1,7 @@
-"""How it stands with each schedule: will its window find enough replicas, did it, and if not, why.
+"""The status of each schedule of a service: whether its window has, or will have, enough replicas, and if not, why.
 
-Every hindrance is a small check that returns a sentence, or nothing. Before a start they tell that it is at risk, while
-there is time to act; after it they tell why it was missed.
+Each hindrance is a small check that returns a clause or None. Before a window starts, a hindrance shows that the start
+is at risk while there is still time to act. After the start it explains why the start was missed.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
-from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of
+from forebay.schedules.window_state import NODE_SHARE, PendingStart, WindowCase, not_in_time, window_status_of
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleCase(WindowCase):
-    """One schedule of a service with a window that is open or ahead, and the replicas there are for it."""
+    """A schedule of a service whose window is open or still to come, and the replicas available for it."""
 
     outcome: ServiceOutcome
     loading: tuple[Replica, ...]
@@ -48,24 +48,24 @@ def mode_paused(case: ScheduleCase) -> str | None:
 
 
 def replica_stuck(case: ScheduleCase) -> str | None:
-    """One that is marked as stuck, or that has waited for a node for half of the lead time."""
+    """A replica is marked as stuck, or has waited for a node for half of the lead time."""
     if not case.counts or not case.missing:
         return None
     stuck = case.outcome.replicas(ReplicaState.BLOCKED)
     if stuck and len(case.loading) < case.missing:
         return stuck[0].message.rstrip(".")
-    patience = case.window_floor.lead_seconds * NODE_SHARE
+    longest_wait_seconds = case.window_floor.lead_seconds * NODE_SHARE
     for replica in case.loading:
         for pod in replica.pods:
-            if pod.node is None and case.now - pod.created_at >= patience:
+            if pod.node is None and case.now - pod.created_at >= longest_wait_seconds:
                 detail = f": {pod.blocked_message.rstrip('.')}" if pod.blocked_message else ""
                 return f"{pod.name} finds no node since {rfc3339(pod.created_at)}{detail}"
     return None
 
 
 def held_back(case: ScheduleCase) -> str | None:
-    """The operator's own limits, or a wait after creations that failed."""
-    return case.outcome.held or None if case.counts and _to_create(case) else None
+    """The operator's own limits, or the back-off after failed creations, prevent a creation."""
+    return case.outcome.held_back or None if case.counts and _to_create(case) else None
 
 
 def ceiling_too_low(case: ScheduleCase) -> str | None:
@@ -97,16 +97,11 @@ HINDRANCES: Final[tuple[Check, ...]] = (
 
 
 def schedule_statuses(outcome: ServiceOutcome, before: tuple[ScheduleStatus, ...]) -> tuple[ScheduleStatus, ...]:
-    known = {seen.name: seen for seen in before}
+    known = {status.name: status for status in before}
     return tuple(
         _status(window_floor, outcome, known.get(window_floor.schedule.name))
         for window_floor in outcome.context.window_floors
     )
-
-
-def ready_since(replica: Replica) -> float:
-    """When the last of its pods became ready."""
-    return max(pod.ready_since or pod.created_at for pod in replica.pods)
 
 
 def _status(window_floor: WindowFloor, outcome: ServiceOutcome, before: ScheduleStatus | None) -> ScheduleStatus:
@@ -124,16 +119,16 @@ def _status(window_floor: WindowFloor, outcome: ServiceOutcome, before: Schedule
         window=window,
         now=outcome.context.now,
         before=before if same else None,
-        ready_times=tuple(sorted(ready_since(replica) for replica in outcome.replicas(ReplicaState.SERVING))),
-        coming=tuple(Coming(replica.name, replica.created_at) for replica in loading),
+        ready_times=tuple(sorted(replica.ready_since for replica in outcome.replicas(ReplicaState.SERVING))),
+        pending=tuple(PendingStart(replica.name, replica.created_at) for replica in loading),
         verb="serve",
-        given_away=False,
+        consumable=False,
         outcome=outcome,
         loading=loading,
     )
-    why = next((said for check in HINDRANCES if (said := check(case))), "")
-    told = dict(window_status_of(case, why))
-    return ScheduleStatus(**told, replicas=window_floor.replicas, **_released(window_floor, outcome.context))
+    why = next((hindrance for check in HINDRANCES if (hindrance := check(case))), "")
+    fields = dict(window_status_of(case, why))
+    return ScheduleStatus(**fields, replicas=window_floor.replicas, **_released(window_floor, outcome.context))
 
 
 def _released(window_floor: WindowFloor, context: DecidedContext) -> dict[str, str]:
@@ -147,13 +142,13 @@ def _released(window_floor: WindowFloor, context: DecidedContext) -> dict[str, s
 
 
 def _to_create(case: ScheduleCase) -> int:
-    """Replicas that are asked for and do not exist yet, as far as maxReplicas lets them."""
+    """Replicas that the schedule asks for within maxReplicas and that do not exist yet."""
     wanted = min(case.window_floor.replicas, case.context.limits.max_replicas)
     return max(0, wanted - len(case.ready_times) - len(case.loading))
 
 
 def _to_place(case: ScheduleCase) -> int:
-    """The same with those that have not found a node."""
+    """Replicas that still need a node: those to create, and those that exist without one."""
     placed = sum(all(pod.node is not None for pod in replica.pods) for replica in case.loading)
     wanted = min(case.window_floor.replicas, case.context.limits.max_replicas)
     return max(0, wanted - len(case.ready_times) - placed)
@@ -161,10 +156,10 @@ def _to_place(case: ScheduleCase) -> int:
 
 def _no_room(free_gpus: FreeGpus, needed: int, context: DecidedContext) -> str:
     shape = context.target.shape
-    each = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
+    content = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
     are = "is" if needed == 1 else "are"
     return (
-        f"{count(needed, 'replica')} of {each} {are} still to be placed, and the nodes that match ({free_gpus.nodes}) "
-        f"have {count(free_gpus.gpus, 'GPU')} free, enough for {free_gpus.replicas} (Forebay's own pods are counted, "
-        "neither those of others nor nodes that an autoscaler may add)"
+        f"{count(needed, 'replica')} of {content} {are} still to be placed, and the nodes that match "
+        f"({free_gpus.nodes}) have {count(free_gpus.gpus, 'GPU')} free, enough for {free_gpus.replicas} "
+        "(Forebay's own pods are counted, neither those of others nor nodes that an autoscaler may add)"
     )

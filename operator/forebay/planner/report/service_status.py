@@ -1,4 +1,4 @@
-"""Status: what people and other controllers read of a service, and when it is worth a write."""
+"""The status of a service that people and other controllers read, and when it has to be written."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ from forebay.planner.report.conditions import (
     conditions,
     warm_replicas,
 )
-from forebay.planner.report.decision_record import decision_status, decisions
+from forebay.planner.report.decision_record import decision_status, past_decisions
 from forebay.planner.report.schedule_status import schedule_statuses
 from forebay.planner.report.variant_status import variant_statuses
 from forebay.scaling.decision import count as number_of
@@ -58,7 +58,7 @@ def status_of(outcome: ServiceOutcome, before: InferenceServiceStatus, now: floa
         plan=context.service.plan,
         capacity=capacity_now(context),
         decision=decision_status(outcome),
-        decisions=decisions(before.decisions, outcome, now),
+        past_decisions=past_decisions(before.decisions, outcome, now),
         learned=None if context.memory.learned is None else context.memory.learned.published,
         schedules=schedule_statuses(outcome, before.schedules),
     )
@@ -67,7 +67,10 @@ def status_of(outcome: ServiceOutcome, before: InferenceServiceStatus, now: floa
 def scaled_to_zero_status(
     context: DecidedContext, before: InferenceServiceStatus, now: float
 ) -> ScaledToZeroStatus | None:
-    """Kept as it was when the last replica was let go; what was asked for since then is a new call."""
+    """Since when the service has been at zero, and the wake request answered by then; None above zero.
+
+    It stays as it was when the last replica was removed, so a later wake request counts as new.
+    """
     if context.desired > 0:
         return None
     return before.scaled_to_zero or ScaledToZeroStatus(
@@ -82,7 +85,8 @@ def unplanned_status(
     now: float,
     replicas: Sequence[Replica] | None = None,
 ) -> InferenceServiceStatus:
-    """Of a service that cannot be planned: why, and what serves on. What is not known any more stays as it was."""
+    """The status of a service that cannot be planned: why not, and what still serves. Fields that are no longer known
+    keep their old values."""
     message = " ".join(problem.message for problem in problems)
     answers = [(PLANNED, ConditionAnswer("False", problems[0].reason, message))]
     count = before.replicas
@@ -95,12 +99,12 @@ def unplanned_status(
             draining=states[ReplicaState.DRAINING],
         )
         answers.append((READY, _ready_unplanned(states[ReplicaState.SERVING], problems[0])))
-    told = conditions(answers, before.conditions, service.generation, now)
+    answered = conditions(answers, before.conditions, service.generation, now)
     kept = tuple(c for c in before.conditions if c.type not in {kind for kind, _ in answers})
     return before.model_copy(
         update={
             "observed_generation": service.generation,
-            "conditions": _ordered((*kept, *told)),
+            "conditions": _in_order((*kept, *answered)),
             "replicas": count,
             "plan": service.plan,
             "capacity": capacity_status(service, count.ready),
@@ -123,27 +127,31 @@ def url_of(key: ServiceKey) -> str:
 
 
 def load_status(load: ServiceLoad) -> LoadStatus:
-    """Absent while unknown: missing is not zero."""
+    """The load, absent while it is unknown, because a missing value is not zero."""
     if not load.known:
         return LoadStatus()
     return LoadStatus(queue=round(load.waiting_requests), kv_percent=min(100, round(load.kv_fraction * 100)))
 
 
-def capacity_status(service: ServiceView, carry: float) -> CapacityStatus | None:
-    """Of all replicas that serve, which carry as much as so many of the service's own shape."""
-    one = service.capacity_status
-    if one is None:
+def capacity_status(service: ServiceView, carried_replicas: float) -> CapacityStatus | None:
+    """Capacity of all serving replicas, whose total is `carried_replicas` replicas of the service's own shape."""
+    per_replica = service.capacity_status
+    if per_replica is None:
         return None
-    return one.model_copy(update={"tokens_per_minute": round(one.per_replica * carry)})
+    return per_replica.model_copy(update={"tokens_per_minute": round(per_replica.per_replica * carried_replicas)})
 
 
 def capacity_now(context: DecidedContext) -> CapacityStatus | None:
-    """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
-    offered, carry = context.memory.scaling.offered, context.load.weights.carried(context.load.replicas)
+    """Capacity by the arriving mix and by measurements of live replicas; by the plan while both are missing."""
+    offered, carried_replicas = context.memory.scaling.offered, context.load.weights.carried(context.load.replicas)
     if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):
-        return capacity_status(context.service, carry)
-    each = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
-    return CapacityStatus(tokens_per_minute=round(each * carry), per_replica=each, basis=offered.carried.basis.value)
+        return capacity_status(context.service, carried_replicas)
+    tokens_per_minute = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
+    return CapacityStatus(
+        tokens_per_minute=round(tokens_per_minute * carried_replicas),
+        per_replica=tokens_per_minute,
+        basis=offered.carried.basis.value,
+    )
 
 
 def should_write(
@@ -151,8 +159,8 @@ def should_write(
 ) -> bool:
     """Whether the status is worth a write.
 
-    What people and controllers act on is written at once, telemetry and wording at most every 30 s, and what is already
-    there never.
+    Fields that people and controllers act on are written at once, telemetry and wording at most every 30 s. An
+    unchanged status is never written.
     """
     if wanted == stored:
         return False
@@ -174,6 +182,6 @@ def _acted_on(status: InferenceServiceStatus) -> object:
     )
 
 
-def _ordered(found: Iterable[Condition]) -> tuple[Condition, ...]:
+def _in_order(unordered: Iterable[Condition]) -> tuple[Condition, ...]:
     order = [kind for kind, _ in ANSWERS]
-    return tuple(sorted(found, key=lambda c: (order.index(c.type) if c.type in order else len(order), c.type)))
+    return tuple(sorted(unordered, key=lambda c: (order.index(c.type) if c.type in order else len(order), c.type)))

@@ -1,6 +1,6 @@
-"""The agenda: what comes next for a service without anybody doing anything, and when.
+"""Upcoming: what will happen to a service next without intervention, and when.
 
-From the same scene that the plan is made from, so it names the limits that the planner itself will act on.
+It is computed from the same context as the plan, so it names the limits that the planner itself will act on.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,43 +11,43 @@ from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.planner.observe.variant_order import shown
+from forebay.planner.observe.variant_order import variant_label
 from forebay.planner.reconcile.rank_groups import holds_half
 from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.planner.reconcile.rollout import replacement_of
 from forebay.planner.reconcile.steps import StepKind
 from forebay.planner.reconcile.terminations import retry_due_at
-from forebay.planner.report.variant_status import returns
+from forebay.planner.report.variant_status import failback_due
 from forebay.scaling.decision import Due, count, seconds
 from forebay.scaling.learning.lead_time import ENOUGH_STARTS, LeadTimes, WarmState
 
 MOST_NAMED: Final = 3
 """Replicas of one state that are named one by one; the others are counted."""
 EXPECTED: Final = 0.95
-"""Share of starts within the time by which a replica is expected."""
+"""Share of starts that take no longer than the time after which a replica is expected to serve."""
 
 
-Teller = Callable[[DecidedContext, Replica], Due | None]
+DueOf = Callable[[DecidedContext, Replica], Due | None]
 
 
 def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
-    """The soonest first, and what has no time of its own after that."""
-    found = [
+    """The soonest first. Entries without a time of their own come last."""
+    dues = [
         *outcome.context.decision.ahead,
-        *_named(outcome, ReplicaState.LOADING, _arrival, "loading", "expected or given up"),
-        *_named(outcome, ReplicaState.BLOCKED, _retry, "stuck", "tried anew"),
-        *_named(outcome, ReplicaState.DRAINING, _end, "draining", "deleted at the latest"),
+        *_dues_of(outcome, ReplicaState.LOADING, _loading_due, "loading", "expected or given up"),
+        *_dues_of(outcome, ReplicaState.BLOCKED, _blocked_due, "stuck", "tried anew"),
+        *_dues_of(outcome, ReplicaState.DRAINING, _draining_due, "draining", "deleted at the latest"),
         *_schedules(outcome.context),
-        *_now(outcome),
+        *_current_steps(outcome),
         *_rollout(outcome),
-        *returns(outcome.context),
-        *([Due(None, f"Not done yet: {outcome.held}.")] if outcome.held else []),
+        *failback_due(outcome.context),
+        *([Due(None, f"Not done yet: {outcome.held_back}.")] if outcome.held_back else []),
     ]
-    return tuple(sorted(found, key=lambda due: (due.at is None, due.at or 0.0)))
+    return tuple(sorted(dues, key=lambda due: (due.at is None, due.at or 0.0)))
 
 
 def _schedules(context: DecidedContext) -> Iterator[Due]:
-    """The next edge of each."""
+    """The next edge of each schedule."""
     for window_floor in context.window_floors:
         name, window, replicas = (
             window_floor.schedule.name,
@@ -65,8 +65,8 @@ def _schedules(context: DecidedContext) -> Iterator[Due]:
             yield Due(window_floor.warm_from, f"Schedule {name} begins to count: {replicas} have to serve by {start}.")
 
 
-def _now(outcome: ServiceOutcome) -> Iterator[Due]:
-    """What the plan of this very moment does."""
+def _current_steps(outcome: ServiceOutcome) -> Iterator[Due]:
+    """What the plan of this tick does."""
     created = [step for step in outcome.balance.steps if step.kind is StepKind.CREATE]
     drained = [step for step in outcome.balance.steps if step.kind is StepKind.DRAIN]
     if created:
@@ -75,64 +75,69 @@ def _now(outcome: ServiceOutcome) -> Iterator[Due]:
         yield Due(None, f"{step.subject} begins to drain: it gets no new requests and finishes those it has.")
 
 
-def _named(outcome: ServiceOutcome, state: ReplicaState, tell: Teller, doing: str, fate: str) -> Iterator[Due]:
-    """The first of them by name; of the others how many there are, and when the last of them has met its fate."""
-    found = (tell(outcome.context, replica) for replica in outcome.replicas(state))
-    told = sorted((due for due in found if due), key=lambda due: due.at or 0.0)
-    yield from told[:MOST_NAMED]
-    more = len(told) - MOST_NAMED
+def _dues_of(outcome: ServiceOutcome, state: ReplicaState, due_of: DueOf, doing: str, fate: str) -> Iterator[Due]:
+    """The replicas in a state: the first few by name, then the number of the others and the time of the last one."""
+    known = (due for replica in outcome.replicas(state) if (due := due_of(outcome.context, replica)))
+    dues = sorted(known, key=lambda due: due.at or 0.0)
+    yield from dues[:MOST_NAMED]
+    more = len(dues) - MOST_NAMED
     if more > 0:
-        are, last_at = "is" if more == 1 else "are", told[-1].at
+        are, last_at = "is" if more == 1 else "are", dues[-1].at
         by_then = "" if last_at is None else f"; by then {'it' if more == 1 else 'each'} is {fate}"
         yield Due(last_at, f"{count(more, 'more replica')} {are} {doing}{by_then}.")
 
 
-def _arrival(context: DecidedContext, replica: Replica) -> Due | None:
-    """When a replica on its way is expected, or given up."""
+def _loading_due(context: DecidedContext, replica: Replica) -> Due | None:
+    """When a loading replica is expected to serve, or is given up."""
     since = min(pod.waiting_since for pod in replica.pods)
-    homeless = [pod for pod in replica.pods if pod.node is None]
-    if homeless:
-        patience = context.settings.pending_timeout_seconds
-        why = f" ({homeless[0].blocked_message.rstrip('.')})" if homeless[0].blocked_message else ""
+    unplaced = [pod for pod in replica.pods if pod.node is None]
+    if unplaced:
+        timeout = context.settings.pending_timeout_seconds
+        detail = f" ({unplaced[0].blocked_message.rstrip('.')})" if unplaced[0].blocked_message else ""
         return Due(
-            since + patience,
-            f"{replica.name} counts as stuck if it has found no node by then{why}: the operator's --pending-timeout.",
+            since + timeout,
+            f"{replica.name} counts as stuck if it has found no node by then{detail}: the operator's "
+            "--pending-timeout.",
         )
     lead_times = LeadTimes() if context.memory.learned is None else context.memory.learned.lead_times
     warm = all(pod.uid in context.preempting_pods for pod in replica.pods)
     state = WarmState.PLACEHOLDER_NODE if warm else WarmState.READY_NODE
-    lead, seen = lead_times.quantile_seconds(state, EXPECTED), len(lead_times.of(state))
+    lead, starts = lead_times.quantile_seconds(state, EXPECTED), len(lead_times.of(state))
     expected_at, limit = since + lead, context.spec.engine.startup_timeout.seconds
     if expected_at > context.now and lead < limit:
         basis = (
-            "95 of 100 starts took no longer" if seen >= ENOUGH_STARTS else f"assumed, with {count(seen, 'start')} seen"
+            "95 of 100 starts took no longer"
+            if starts >= ENOUGH_STARTS
+            else f"assumed, with {count(starts, 'start')} seen"
         )
         return Due(expected_at, f"{replica.name} is expected to serve {seconds(lead)} after it got its node ({basis}).")
     return Due(since + limit, f"{replica.name} is given up if it does not serve by then: engine.startupTimeout.")
 
 
-def _retry(context: DecidedContext, replica: Replica) -> Due | None:
-    why, due_at = replica.message.rstrip("."), retry_due_at(context, replica)
+def _blocked_due(context: DecidedContext, replica: Replica) -> Due | None:
+    reason, due_at = replica.message.rstrip("."), retry_due_at(context, replica)
     if replica.reason == Reason.STALLED:
-        return Due(None, f"{why}; {_of_the_stalled(context)}.")
+        return Due(None, f"{reason}; {_stalled_fate(context)}.")
     if due_at is None:
-        return Due(None, f"{why}; it is kept to be looked at.")
+        return Due(None, f"{reason}; it is kept to be looked at.")
     shape, at = context.variant_order.yields_to(replica) or (None, inf)
     if holds_half(replica):
-        then = "tries anew" if shape is None or at > context.now else f"one of {shown(shape.variant)} is tried"
+        then = "tries anew" if shape is None or at > context.now else f"one of {variant_label(shape.variant)} is tried"
         return Due(None, f"{replica.name} has only some of its nodes; in its turn it gives them back, and {then}.")
     if shape is not None and at <= due_at:
-        return Due(at if at > context.now else None, f"{why}; one of {shown(shape.variant)} is tried in its place.")
-    return Due(due_at, f"{why}; another one is tried in its place.")
+        return Due(
+            at if at > context.now else None, f"{reason}; one of {variant_label(shape.variant)} is tried in its place."
+        )
+    return Due(due_at, f"{reason}; another one is tried in its place.")
 
 
-def _of_the_stalled(context: DecidedContext) -> str:
+def _stalled_fate(context: DecidedContext) -> str:
     if any(replica.state is ReplicaState.SERVING for replica in context.live):
         return "it is replaced in its turn, one at a time"
     return "nothing is done about it until one of all that stand still counts on"
 
 
-def _end(context: DecidedContext, replica: Replica) -> Due | None:
+def _draining_due(context: DecidedContext, replica: Replica) -> Due | None:
     started_at = replica.drain_started_at
     if started_at is None:
         return None

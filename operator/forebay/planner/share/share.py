@@ -1,7 +1,7 @@
-"""Share: the third step. It may cut each count to what the service's tenant is granted, and then writes it down.
+"""Share: the third step. It makes each service's count final and records it in the service's memory.
 
-Nothing is cut yet: every service gets what it decided. What scaling remembers is written here and nowhere else, so a
-count that sharing cuts is remembered as it was cut.
+Sharing between tenants may cut a count here; for now every service gets the count it decided. The memory of scaling is
+written here and nowhere else, so that it always holds the final count.
 """
 
 from dataclasses import replace
@@ -9,13 +9,13 @@ from dataclasses import replace
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.memory import ServiceMemory
 from forebay.planner.observe.isolation import isolated
-from forebay.planner.observe.learned import publish, seen_load
+from forebay.planner.observe.learned import learn_load, publish
 from forebay.planner.observe.service_context import UnplannedService
 from forebay.scaling.rules.situation import remember
 
 
 def share(services: tuple[DecidedContext | UnplannedService, ...]) -> tuple[DecidedContext | UnplannedService, ...]:
-    """The services with their final counts, and with memories that know of them."""
+    """The services with their final counts, which their memories record."""
     return tuple(
         isolated(_with_memory, service) if isinstance(service, DecidedContext) else service
         for service in granted(services)
@@ -33,7 +33,7 @@ def _with_memory(context: DecidedContext) -> DecidedContext:
 
 def remembered(context: DecidedContext) -> ServiceMemory:
     """The memory of a service whose count is final."""
-    learned = seen_load(context.learned, context.situation)
+    learned = learn_load(context.learned, context.situation)
     return replace(
         context.memory,
         scaling=remember(context.situation, context.decision),
