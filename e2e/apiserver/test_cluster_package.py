@@ -223,6 +223,7 @@ async def test_bookmarks_keep_a_quiet_watch_alive(plane, api):
 # Leadership.
 
 
+@pytest.mark.alone
 async def test_two_operators_take_turns_by_the_lease(plane, api):
     times = LeaseTimes(duration_seconds=3.0, renew_deadline_seconds=2.0, retry_seconds=0.5)
     acquired = {name: threading.Event() for name in "abc"}

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +13,7 @@ from typing import Any
 import aiohttp
 from aiohttp.test_utils import TestClient, TestServer
 
+from e2e.harness.addresses import free_ports
 from forebay.simulation.vllm_server.engine_sim import build_server, read_settings
 from forebay.simulation.vllm_server.vllm_arguments import parse_serve
 
@@ -124,9 +124,7 @@ class Process:
 @asynccontextmanager
 async def a_process(*flags: str, **environment: str):
     """A server of its own process, and a session to talk to it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "forebay.simulation.vllm_server.engine_sim", "serve", "tiny", f"--port={port}"),
         *("--host=127.0.0.1", *flags),

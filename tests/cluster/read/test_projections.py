@@ -125,6 +125,7 @@ def test_the_token_of_the_next_page():
     assert continue_token(a_page(an_item())) == ""
 
 
+@pytest.mark.alone
 def test_1600_pods_are_read_well_within_a_tick():
     """CPU time of the best of three, so that a busy machine does not fail it; about 0.06 s on two cores."""
     container = {"name": "engine", "args": ["--flag=value"] * 20, "env": [{"name": "a", "value": "b"}] * 20}

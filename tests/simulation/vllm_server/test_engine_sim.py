@@ -83,6 +83,7 @@ async def test_streams_are_cut(flags, number):
     assert any(0 < stream.tokens < 1000 for stream in streams)
 
 
+@pytest.mark.alone
 async def test_http_runs_agree_with_virtual_clock_runs():
     """TTFT, ITL and throughput within 10 % of the engine on a virtual clock, with the arrivals that really happened.
 
