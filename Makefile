@@ -4,7 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
+# Processes of pytest. Two cores are worth five of them: most of the API-server suite waits.
+UNIT_WORKERS ?= 2
+APISERVER_WORKERS ?= 3
+
+.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-long e2e e2e-long prove cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -29,12 +33,43 @@ lint: install ## format, lint, types, layers
 crds: install ## write crds/, the chart's copy and docs/api.md from the models
 	$(BIN)/forebay crds --output crds --output charts/forebay/files/crds --docs docs/api.md
 
-test: lint ## lint, types, layers, unit, property, simulation, and the API-server suite (no root needed)
-	$(BIN)/pytest tests
-	$(BIN)/pytest e2e/apiserver e2e/telemetry
+test: install ## lint, types, layers, unit, property, simulation, and the API-server suite (no root needed)
+	@.ci/beside lint binaries
+	@.ci/beside unit apiserver
+	@.ci/beside alone
+
+binaries: install ## build what the clusters consist of, once per machine, with progress
+	$(BIN)/python -m e2e.harness build
+
+images: install ## build the operator's image and the simulated engine's, as root or with Docker
+	$(BIN)/python -m e2e.harness images
+
+unit: install ## unit, property and simulation tests
+	$(BIN)/pytest -n $(UNIT_WORKERS) -m "not alone" tests
+
+apiserver: install ## the suite on a real API server: a control plane of its own for each process of pytest
+	$(BIN)/pytest -n $(APISERVER_WORKERS) --dist loadfile -m "not alone" e2e/apiserver e2e/telemetry
+
+alone: install ## tests of both that measure time or look at the whole machine
+	$(BIN)/pytest -m alone tests e2e/apiserver
 
 e2e: install ## the full cluster suite on two real nodes, as root
 	$(BIN)/pytest e2e/cluster
+
+# What CI repeats less often, as often as a release asks for. The file is replaced when all of it has passed.
+LONG := e2e/results/long.txt
+LONG_FIGURES := FOREBAY_QUIET_TICKS=720 FOREBAY_SCALE_UP_STEPS=20 FOREBAY_STREAMS=2000 FOREBAY_OPERATOR_KILLS=20
+LONG_TESTS := e2e/apiserver/test_operator_fleet.py e2e/cluster/test_scale_up.py e2e/cluster/test_no_stream_is_cut.py
+
+e2e-long: install ## before a release, as root: quiet ticks, steps, streams and kills in full, into e2e/results/long.txt
+	@mkdir -p $(dir $(LONG))
+	@set -o pipefail; { \
+	  echo "Forebay $$($(BIN)/pip show forebay | sed -n 's/^Version: //p'), commit $$(git describe --always --dirty)," \
+	    "$$(date --utc +%F)"; \
+	  echo "$(LONG_FIGURES)"; \
+	  $(LONG_FIGURES) $(BIN)/pytest --no-header --color=no -rP $(LONG_TESTS); \
+	} | tee $(LONG).new
+	@mv $(LONG).new $(LONG)
 
 prove: install ## plant faults in a copy; the guarding tests must turn red
 	$(BIN)/python -m prove
