@@ -48,7 +48,7 @@ unit: install ## unit, property and simulation tests
 	$(BIN)/pytest -n $(UNIT_WORKERS) -m "not alone" tests
 
 apiserver: install ## the suite on a real API server: a control plane of its own for each process of pytest
-	$(BIN)/pytest -n $(APISERVER_WORKERS) --dist loadfile -m "not alone" e2e/apiserver e2e/telemetry
+	$(BIN)/pytest -n $(APISERVER_WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" e2e/apiserver e2e/telemetry
 
 alone: install ## tests of both that measure time or look at the whole machine
 	$(BIN)/pytest -m alone tests e2e/apiserver
