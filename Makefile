@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UNIT_WORKERS ?= 2
 APISERVER_WORKERS ?= 3
 
-.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-long e2e e2e-long prove cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-long e2e e2e-long prove cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -109,6 +109,12 @@ bench-quick: install ## the same on the excerpt in examples/, in minutes
 
 bench-check: install ## play the excerpt and fail when bench/results/quick.json is not what this code gives
 	$(BIN)/python -m bench.policies --check
+
+bench-decisions: install ## does this checkout decide as COMMIT does? every call, status and event: make bench-decisions COMMIT=REV
+	$(BIN)/python -m bench.decisions --against $(COMMIT)
+
+bench-plan: install ## CPU seconds of plan() for 1,000 services of 10 pods, against COMMIT in the same run
+	$(BIN)/python -m bench.plan_cost --against $(COMMIT)
 
 bench-capacity: install ## the capacity model against published rows, into docs/capacity.md
 	$(BIN)/python -m bench.capacity
