@@ -13,7 +13,7 @@ import pytest
 
 from e2e.apiserver.cluster_scene import a_namespace, a_service, running, until
 from e2e.harness import ControlPlane, eventually
-from forebay.cluster.client import kubernetes_api
+from forebay.cluster.client import kubernetes_client
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kube_api import (
     INFERENCE_SERVICES,
@@ -24,7 +24,7 @@ from forebay.cluster.client.kube_api import (
     ApiError,
     Resource,
 )
-from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import KubernetesApi, connect
 from forebay.cluster.client.lease import Leadership, LeaseTimes
 from forebay.cluster.read.projections import KubernetesObject, PodObject, Reader, WatchEvent
 from forebay.cluster.read.watch_cache import WatchCache, Watched
@@ -63,7 +63,7 @@ def read(body: bytes) -> PodObject:
 
 
 async def test_a_list_in_pages_is_one_state(api, monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "PAGE", 2)
+    monkeypatch.setattr(kubernetes_client, "PAGE", 2)
     for number in range(5):
         await api.create(PODS, NAMESPACE, a_pod(f"page-{number}", labels={"of": "pages"}))
     pages = await api.list(PODS, namespace=NAMESPACE, label_selector="of=pages")

@@ -17,7 +17,7 @@ from forebay.api import labels
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
 from forebay.cluster.client.access import Access
-from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import KubernetesApi, connect
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier, ApplyOutcome
 from forebay.cluster.write.event_recorder import EventRecorder

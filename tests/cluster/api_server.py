@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from forebay.cluster.client.access import Access
-from forebay.cluster.client.kubernetes_api import Call, KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import Call, KubernetesApi, connect
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 from kubernetes.aio.client import Configuration
 
-from forebay.runtime.health import Server, listen
+from forebay.runtime.http_endpoints import Server, listen
 
 _COLLECTION = "/apis/forebay.dev/v1alpha1/inferenceservices"
 _VERBS = ["get", "list", "watch", "patch"]

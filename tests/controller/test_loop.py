@@ -6,7 +6,7 @@ import pytest
 
 from forebay.cluster.client.kube_api import ApiError
 from forebay.world.plan import Plan
-from tests.controller.stations import Story, a_service_plan
+from tests.controller.tick_steps import Story, a_service_plan
 from tests.controller.virtual_time import in_virtual_time, now
 
 REFUSED = ApiError(0, "NoAnswer", "connection refused")

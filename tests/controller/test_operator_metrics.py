@@ -2,14 +2,14 @@ import pytest
 from prometheus_client import generate_latest
 
 from forebay import __version__
-from forebay.cluster.client.kubernetes_api import Call
+from forebay.cluster.client.kubernetes_client import Call
+from forebay.controller.loop_health import Pulse
 from forebay.controller.operator_metrics import Metrics
-from forebay.runtime.loop_health import Pulse
 from forebay.telemetry.direct.fetch import FetchFailure
-from forebay.telemetry.direct.scrape_statistics import ScrapeTally
+from forebay.telemetry.scrape_statistics import ScrapeTally
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceKey
-from tests.controller.stations import a_service_plan
+from tests.controller.tick_steps import a_service_plan
 
 
 def a_page(metrics: Metrics) -> str:

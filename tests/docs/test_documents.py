@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from forebay.cli.main import app
 from forebay.cli.run.operator_command import operator
+from forebay.controller.loop_health import Pulse
 from forebay.controller.operator_metrics import Metrics
-from forebay.runtime.loop_health import Pulse
 from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
 
 PLACEMENT = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}

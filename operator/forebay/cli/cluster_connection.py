@@ -9,7 +9,7 @@ import typer
 
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kube_api import FORBIDDEN, NO_ANSWER, NOT_FOUND, ApiError, KubeApi
-from forebay.cluster.client.kubernetes_api import connect
+from forebay.cluster.client.kubernetes_client import connect
 
 NEEDS_TO_READ = "Reading services needs the verbs get and list on inferenceservices.forebay.dev."
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from forebay.cluster.client.access import Access
-from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import KubernetesApi, connect
 from forebay.cluster.client.lease import Leadership
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier
@@ -15,6 +15,7 @@ from forebay.cluster.write.event_recorder import EventRecorder
 from forebay.cluster.write.status_writer import StatusWriter
 from forebay.controller.handlers import build_registry
 from forebay.controller.loop import Loop, LoopPace, Stations
+from forebay.controller.loop_health import Pulse
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.options import EngineOptions, MetricsSource, OperatorOptions, ScrapeOptions
 from forebay.controller.service_watch import ServiceWatch
@@ -22,7 +23,6 @@ from forebay.controller.tick_log import UnreadableLog
 from forebay.controller.wake import Wake
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.runtime.loop_health import Pulse
 from forebay.runtime.shutdown import EXIT_LEASE_LOST, Shutdown
 from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings, ScrapeTarget
 from forebay.telemetry.direct.url_template import UrlTemplate

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from forebay.controller.loop_health import Pulse, waits_for
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.tick_log import DecisionLog
 from forebay.controller.wake import Wake
-from forebay.runtime.loop_health import Pulse, waits_for
 from forebay.world.plan import Plan
 from forebay.world.world import ServiceKey, World
 

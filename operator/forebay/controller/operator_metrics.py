@@ -7,9 +7,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from forebay import __version__
-from forebay.cluster.client.kubernetes_api import Call
-from forebay.runtime.loop_health import Pulse
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics
+from forebay.cluster.client.kubernetes_client import Call
+from forebay.controller.loop_health import Pulse
+from forebay.telemetry.scrape_statistics import ScrapeStatistics
 from forebay.world.plan import Plan
 from forebay.world.world import ServiceKey
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from forebay import __version__
 from forebay.cluster.client.access import Access, AccessError
-from forebay.cluster.client.kubernetes_api import connect
+from forebay.cluster.client.kubernetes_client import connect
 from forebay.controller.assembly import Operator, assemble
+from forebay.controller.loop_health import Pulse
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.options import OperatorOptions, PortOptions
-from forebay.runtime.health import health_app, listen, metrics_app
+from forebay.runtime.http_endpoints import health_app, listen, metrics_app
 from forebay.runtime.log_format import configure
-from forebay.runtime.loop_health import Pulse
 from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, STOP_SECONDS, Cause, Shutdown
 
 log = logging.getLogger(__name__)

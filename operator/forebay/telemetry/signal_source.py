@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from forebay.scaling.load.signals import PodSignals
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics
 from forebay.telemetry.direct.url_template import ScrapeTarget
+from forebay.telemetry.scrape_statistics import ScrapeStatistics
 
 
 class SignalSource(Protocol):

@@ -30,7 +30,7 @@ from forebay import __version__
 from forebay.api import labels
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kube_api import PODS
-from forebay.cluster.client.kubernetes_api import KubernetesApi
+from forebay.cluster.client.kubernetes_client import KubernetesApi
 from forebay.cluster.read.watch_cache import WatchCache, Watched
 from forebay.simulation.engine.simulated_profile import parse_profile
 from forebay.simulation.kwok_fleet.fleet import PodState, ServiceName, SimulatedFleet

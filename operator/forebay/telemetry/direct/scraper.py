@@ -17,10 +17,10 @@ import aiohttp
 
 from forebay.scaling.load.signals import EngineSample, PodSignals
 from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed, fetch, metrics_session
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics, ScrapeTally
 from forebay.telemetry.direct.url_template import ScrapeTarget, UrlTemplate
 from forebay.telemetry.engine_sample import NotAnEngine, SignalMissing, sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
+from forebay.telemetry.scrape_statistics import ScrapeStatistics, ScrapeTally
 from forebay.telemetry.text_format import MalformedMetrics
 
 __all__ = ["Clock", "ScrapeSettings", "ScrapeTarget", "Scraper", "interval_seconds"]

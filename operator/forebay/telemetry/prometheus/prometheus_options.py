@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forebay.telemetry.prometheus.prometheus_answers import PodLabels
 from forebay.telemetry.prometheus.promql import equals, is_label_name
+from forebay.telemetry.prometheus.range_vectors import PodLabels
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from forebay.telemetry.direct.fetch import FetchFailure
 from forebay.telemetry.direct.url_template import ScrapeTarget
 from forebay.telemetry.engine_sample import SignalMissing, sample_from
 from forebay.telemetry.metric_catalogue import catalogue_for
-from forebay.telemetry.prometheus.prometheus_answers import Job, Readings, Scrape, Target
+from forebay.telemetry.prometheus.range_vectors import Job, Readings, Scrape, Target
 
 
 @dataclass(frozen=True, slots=True)

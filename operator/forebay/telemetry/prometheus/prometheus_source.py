@@ -18,11 +18,12 @@ from typing import Protocol
 
 from forebay.scaling.load.signals import PodSignals
 from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics, ScrapeTally
 from forebay.telemetry.direct.scraper import SHORTEST_INTERVAL_SECONDS, Clock
 from forebay.telemetry.direct.url_template import ScrapeTarget
 from forebay.telemetry.metric_catalogue import wire_names
-from forebay.telemetry.prometheus.prometheus_answers import (
+from forebay.telemetry.prometheus.prometheus_pods import KnownPod, Trouble, new_scrapes, read_pod, trouble_of
+from forebay.telemetry.prometheus.promql import last_seconds, one_of
+from forebay.telemetry.prometheus.range_vectors import (
     PodLabels,
     PodName,
     Readings,
@@ -32,8 +33,7 @@ from forebay.telemetry.prometheus.prometheus_answers import (
     spacing_seconds,
     targets_of,
 )
-from forebay.telemetry.prometheus.prometheus_pods import KnownPod, Trouble, new_scrapes, read_pod, trouble_of
-from forebay.telemetry.prometheus.promql import last_seconds, one_of
+from forebay.telemetry.scrape_statistics import ScrapeStatistics, ScrapeTally
 from forebay.telemetry.text_format import MalformedMetrics
 
 __all__ = ["Connection", "PrometheusSource"]

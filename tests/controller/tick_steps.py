@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from forebay.api.inference_service import DecisionStatus, InferenceServiceStatus, ReplicaStatus
 from forebay.api.status import VariantState, VariantStatus
 from forebay.controller.loop import Loop, LoopPace, Stations
+from forebay.controller.loop_health import Pulse
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.wake import Wake
-from forebay.runtime.loop_health import Pulse
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.settings import Settings
 from forebay.world.world import ServiceKey, World

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from forebay.cluster.client import kubernetes_api
+from forebay.cluster.client import kubernetes_client
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NODES, PODS, ApiError
-from forebay.cluster.client.kubernetes_api import lines
+from forebay.cluster.client.kubernetes_client import lines
 from tests.cluster.api_server import refuses, says, scripted, shows, streams, write_kubeconfig
 
 
@@ -143,7 +143,7 @@ async def test_a_request_that_was_not_taken_is_sent_again_when_the_server_says(t
 
 
 async def test_an_expired_token_is_read_again_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(kubernetes_client, "REFRESH_SECONDS", 0.0)
     expired = refuses(401, "Unauthorized", "Unauthorized")
     async with scripted(tmp_path, expired, says({"metadata": {}})) as (server, api):
         write_kubeconfig(tmp_path, api.host, "second")
@@ -152,7 +152,7 @@ async def test_an_expired_token_is_read_again_once(tmp_path, monkeypatch):
 
 
 async def test_a_token_that_stays_wrong_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(kubernetes_client, "REFRESH_SECONDS", 0.0)
     async with scripted(tmp_path, refuses(401, "Unauthorized", "who are you")) as (server, api):
         with pytest.raises(ApiError, match="who are you"):
             await api.get(PODS, "team", "a")
@@ -177,7 +177,7 @@ async def test_no_answer_has_no_status(tmp_path):
 
 
 async def test_an_answer_that_takes_too_long_is_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(kubernetes_client, "REQUEST_SECONDS", 0.05)
     async with scripted(tmp_path, never) as (_, api):
         with pytest.raises(ApiError) as raised:
             await api.get(PODS, "team", "a")
@@ -216,7 +216,7 @@ async def test_a_watch_from_a_state_that_is_gone(tmp_path):
 
 
 async def test_a_line_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "LONGEST_EVENT", 10)
+    monkeypatch.setattr(kubernetes_client, "LONGEST_EVENT", 10)
 
     async def endless() -> AsyncIterator[bytes]:
         while True:

@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from forebay.runtime.loop_health import Pulse
+from forebay.controller.loop_health import Pulse
 
 
 def health_app(pulse: Pulse, monotonic: Callable[[], float]) -> web.Application:

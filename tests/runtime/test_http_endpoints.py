@@ -3,8 +3,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from forebay.cluster.client.kube_api import ApiError
-from forebay.runtime.health import health_app, listen, metrics_app
-from forebay.runtime.loop_health import Pulse, waits_for
+from forebay.controller.loop_health import Pulse, waits_for
+from forebay.runtime.http_endpoints import health_app, listen, metrics_app
 
 
 def a_pulse() -> Pulse:
