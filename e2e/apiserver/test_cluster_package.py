@@ -24,7 +24,7 @@ from forebay.cluster.client.kube_api import (
     ApiError,
     Resource,
 )
-from forebay.cluster.client.kubernetes_client import KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import KubernetesClient, connect
 from forebay.cluster.client.lease import Leadership, LeaseTimes
 from forebay.cluster.read.projections import KubernetesObject, PodObject, Reader, WatchEvent
 from forebay.cluster.read.watch_cache import WatchCache, Watched
@@ -39,7 +39,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-async def api(plane: ControlPlane) -> AsyncIterator[KubernetesApi]:
+async def api(plane: ControlPlane) -> AsyncIterator[KubernetesClient]:
     async with await connect(Access(str(plane.kubeconfig)), purpose="cluster-package") as client:
         yield client
 
@@ -161,7 +161,7 @@ async def test_a_wrong_token_is_unauthorized(plane, tmp_path):
 class FromThePast:
     """The real API, except that the first watch begins at a state that is long gone."""
 
-    def __init__(self, api: KubernetesApi) -> None:
+    def __init__(self, api: KubernetesClient) -> None:
         self._api = api
         self._sent_back = False
 

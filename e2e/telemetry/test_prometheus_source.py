@@ -18,7 +18,7 @@ import pytest
 
 from e2e.harness.addresses import LOOPBACK
 from e2e.telemetry.prometheus_process import Engine, Prometheus
-from forebay.controller.assembly import source_of
+from forebay.controller.assembly import build_signal_source
 from forebay.controller.options import MetricsSource, ScrapeOptions
 from forebay.scaling.load.signals import EngineSample, PodSignals
 from forebay.telemetry.direct.scraper import Clock, Scraper, ScrapeTarget
@@ -238,7 +238,7 @@ async def test_the_flags_lead_to_it(engines, prometheus):
     options = ScrapeOptions(
         source=MetricsSource.PROMETHEUS, prometheus=PrometheusOptions(url=prometheus.process.url + "/")
     )
-    async with watching(source_of(options), idle.target) as told:
+    async with watching(build_signal_source(options), idle.target) as told:
         assert sample(await told.one(taken_after(0))).running_requests == 0
 
 

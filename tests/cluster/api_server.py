@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from forebay.cluster.client.access import Access
-from forebay.cluster.client.kubernetes_client import Call, KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import Call, KubernetesClient, connect
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -95,7 +95,7 @@ def streams(*chunks: bytes, cut: bool = False) -> Answer:
 @asynccontextmanager
 async def scripted(
     folder: Path, *answers: Answer, bearer: str = "first"
-) -> AsyncIterator[tuple[ScriptedServer, KubernetesApi]]:
+) -> AsyncIterator[tuple[ScriptedServer, KubernetesClient]]:
     """A server with these answers, and a client that found it through a kubeconfig in `folder`."""
     script = ScriptedServer(list(answers))
     application = web.Application()

@@ -68,7 +68,7 @@ async def test_a_standby_observes_and_neither_plans_nor_writes():
     await story.runs_for(11.0)
     assert story.observed_at == [0.0, 5.0, 10.0]
     assert story.planned_at == story.acted_at == []
-    assert story.pulse.is_ready(now())
+    assert story.health.is_ready(now())
 
 
 @in_virtual_time
@@ -129,9 +129,9 @@ async def test_changes_do_not_hurry_a_loop_that_backs_off():
 async def test_a_long_outage_leaves_the_process_alive():
     story = Story(observe_error=REFUSED)
     await story.runs_for(600.0)
-    assert story.pulse.is_alive(now())
-    assert not story.pulse.is_ready(now())
-    assert "no view of the cluster" in story.pulse.describe(now())
+    assert story.health.is_alive(now())
+    assert not story.health.is_ready(now())
+    assert "no view of the cluster" in story.health.describe(now())
 
 
 @in_virtual_time
@@ -143,12 +143,12 @@ async def test_a_lasting_fault_never_ends_the_loop_but_turns_it_red(stage: str, 
     story = Story()
     setattr(story, attribute, fault)
     await story.runs_for(59.0)
-    assert story.pulse.is_alive(now())
+    assert story.health.is_alive(now())
     await asyncio.sleep(2.0)
-    assert not story.pulse.is_alive(now())
+    assert not story.health.is_alive(now())
     assert story.sample("forebay_reconcile_errors_total", stage=stage) == len(story.observed_at) == 6
     assert caplog.records[0].exc_info is not None
-    assert "ValueError: a bug" in story.pulse.describe(now())
+    assert "ValueError: a bug" in story.health.describe(now())
 
 
 @in_virtual_time
@@ -156,8 +156,8 @@ async def test_one_good_tick_makes_a_failing_loop_well_again():
     story = Story(plan_error=ValueError("a bug"))
     asyncio.get_running_loop().call_later(100.0, setattr, story, "plan_error", None)
     await story.runs_for(122.0)
-    assert story.pulse.is_alive(now())
-    assert story.pulse.error is None
+    assert story.health.is_alive(now())
+    assert story.health.error is None
 
 
 @in_virtual_time

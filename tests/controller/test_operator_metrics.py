@@ -3,7 +3,7 @@ from prometheus_client import generate_latest
 
 from forebay import __version__
 from forebay.cluster.client.kubernetes_client import Call
-from forebay.controller.loop_health import Pulse
+from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
 from forebay.telemetry.direct.fetch import FetchFailure
 from forebay.telemetry.scrape_statistics import ScrapeTally
@@ -17,9 +17,9 @@ def a_page(metrics: Metrics) -> str:
 
 
 def some_metrics(now: float = 130.0, *, leading: bool = False) -> Metrics:
-    record = Pulse(limit_seconds=60.0, started_at=100.0, leading=leading)
-    record.beat(120.0)
-    return Metrics(record, lambda: now)
+    health = LoopHealth(limit_seconds=60.0, started_at=100.0, leading=leading)
+    health.tick_succeeded(120.0)
+    return Metrics(health, lambda: now)
 
 
 def test_replicas_are_shown_per_service():
@@ -125,9 +125,9 @@ def test_sources_are_read_when_they_are_asked_for():
     ],
 )
 def test_calls_are_counted_and_writes_show_that_a_tick_goes_on(call: Call, alive: bool):
-    pulse = Pulse(limit_seconds=60.0, started_at=100.0)
-    metrics = Metrics(pulse, lambda: 200.0)
+    health = LoopHealth(limit_seconds=60.0, started_at=100.0)
+    metrics = Metrics(health, lambda: 200.0)
     metrics.count_call(call)
     labels = {"verb": call.verb, "resource": call.resource, "code": str(call.status)}
     assert metrics.registry.get_sample_value("forebay_api_requests_total", labels) == 1.0
-    assert pulse.is_alive(200.0) is alive
+    assert health.is_alive(200.0) is alive

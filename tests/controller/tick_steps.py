@@ -1,4 +1,4 @@
-"""Stations of a tick that do as a test says, and remember what they were asked."""
+"""A planner loop whose steps do what a test sets, and record when they ran."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from forebay.api.inference_service import DecisionStatus, InferenceServiceStatus, ReplicaStatus
 from forebay.api.status import VariantState, VariantStatus
-from forebay.controller.loop import Loop, LoopPace, Stations
-from forebay.controller.loop_health import Pulse
+from forebay.controller.loop import Loop, LoopPace, TickSteps
+from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.wake import Wake
 from forebay.world.plan import Plan, ServicePlan
@@ -16,7 +16,7 @@ from forebay.world.world import ServiceKey, World
 from tests.controller.virtual_time import now
 
 EPOCH = 1_700_000_000.0
-"""Wall time at which every story begins."""
+"""Wall time (unix seconds) at which every test begins."""
 EMPTY_WORLD = World(services=(), revisions={}, pods=(), nodes=(), children=(), signals={}, settings=Settings())
 NOTHING_TO_DO = Plan(services=())
 
@@ -30,7 +30,7 @@ def a_service_plan(
     namespace: str = "team-a",
     variants: Mapping[str, int] | None = None,
 ) -> ServicePlan:
-    """`variants`: replicas that are ready, by variant."""
+    """`variants` gives the ready replicas of each variant."""
     return ServicePlan(
         key=ServiceKey(namespace, name),
         uid=f"uid-{name}",
@@ -48,7 +48,7 @@ def a_service_plan(
 
 @dataclass
 class Story:
-    """A loop with its surroundings; attributes change what the next tick meets."""
+    """A loop with its surroundings; a test sets the attributes to change what the next tick finds."""
 
     world: World = EMPTY_WORLD
     next_plan: Plan = NOTHING_TO_DO
@@ -61,20 +61,20 @@ class Story:
     observed_at: list[float] = field(default_factory=list)
     planned_at: list[float] = field(default_factory=list)
     acted_at: list[float] = field(default_factory=list)
-    """End of each act."""
+    """When each `execute` ended."""
     states: list[int] = field(default_factory=list)
-    """What the planner was given; it counts its own calls."""
+    """The memory that each plan was given: the number of earlier plans."""
     before_act: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.wake = Wake(debounce_seconds=1.0)
-        self.pulse = Pulse(limit_seconds=60.0, started_at=now())
-        self.metrics = Metrics(self.pulse, now)
+        self.health = LoopHealth(limit_seconds=60.0, started_at=now())
+        self.metrics = Metrics(self.health, now)
         self.loop = Loop(
-            Stations(self._observe, self._plan, self._act, lambda _: 0),
+            TickSteps(self._observe, self._plan, self._act, lambda _: 0),
             is_leader=lambda: self.leading,
             wake=self.wake,
-            pulse=self.pulse,
+            health=self.health,
             metrics=self.metrics,
             pace=LoopPace(tick_seconds=5.0),
             now=lambda: EPOCH + now(),
@@ -109,6 +109,6 @@ class Story:
         self.next_plan = replace(self.next_plan, wake_in_seconds=seconds)
 
     async def runs_for(self, seconds: float) -> None:
-        """Run the loop until so many seconds after now, then stop it and wait until it has ended."""
+        """Run the loop for that many seconds, then stop it and wait until it has ended."""
         asyncio.get_running_loop().call_later(seconds, self.wake.stop)
         await self.loop.run()

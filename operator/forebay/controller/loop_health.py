@@ -1,9 +1,9 @@
-"""Pulse: how the loop is doing, as one record that health checks and metrics read.
+"""LoopHealth: the state of the planner loop, in one record that the health endpoints and the metrics read.
 
-An API server that does not answer, or has neither our CRDs nor our rights, is not the loop's illness: a restart would
-not cure it and would throw away what was watched. So the process is alive as long as it goes on trying, though not
-ready, and a tick that has thousands of writes to make is alive while it makes them. Every other lasting failure, and a
-loop that stands still, turns it red.
+A restart does not help when the API server does not answer, when the CRDs are missing, or when the operator lacks
+rights, and it throws away the watch caches. So in these cases the process counts as alive, though not as ready, as long
+as it keeps trying. A tick with thousands of writes counts as alive while the writes are answered. Any other failure
+that lasts longer than the limit, and a loop that hangs, make the process count as dead.
 """
 
 import math
@@ -15,8 +15,8 @@ TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
 
 
-def waits_for(error: BaseException) -> str | None:
-    """What has to change outside before an attempt can succeed, as a sentence; None for faults of our own."""
+def external_cause(error: BaseException) -> str | None:
+    """What has to change outside the operator before a tick can succeed; None for faults of the operator itself."""
     if not isinstance(error, ApiError):
         return None
     if error.status in (NO_ANSWER, TOO_MANY_REQUESTS) or error.status >= SERVER_ERROR:
@@ -29,50 +29,52 @@ def waits_for(error: BaseException) -> str | None:
 
 
 @dataclass(slots=True)
-class Pulse:
-    """Times are monotonic seconds."""
+class LoopHealth:
+    """All times are monotonic seconds."""
 
     limit_seconds: float
-    """Without a good tick for longer, the process counts as dead."""
+    """The process counts as dead when the last successful tick is older than this."""
     started_at: float
-    last_turn_at: float | None = None
-    """End of the last attempt, good or bad."""
+    last_attempt_at: float | None = None
+    """When the last tick ended, successful or not."""
     last_tick_at: float | None = None
-    """End of the last good tick."""
+    """When the last successful tick ended."""
     last_write_at: float | None = None
-    """Answer to the last write of a tick; a long tick is not a hanging one."""
+    """When the API server last answered a write; it shows that a long tick does not hang."""
     error: str | None = None
-    """Why the last attempt failed; None when it was good."""
-    waiting: str | None = None
-    """What has to change outside before an attempt can succeed."""
+    """Why the last tick failed; None when it succeeded."""
+    cause: str | None = None
+    """The external cause of that failure; None when the fault is the operator's own."""
     leading: bool = False
 
-    def beat(self, now: float) -> None:
-        self.last_turn_at = self.last_tick_at = now
+    def tick_succeeded(self, now: float) -> None:
+        self.last_attempt_at = self.last_tick_at = now
         self.error = None
-        self.waiting = None
+        self.cause = None
 
-    def miss(self, now: float, error: BaseException) -> None:
-        self.last_turn_at = now
+    def tick_failed(self, now: float, error: BaseException) -> None:
+        self.last_attempt_at = now
         self.error = f"{type(error).__name__}: {error}"
-        self.waiting = waits_for(error)
+        self.cause = external_cause(error)
 
-    def wrote(self, now: float) -> None:
+    def write_answered(self, now: float) -> None:
         self.last_write_at = now
 
     def tick_age_seconds(self, now: float) -> float:
-        """Since the last good tick, or since the start when there was none."""
+        """Seconds since the last successful tick, or since the start when there was none."""
         return now - (self.started_at if self.last_tick_at is None else self.last_tick_at)
 
-    def turn_age_seconds(self, now: float) -> float:
-        return now - (self.started_at if self.last_turn_at is None else self.last_turn_at)
+    def attempt_age_seconds(self, now: float) -> float:
+        """Seconds since the last tick ended, successful or not, or since the start when there was none."""
+        return now - (self.started_at if self.last_attempt_at is None else self.last_attempt_at)
 
     def is_alive(self, now: float) -> bool:
-        age = self.turn_age_seconds(now) if self.waiting else self.tick_age_seconds(now)
+        """Whether to leave the process running; False makes the kubelet restart it."""
+        age = self.attempt_age_seconds(now) if self.cause else self.tick_age_seconds(now)
         return min(age, self._write_age_seconds(now)) <= self.limit_seconds
 
     def is_ready(self, now: float) -> bool:
-        """The cluster is in view. A standby is ready too: it could lead."""
+        """Whether the view of the cluster is current. A standby is ready too, since it can take over."""
         if self.last_tick_at is None:
             return False
         return min(self.tick_age_seconds(now), self._write_age_seconds(now)) <= self.limit_seconds
@@ -81,11 +83,11 @@ class Pulse:
         return math.inf if self.last_write_at is None else now - self.last_write_at
 
     def describe(self, now: float) -> str:
-        """One sentence for the body of a health check."""
+        """One sentence for the body of a health response."""
         role = "leading" if self.leading else "standing by"
         seconds = f"{self.tick_age_seconds(now):.1f} s"
         age = f"last good tick {seconds} ago" if self.last_tick_at is not None else f"no good tick yet, {seconds} old"
         age += f", limit {self.limit_seconds:g} s"
         if self.error is None:
             return f"{role}; {age}"
-        return f"{role}; {age}; {self.waiting or 'the last tick failed'}: {self.error}"
+        return f"{role}; {age}; {self.cause or 'the last tick failed'}: {self.error}"

@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.telemetry.metric_catalogue import (
+    ALL_WAITING,
     CACHE_CONFIG,
     ENGINE_PREFIX,
     HISTOGRAMS,
-    QUEUE,
     Catalogue,
     Series,
     wire_names,
@@ -64,7 +64,7 @@ class _PodReadings:
             taken_at=taken_at,
             running_requests=math.fsum(self._gauge("running_requests")),
             waiting_requests=waiting,
-            deferred_requests=max(0.0, math.fsum(self._gauge(QUEUE)) - waiting),
+            deferred_requests=max(0.0, math.fsum(self._gauge(ALL_WAITING)) - waiting),
             kv_fraction=self._kv_fraction(),
             engine_steps=self._counter("engine_steps"),
             prompt_tokens=self._counter("prompt_tokens"),
@@ -85,7 +85,7 @@ class _PodReadings:
         """The first name of the signal that the answer has; an answer by a lesser name still misses the better one."""
         for series in self._catalogue.preferences[signal]:
             readings = self._readings.get(f"{series.name}_bucket" if signal in HISTOGRAMS else series.name, [])
-            chosen = [reading for reading in readings if _is_of(series, reading)]
+            chosen = [reading for reading in readings if _has_label_of(series, reading)]
             if chosen:
                 if self._catalogue.expected.get(signal, series.name) != series.name:
                     self._miss(self._catalogue.expected[signal])
@@ -143,7 +143,7 @@ class _PodReadings:
             self._miss(self._catalogue.expected[signal])
             return None
         name, buckets = found
-        histogram = _summed(buckets, self._readings.get(f"{name}_sum", []))
+        histogram = _sum_engines(buckets, self._readings.get(f"{name}_sum", []))
         if histogram is None:
             self._miss(name)
         return histogram
@@ -155,7 +155,7 @@ class _PodReadings:
         the process, repeated in each engine's series, so it is taken once: the largest.
         """
         configs = [reading.labels for reading in self._readings.get(CACHE_CONFIG, [])]
-        sizes = [_whole(config.get("kv_cache_size_tokens")) for config in configs]
+        sizes = [_positive_integer(config.get("kv_cache_size_tokens")) for config in configs]
         stated = [size for size in sizes if size is not None]
         if stated and len(stated) == len(configs):
             return sum(stated)
@@ -164,8 +164,8 @@ class _PodReadings:
         products = [
             blocks * block_size
             for config in configs
-            if (blocks := _whole(config.get("num_gpu_blocks"))) is not None
-            and (block_size := _whole(config.get("block_size"))) is not None
+            if (blocks := _positive_integer(config.get("num_gpu_blocks"))) is not None
+            and (block_size := _positive_integer(config.get("block_size"))) is not None
         ]
         return max(products, default=None)
 
@@ -173,11 +173,11 @@ class _PodReadings:
         self._missing[name] = None
 
 
-def _is_of(series: Series, reading: SeriesReading) -> bool:
+def _has_label_of(series: Series, reading: SeriesReading) -> bool:
     return series.label is None or reading.labels.get(series.label[0]) == series.label[1]
 
 
-def _summed(buckets: list[SeriesReading], sums: list[SeriesReading]) -> HistogramSample | None:
+def _sum_engines(buckets: list[SeriesReading], sums: list[SeriesReading]) -> HistogramSample | None:
     """One histogram of all engines; None when an engine's buckets are incomplete, unordered or cut differently."""
     by_engine: dict[str, dict[float, float]] = {}
     for labels, count in buckets:
@@ -208,6 +208,6 @@ def _bound(text: str | None) -> float | None:
     return None if math.isnan(bound) else bound
 
 
-def _whole(text: str | None) -> int | None:
+def _positive_integer(text: str | None) -> int | None:
     """A label that holds a positive whole number; vLLM writes unset fields as "None"."""
     return int(text) if text is not None and re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII) else None

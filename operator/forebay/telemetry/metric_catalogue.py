@@ -24,7 +24,7 @@ OLDEST: Version = (0, 10)
 NEWEST: Version = (0, 33)
 
 
-QUEUE = "queue"
+ALL_WAITING = "queue"
 """All that wait, for whatever reason; less those that wait for capacity it gives `deferred_requests`."""
 
 
@@ -49,7 +49,7 @@ SIGNALS: Mapping[str, tuple[Series, ...]] = MappingProxyType(
             Series("vllm:num_requests_waiting_by_reason", since=(0, 20), label=("reason", "capacity")),
             Series("vllm:num_requests_waiting"),
         ),
-        QUEUE: (
+        ALL_WAITING: (
             Series("vllm:num_requests_waiting"),
             Series("vllm:num_requests_waiting_by_reason", since=(0, 20)),
         ),
@@ -76,7 +76,7 @@ SIGNALS: Mapping[str, tuple[Series, ...]] = MappingProxyType(
         "queue_time": (Series("vllm:request_queue_time_seconds"),),
     }
 )
-"""By field of `EngineSample` (and `QUEUE`), newest name first."""
+"""By field of `EngineSample` (and `ALL_WAITING`), newest name first."""
 
 HISTOGRAMS = frozenset({"time_to_first_token", "inter_token_latency", "queue_time"})
 

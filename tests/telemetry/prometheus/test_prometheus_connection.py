@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
-from forebay.telemetry.prometheus.prometheus_connection import Bounds, PrometheusConnection
+from forebay.telemetry.prometheus.prometheus_connection import PrometheusConnection, RequestLimits
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
 
 ONE = {"status": "success", "data": {"resultType": "scalar", "result": [1.0, "1"]}}
@@ -86,7 +86,7 @@ def says(body: object, status: int = 200, **headers: str) -> Callable[[BaseHTTPR
 
 
 def asked(
-    server: Server, bounds: Bounds | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
+    server: Server, bounds: RequestLimits | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
 ) -> object:
     options = PrometheusOptions(url=server.url, ca_file=ca_file, token_file=token_file)
     connection = PrometheusConnection(options, bounds)
@@ -97,7 +97,7 @@ def asked(
 
 
 def refused(
-    server: Server, bounds: Bounds | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
+    server: Server, bounds: RequestLimits | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
 ) -> ScrapeFailed:
     with pytest.raises(ScrapeFailed) as error:
         asked(server, bounds, ca_file=ca_file, token_file=token_file)
@@ -226,7 +226,7 @@ def test_an_answer_that_is_cut():
 
 def test_an_answer_without_end_is_left():
     with a_server(says(b" " * 2000)) as server:
-        assert refused(server, Bounds(max_bytes=1000)).failure is FetchFailure.TOO_LARGE
+        assert refused(server, RequestLimits(max_bytes=1000)).failure is FetchFailure.TOO_LARGE
 
 
 def test_a_server_that_drips_is_left():
@@ -239,7 +239,7 @@ def test_a_server_that_drips_is_left():
             request.wfile.write(b" ")
 
     with a_server(drip) as server:
-        assert refused(server, Bounds(timeout_seconds=1)).failure is FetchFailure.TIMEOUT
+        assert refused(server, RequestLimits(timeout_seconds=1)).failure is FetchFailure.TIMEOUT
 
 
 def test_a_server_that_is_silent_is_left():
@@ -247,4 +247,4 @@ def test_a_server_that_is_silent_is_left():
         server.ending.wait()
 
     with a_server(wait) as server:
-        assert refused(server, Bounds(timeout_seconds=1)).failure is FetchFailure.TIMEOUT
+        assert refused(server, RequestLimits(timeout_seconds=1)).failure is FetchFailure.TIMEOUT

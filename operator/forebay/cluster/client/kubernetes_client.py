@@ -34,8 +34,8 @@ REQUEST_SECONDS = 30.0
 """For one request, waiting for Retry-After included."""
 WATCH_SECONDS = 300
 """After which the server is asked to end a watch; the next one may land on another server."""
-REQUEST_LIMITS = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-WATCH_LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=150.0)
+REQUEST_TIMEOUTS = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+WATCH_TIMEOUTS = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=150.0)
 """Whoever watches has a shorter limit on silence; this one only frees the connection."""
 LONGEST_EVENT = 16 * 1024 * 1024
 """Bytes. etcd refuses objects over 1.5 MiB, so a longer line is not a watch event."""
@@ -70,14 +70,14 @@ class RawRequest:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     content_type: str = JSON
-    limits: aiohttp.ClientTimeout = REQUEST_LIMITS
+    limits: aiohttp.ClientTimeout = REQUEST_TIMEOUTS
 
     @property
     def url(self) -> str:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
-class _Wire(RESTClientObject):
+class _RawClient(RESTClientObject):
     """The client's connections, for bodies that are bytes already: its own `request` would spell them its own way."""
 
     async def send(self, request: RawRequest, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
@@ -94,14 +94,14 @@ class _Wire(RESTClientObject):
         return await self.pool_manager.request(
             request.method,
             f"{settings.host}{request.url}",
-            data=None if request.body is None else spell(request.body),
+            data=None if request.body is None else encode(request.body),
             headers=headers,
             timeout=request.limits,
             **extra,
         )
 
 
-class KubernetesApi:
+class KubernetesClient:
     """The KubeApi of a real API server. Use with `async with`, or `close()` it."""
 
     def __init__(
@@ -117,7 +117,7 @@ class KubernetesApi:
         self._user_agent = user_agent
         self._on_call = on_call
         self._clock = clock
-        self._wire = _Wire(configuration)
+        self._wire = _RawClient(configuration)
         self._refreshing = asyncio.Lock()
         self._credentials_read_at = clock()
 
@@ -171,7 +171,7 @@ class KubernetesApi:
         }
         if label_selector:
             query["labelSelector"] = label_selector
-        request = RawRequest("watch", resource, "GET", _path(resource, namespace), query, limits=WATCH_LIMITS)
+        request = RawRequest("watch", resource, "GET", _path(resource, namespace), query, limits=WATCH_TIMEOUTS)
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 response = await self._open(request)
@@ -248,7 +248,7 @@ class KubernetesApi:
                 self._on_call(Call(request.verb, request.resource.plural, status, self._clock() - sent_at))
             if status < 400:
                 return response
-            failure = refusal(status, response.reason or "", await response.read())
+            failure = api_error(status, response.reason or "", await response.read())
             wait = _retry_after(response)
             if status == UNAUTHORIZED and not credentials_read_again:
                 credentials_read_again = True
@@ -283,7 +283,7 @@ class KubernetesApi:
                 old.configuration.api_key = fresh.api_key
                 old.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
             else:
-                self._wire = _Wire(fresh)
+                self._wire = _RawClient(fresh)
                 await old.close()
 
 
@@ -292,10 +292,10 @@ async def connect(
     *,
     purpose: str = "operator",
     on_call: Callable[[Call], None] = lambda call: None,
-) -> KubernetesApi:
+) -> KubernetesClient:
     """A client for the cluster that `access` names. Raises AccessError; does not talk to the server yet."""
     user_agent = f"forebay-{purpose}/{__version__}"
-    return KubernetesApi(access, await access.configuration(), user_agent=user_agent, on_call=on_call)
+    return KubernetesClient(access, await access.configuration(), user_agent=user_agent, on_call=on_call)
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
@@ -310,13 +310,13 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
                 yield line
 
 
-def spell(body: Mapping[str, Any]) -> bytes:
+def encode(body: Mapping[str, Any]) -> bytes:
     """JSON as Go's encoder spells it: no spaces, and the characters escaped that HTML would stumble over."""
     text = json.dumps(body, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").encode()
 
 
-def refusal(status: int, reason: str, body: bytes) -> ApiError:
+def api_error(status: int, reason: str, body: bytes) -> ApiError:
     """The ApiError of an answer that is no success: in the words of its Status body, if it has one."""
     try:
         said = json.loads(body)

@@ -53,9 +53,9 @@ from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.settings import Settings
 from forebay.world.world import ChildView, NodeView, Revision, ServiceView, World
 
-BLIND_SECONDS = 180.0
+UNTRUSTED_CACHE_SECONDS = 180.0
 """Age at which a cache is no longer trusted: two silent watches in a row, and nothing learned by listing either."""
-OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
+MANAGED_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,9 @@ class Observer:
 
         def children(resource: Resource) -> WatchCache[ChildObject, ChildView]:
             return cache(
-                Watched(resource, ChildObject, lambda child: child_view(child, resource.kind), OURS, namespace)
+                Watched(
+                    resource, ChildObject, lambda child: child_view(child, resource.kind), MANAGED_SELECTOR, namespace
+                )
             )
 
         self._pods: WatchCache[PodObject, PodFacts] = cache(
@@ -116,7 +118,7 @@ class Observer:
         )
         self._nodes: WatchCache[NodeObject, NodeView] = cache(Watched(NODES, NodeObject, node_view))
         self._revisions: WatchCache[RevisionObject, OwnedRevision] = cache(
-            Watched(CONTROLLER_REVISIONS, RevisionObject, owned_revision, OURS, namespace)
+            Watched(CONTROLLER_REVISIONS, RevisionObject, owned_revision, MANAGED_SELECTOR, namespace)
         )
         self._children = (children(SERVICES), children(DISRUPTION_BUDGETS))
         self._pools = None if pool_namespace is None else WarmPools(api, pool_namespace, defaults, monotonic)
@@ -226,7 +228,7 @@ class Observer:
         for cache in self._caches:
             if not cache.synced:
                 raise ApiError(NO_ANSWER, "Blind", f"{cache.resource.plural} have not been listed yet")
-            if cache.age > BLIND_SECONDS:
+            if cache.age > UNTRUSTED_CACHE_SECONDS:
                 raise ApiError(
                     NO_ANSWER, "Blind", f"nothing was heard of {cache.resource.plural} for {cache.age:.0f} s"
                 )

@@ -20,7 +20,7 @@ from forebay.workloads.objects.service_objects import fingerprint
 from forebay.workloads.spec.resolve import engine_version, read_revision
 from forebay.world.world import ChildView, NodeView, PodView, Revision, ServiceKey
 
-LEAVING_TAINTS: Final = frozenset(
+NODE_REMOVAL_TAINTS: Final = frozenset(
     {
         "karpenter.sh/disrupted",
         "karpenter.sh/disruption",
@@ -124,7 +124,7 @@ def pod_view(pod: PodObject) -> PodView:
 def node_view(node: NodeObject) -> NodeView:
     ready = _condition(node.status.conditions, "Ready")
     is_ready = ready is not None and ready.status == "True"
-    leaving = any(taint.key in LEAVING_TAINTS for taint in node.spec.taints or ())
+    leaving = any(taint.key in NODE_REMOVAL_TAINTS for taint in node.spec.taints or ())
     return NodeView(
         name=node.metadata.name,
         ready=is_ready,

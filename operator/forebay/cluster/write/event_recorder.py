@@ -20,19 +20,19 @@ from forebay.world.plan import EventRecord, Plan, ServicePlan
 log = logging.getLogger(__name__)
 
 CONTROLLER = f"{GROUP}/operator"
-SAME_WORDS_SECONDS = 600.0
+REPEAT_SECONDS = 600.0
 BURST = 25
 SECONDS_PER_TOKEN = 60.0
 """With `BURST`, what client-go's own filter allows, at five times its rate."""
-PATIENCE_SECONDS = 5.0
+WRITE_TIMEOUT_SECONDS = 5.0
 """For one event; the loop waits for it."""
 NOTE_LENGTH = 1024
 """Bytes; the API server refuses more."""
-AT_ONCE = 8
+CONCURRENT_WRITES = 8
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _TokenBucket:
     tokens: float
     filled_at: float
 
@@ -52,8 +52,8 @@ class EventRecorder:
         self._dry_run = dry_run
         self._monotonic = monotonic
         self._told: dict[tuple[str, EventRecord], float] = {}
-        self._buckets: dict[str, _Bucket] = {}
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._buckets: dict[str, _TokenBucket] = {}
+        self._places = asyncio.Semaphore(CONCURRENT_WRITES)
         self.recorded = 0
         self.dropped = 0
         """Repeated, or above the rate."""
@@ -69,11 +69,11 @@ class EventRecorder:
 
     def _admit(self, uid: str, event: EventRecord) -> bool:
         moment = self._monotonic()
-        bucket = self._buckets.setdefault(uid, _Bucket(BURST, moment))
+        bucket = self._buckets.setdefault(uid, _TokenBucket(BURST, moment))
         bucket.tokens = min(BURST, bucket.tokens + (moment - bucket.filled_at) / SECONDS_PER_TOKEN)
         bucket.filled_at = moment
         told_at = self._told.get((uid, event))
-        if (told_at is not None and moment - told_at < SAME_WORDS_SECONDS) or bucket.tokens < 1:
+        if (told_at is not None and moment - told_at < REPEAT_SECONDS) or bucket.tokens < 1:
             self.dropped += 1
             return False
         bucket.tokens -= 1
@@ -83,7 +83,7 @@ class EventRecorder:
     def _forget(self, uids: Iterable[str]) -> None:
         """Drop what is too old to matter, and services that are gone."""
         moment, planned = self._monotonic(), set(uids)
-        self._told = {told: at for told, at in self._told.items() if moment - at < SAME_WORDS_SECONDS}
+        self._told = {told: at for told, at in self._told.items() if moment - at < REPEAT_SECONDS}
         self._buckets = {uid: bucket for uid, bucket in self._buckets.items() if uid in planned}
 
     async def _write(self, service: ServicePlan, event: EventRecord, now: float) -> None:
@@ -92,7 +92,7 @@ class EventRecorder:
         if self._dry_run:
             return
         try:
-            async with self._places, asyncio.timeout(PATIENCE_SECONDS):
+            async with self._places, asyncio.timeout(WRITE_TIMEOUT_SECONDS):
                 await self._api.create(EVENTS, service.key.namespace, self._body(service, event, now))
             self.recorded += 1
         except (ApiError, TimeoutError) as error:

@@ -57,7 +57,7 @@ class StatusWriter:
             return
         body = {
             "metadata": {"resourceVersion": view.resource_version},
-            "status": difference(_as_json(view.status), _as_json(plan.status)),
+            "status": merge_patch(_as_json(view.status), _as_json(plan.status)),
         }
         try:
             await gate.patch(WARM_POOLS, None, plan.key.name, body, subresource="status")
@@ -73,7 +73,7 @@ class StatusWriter:
             return
         # The uid would not do: a patch of the status is not checked against it.
         seen = {"resourceVersion": view.resource_version} if view.resource_version else {}
-        body = {"metadata": seen, "status": difference(_as_json(view.status), _as_json(plan.status))}
+        body = {"metadata": seen, "status": merge_patch(_as_json(view.status), _as_json(plan.status))}
         try:
             await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
             self._written_at[plan.uid] = now
@@ -85,7 +85,7 @@ class StatusWriter:
                 ledger.note(plan, None, error)
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON merge patch (RFC 7386) that makes `after` of `before`; what is gone is null."""
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, value in after.items():
@@ -93,7 +93,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
         if name in before and known == value:
             continue
         if isinstance(value, Mapping):
-            patch[name] = difference(known if isinstance(known, Mapping) else {}, value)
+            patch[name] = merge_patch(known if isinstance(known, Mapping) else {}, value)
         else:
             patch[name] = value
     return patch

@@ -30,7 +30,7 @@ from forebay import __version__
 from forebay.api import labels
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kube_api import PODS
-from forebay.cluster.client.kubernetes_client import KubernetesApi
+from forebay.cluster.client.kubernetes_client import KubernetesClient
 from forebay.cluster.read.watch_cache import WatchCache, Watched
 from forebay.simulation.engine.simulated_profile import parse_profile
 from forebay.simulation.kwok_fleet.fleet import PodState, ServiceName, SimulatedFleet
@@ -166,7 +166,7 @@ async def _serve(options: argparse.Namespace, fleet: SimulatedFleet) -> None:
     access = Access(options.kubeconfig, options.context)
     watched = Watched(PODS, EnginePod, pod_state(options.profile), ENGINES, options.namespace)
     changed = asyncio.Event()
-    async with KubernetesApi(
+    async with KubernetesClient(
         access, await access.configuration(), user_agent=f"forebay-fleet-sim/{__version__}"
     ) as api:
         cache = WatchCache(api, watched, wake=lambda _: changed.set(), jitter=random.random)

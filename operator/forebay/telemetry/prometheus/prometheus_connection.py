@@ -28,7 +28,7 @@ LONGEST_MESSAGE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RequestLimits:
     timeout_seconds: int = 10
     """For one query, from connecting to the last byte."""
     max_bytes: int = 1 << 27
@@ -38,9 +38,9 @@ class Bounds:
 class PrometheusConnection:
     """Asks one query at a time. Raises ScrapeFailed, and nothing else that a server can cause."""
 
-    def __init__(self, options: PrometheusOptions, bounds: Bounds | None = None) -> None:
+    def __init__(self, options: PrometheusOptions, bounds: RequestLimits | None = None) -> None:
         self._url = options.url.rstrip("/")
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or RequestLimits()
         self._connect = PrometheusConnect(
             url=self._url,
             session=_BoundedSession(options, self._bounds),
@@ -58,7 +58,7 @@ class PrometheusConnection:
         except ScrapeFailed as error:
             raise ScrapeFailed(error.failure, f"{self._url}: {error}") from error
         except Exception as error:
-            failure, message = _in_words(error)
+            failure, message = _classify(error)
             raise ScrapeFailed(failure, f"{self._url}: {message}"[:LONGEST_MESSAGE]) from error
         return result
 
@@ -66,7 +66,7 @@ class PrometheusConnection:
         self._connect.close()
 
 
-def _in_words(error: Exception) -> tuple[FetchFailure, str]:
+def _classify(error: Exception) -> tuple[FetchFailure, str]:
     """Raises what is not a server's or a network's doing."""
     match error:
         case PrometheusApiClientException():
@@ -83,7 +83,7 @@ def _in_words(error: Exception) -> tuple[FetchFailure, str]:
             raise error
 
 
-class _TokenOf(AuthBase):
+class _TokenFileAuth(AuthBase):
     """Reads the file at every request: tokens that are mounted are renewed under way."""
 
     def __init__(self, file: Path) -> None:
@@ -100,7 +100,7 @@ class _TokenOf(AuthBase):
         return request
 
 
-class _HttpAnswer(requests.Response):
+class _HttpResponse(requests.Response):
     """Read by pydantic's parser: the answers of a large fleet have megabytes, and hold the interpreter while read."""
 
     def json(self, **_: Any) -> Any:
@@ -113,11 +113,11 @@ class _BoundedSession(requests.Session):
     `requests` bounds the silence between two bytes, not the answer: a server that drips would hold the thread for good.
     """
 
-    def __init__(self, options: PrometheusOptions, bounds: Bounds) -> None:
+    def __init__(self, options: PrometheusOptions, bounds: RequestLimits) -> None:
         super().__init__()
         self.trust_env = False
         self.verify = True if options.ca_file is None else str(options.ca_file)
-        self.auth = _TokenOf(options.token_file) if options.token_file else None
+        self.auth = _TokenFileAuth(options.token_file) if options.token_file else None
         self.headers["User-Agent"] = "forebay"
         self._bounds = bounds
 
@@ -128,7 +128,7 @@ class _BoundedSession(requests.Session):
             body = self._body(answer, until)
         finally:
             answer.close()
-        whole = _HttpAnswer()
+        whole = _HttpResponse()
         whole.status_code, whole.reason, whole.url, whole.headers = (
             answer.status_code,
             answer.reason,

@@ -12,7 +12,7 @@ from forebay.telemetry.prometheus.range_vectors import Job, Readings, Scrape, Ta
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ReadFailure:
     """Why a pod's newest state is not known; the last good sample stays and ages."""
 
     failure: FetchFailure
@@ -20,7 +20,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownPod:
+class PodRecord:
     """What is remembered of a pod between rounds."""
 
     sample: EngineSample | None = None
@@ -28,11 +28,11 @@ class KnownPod:
     """The newest scrape of each target that was looked at, by Prometheus' time stamp."""
     engine: Job | None = None
     """The target that had an engine's metrics when they were last seen."""
-    trouble: Trouble | None = None
+    trouble: ReadFailure | None = None
     """What was wrong with the newest readings."""
 
 
-def new_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: KnownPod) -> Iterator[Scrape]:
+def unread_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: PodRecord) -> Iterator[Scrape]:
     """Any time stamp but the known one is new: Prometheus' clock may have been put back."""
     for target in targets:
         if target.good_at is not None and known.read.get(target.job) != target.good_at:
@@ -40,13 +40,13 @@ def new_scrapes(pod: ScrapeTarget, targets: Sequence[Target], known: KnownPod) -
 
 
 def read_pod(
-    known: KnownPod, pod: ScrapeTarget, targets: Sequence[Target], readings: Readings, lag_seconds: float
-) -> KnownPod:
+    known: PodRecord, pod: ScrapeTarget, targets: Sequence[Target], readings: Readings, lag_seconds: float
+) -> PodRecord:
     """What is known after the new scrapes; `lag_seconds` is our clock minus Prometheus'.
 
     A scrape from before the pod was created is of an earlier pod of that name, and says nothing about this one.
     """
-    own = [s for s in new_scrapes(pod, targets, known) if s[2] + lag_seconds >= pod.created_at]
+    own = [s for s in unread_scrapes(pod, targets, known) if s[2] + lag_seconds >= pod.created_at]
     found = [scrape for scrape in own if scrape in readings.by_scrape]
     known = replace(known, read={target.job: target.good_at for target in targets if target.good_at is not None})
     if not found:
@@ -61,31 +61,31 @@ def read_pod(
         sample = sample_from(readings.by_scrape[scrape], catalogue_for(pod.engine_version), at + lag_seconds)
     except SignalMissing as error:
         return replace(
-            known, trouble=Trouble(FetchFailure.SIGNAL_MISSING, f"Prometheus, target {_named(job)}: {error}")
+            known, trouble=ReadFailure(FetchFailure.SIGNAL_MISSING, f"Prometheus, target {_job_name(job)}: {error}")
         )
     return replace(known, sample=sample)
 
 
-def trouble_of(known: KnownPod, targets: Sequence[Target], up_seconds: int) -> Trouble | None:
+def read_failure(known: PodRecord, targets: Sequence[Target], up_seconds: int) -> ReadFailure | None:
     """Why the pod's newest state is not known; None when it is."""
     if not targets:
-        return Trouble(FetchFailure.CONNECTION, f"Prometheus has not tried to scrape it in the last {up_seconds} s")
+        return ReadFailure(FetchFailure.CONNECTION, f"Prometheus has not tried to scrape it in the last {up_seconds} s")
     asked = [target for target in targets if target.job == known.engine] or targets
     if not any(target.is_up for target in asked):
-        return Trouble(
-            FetchFailure.CONNECTION, f"Prometheus could not scrape it: target {_named(asked[0].job)} is down"
+        return ReadFailure(
+            FetchFailure.CONNECTION, f"Prometheus could not scrape it: target {_job_name(asked[0].job)} is down"
         )
     if known.trouble is None and known.sample is None:
-        return Trouble(FetchFailure.CONNECTION, "Prometheus has not scraped it since it was created")
+        return ReadFailure(FetchFailure.CONNECTION, "Prometheus has not scraped it since it was created")
     return known.trouble
 
 
-def _not_an_engine(jobs: Sequence[Job]) -> Trouble:
-    return Trouble(
+def _not_an_engine(jobs: Sequence[Job]) -> ReadFailure:
+    return ReadFailure(
         FetchFailure.NOT_AN_ENGINE,
-        f"Prometheus scrapes it, and {' and '.join(_named(job) for job in jobs)} has no series of vLLM",
+        f"Prometheus scrapes it, and {' and '.join(_job_name(job) for job in jobs)} has no series of vLLM",
     )
 
 
-def _named(job: Job) -> str:
+def _job_name(job: Job) -> str:
     return "/".join(part for part in job if part) or "without a name"

@@ -21,16 +21,16 @@ from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
 from forebay.telemetry.direct.scraper import SHORTEST_INTERVAL_SECONDS, Clock
 from forebay.telemetry.direct.url_template import ScrapeTarget
 from forebay.telemetry.metric_catalogue import wire_names
-from forebay.telemetry.prometheus.prometheus_pods import KnownPod, Trouble, new_scrapes, read_pod, trouble_of
+from forebay.telemetry.prometheus.prometheus_pods import PodRecord, ReadFailure, read_failure, read_pod, unread_scrapes
 from forebay.telemetry.prometheus.promql import last_seconds, one_of
 from forebay.telemetry.prometheus.range_vectors import (
     PodLabels,
     PodName,
     Readings,
     Target,
+    scrape_interval_seconds,
     seconds_of,
     series_of,
-    spacing_seconds,
     targets_of,
 )
 from forebay.telemetry.scrape_statistics import ScrapeStatistics, ScrapeTally
@@ -40,7 +40,7 @@ __all__ = ["Connection", "PrometheusSource"]
 
 logger = logging.getLogger(__name__)
 
-UP_SECONDS = 150
+UP_RANGE_SECONDS = 150
 """How far back `up` is asked for: two scrapes at the slowest pace that is of use to scaling, and some."""
 MARGIN_SECONDS = 1
 """Prometheus 3 leaves the left end of a range out."""
@@ -58,10 +58,10 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PrometheusRound:
+class RoundResult:
     """What one round was told."""
 
-    known: Mapping[str, KnownPod]
+    known: Mapping[str, PodRecord]
     """By pod uid, what is known from now on."""
     targets: Mapping[PodName, Sequence[Target]]
 
@@ -84,7 +84,7 @@ class PrometheusSource:
         self._interval_seconds = max(SHORTEST_INTERVAL_SECONDS, at_least_seconds)
         self._clock = clock or Clock()
         self._tally = ScrapeTally(self._interval_seconds)
-        self._known: dict[str, KnownPod] = {}
+        self._known: dict[str, PodRecord] = {}
         self._signals: dict[str, PodSignals] = {}
         self._stopping = asyncio.Event()
 
@@ -117,12 +117,12 @@ class PrometheusSource:
             connection.close()
 
     async def _round(self, connection: Connection, pods: Sequence[ScrapeTarget], started: float) -> None:
-        self._known = {pod.uid: self._known.get(pod.uid, KnownPod()) for pod in pods}
+        self._known = {pod.uid: self._known.get(pod.uid, PodRecord()) for pod in pods}
         self._signals = {uid: signals for uid, signals in self._signals.items() if uid in self._known}
         if pods:
             told = await self._told(connection, pods)
             seconds = self._clock.monotonic() - started
-            if isinstance(told, PrometheusRound):
+            if isinstance(told, RoundResult):
                 self._known = dict(told.known)
                 self._learn_pace(told)
             for pod in pods:
@@ -131,20 +131,18 @@ class PrometheusSource:
         self._tally.last_round_pods = len(pods)
         self._tally.last_round_seconds = self._clock.monotonic() - started
 
-    async def _told(self, connection: Connection, pods: Sequence[ScrapeTarget]) -> PrometheusRound | Trouble:
+    async def _told(self, connection: Connection, pods: Sequence[ScrapeTarget]) -> RoundResult | ReadFailure:
         try:
             return await asyncio.to_thread(self._ask, connection, pods, dict(self._known))
         except ScrapeFailed as error:
-            return Trouble(error.failure, str(error))
+            return ReadFailure(error.failure, str(error))
         except MalformedMetrics as error:
-            return Trouble(FetchFailure.MALFORMED, f"Prometheus: {error}")
+            return ReadFailure(FetchFailure.MALFORMED, f"Prometheus: {error}")
         except Exception as error:
             logger.exception("asking Prometheus failed in the operator itself")
-            return Trouble(FetchFailure.INTERNAL, f"the operator could not ask Prometheus: {error!r}")
+            return ReadFailure(FetchFailure.INTERNAL, f"the operator could not ask Prometheus: {error!r}")
 
-    def _ask(
-        self, connection: Connection, pods: Sequence[ScrapeTarget], known: Mapping[str, KnownPod]
-    ) -> PrometheusRound:
+    def _ask(self, connection: Connection, pods: Sequence[ScrapeTarget], known: Mapping[str, PodRecord]) -> RoundResult:
         """Runs in a thread, and reads of `self` only what never changes. Raises ScrapeFailed or MalformedMetrics.
 
         All queries are as of one time, or a scrape could slip out of the range between two of them. Our clock is read
@@ -154,8 +152,12 @@ class PrometheusSource:
         now = seconds_of(connection.ask("time()"))
         namespaces = one_of(self._labels.namespace, {pod.namespace for pod in pods})
         matchers = (namespaces, f'{self._labels.pod}!=""', *self._matchers)
-        targets = targets_of(series_of(connection.ask(last_seconds("up", matchers, UP_SECONDS), now)), self._labels)
-        new = frozenset(scrape for pod in pods for scrape in new_scrapes(pod, _of(pod, targets), known[pod.uid]))
+        targets = targets_of(
+            series_of(connection.ask(last_seconds("up", matchers, UP_RANGE_SECONDS), now)), self._labels
+        )
+        new = frozenset(
+            scrape for pod in pods for scrape in unread_scrapes(pod, _targets_of(pod, targets), known[pod.uid])
+        )
         readings = Readings(new, self._labels)
         if new:
             seconds = math.ceil(now - min(at for _, _, at in new)) + MARGIN_SECONDS
@@ -164,21 +166,25 @@ class PrometheusSource:
                     raise ScrapeFailed(FetchFailure.INTERNAL, "the operator ends")
                 readings.add(name, connection.ask(last_seconds(name, matchers, seconds), now))
         lag_seconds = asked_at - now
-        return PrometheusRound(
-            {pod.uid: read_pod(known[pod.uid], pod, _of(pod, targets), readings, lag_seconds) for pod in pods},
-            {(pod.namespace, pod.pod): _of(pod, targets) for pod in pods},
+        return RoundResult(
+            {pod.uid: read_pod(known[pod.uid], pod, _targets_of(pod, targets), readings, lag_seconds) for pod in pods},
+            {(pod.namespace, pod.pod): _targets_of(pod, targets) for pod in pods},
         )
 
-    def _learn_pace(self, told: PrometheusRound) -> None:
+    def _learn_pace(self, told: RoundResult) -> None:
         """Signals are as fresh as Prometheus' own pace allows; that must not look like engines that fell silent."""
-        spacing = spacing_seconds(target for targets in told.targets.values() for target in targets)
+        spacing = scrape_interval_seconds(target for targets in told.targets.values() for target in targets)
         if spacing is not None:
             self._tally.interval_seconds = max(self._interval_seconds, min(spacing, LONGEST_SPACING_SECONDS))
 
-    def _show(self, pod: ScrapeTarget, told: PrometheusRound | Trouble, seconds: float) -> None:
+    def _show(self, pod: ScrapeTarget, told: RoundResult | ReadFailure, seconds: float) -> None:
         self._tally.note_version(pod.engine_version)
         known = self._known[pod.uid]
-        trouble = told if isinstance(told, Trouble) else trouble_of(known, _of(pod, told.targets), UP_SECONDS)
+        trouble = (
+            told
+            if isinstance(told, ReadFailure)
+            else read_failure(known, _targets_of(pod, told.targets), UP_RANGE_SECONDS)
+        )
         self._signals[pod.uid] = PodSignals(known.sample, trouble.message if trouble else None)
         self._tally.scraped(seconds, trouble.failure if trouble else None)
 
@@ -192,5 +198,5 @@ class PrometheusSource:
                 end.cancel()
 
 
-def _of(pod: ScrapeTarget, targets: Mapping[PodName, Sequence[Target]]) -> Sequence[Target]:
+def _targets_of(pod: ScrapeTarget, targets: Mapping[PodName, Sequence[Target]]) -> Sequence[Target]:
     return targets.get((pod.namespace, pod.pod), ())

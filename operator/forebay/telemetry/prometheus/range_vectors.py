@@ -50,7 +50,7 @@ class Target:
     good_at: float | None
     """The newest scrape that succeeded; None when none did within the span that was asked for."""
     newest_at: float
-    spacing_seconds: float | None
+    scrape_interval_seconds: float | None
     """Between two scrapes; None when only one is known."""
 
     @property
@@ -108,9 +108,9 @@ def targets_of(up: Iterable[PrometheusSeries], labels: PodLabels) -> dict[PodNam
     return targets
 
 
-def spacing_seconds(targets: Iterable[Target]) -> float | None:
+def scrape_interval_seconds(targets: Iterable[Target]) -> float | None:
     """How often Prometheus scrapes, by the median target; None while nothing is known."""
-    known = [target.spacing_seconds for target in targets if target.spacing_seconds is not None]
+    known = [target.scrape_interval_seconds for target in targets if target.scrape_interval_seconds is not None]
     return median(known) if known else None
 
 
@@ -121,7 +121,7 @@ def _target(job: Job, points: Sequence[tuple[float, float]]) -> Target:
         job=job,
         good_at=max((at for at, up in points if up == 1), default=None),
         newest_at=times[-1],
-        spacing_seconds=min((later - earlier for earlier, later in pairwise(times)), default=None),
+        scrape_interval_seconds=min((later - earlier for earlier, later in pairwise(times)), default=None),
     )
 
 
