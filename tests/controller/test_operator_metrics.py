@@ -5,7 +5,7 @@ from forebay import __version__
 from forebay.cluster.client.kubernetes_client import Call
 from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
-from forebay.telemetry.direct.fetch import FetchFailure
+from forebay.telemetry.scrape_failure import ScrapeFailure
 from forebay.telemetry.scrape_statistics import ScrapeTally
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceKey
@@ -109,11 +109,11 @@ def test_sources_are_read_when_they_are_asked_for():
     tally = ScrapeTally(interval_seconds=5.0)
     metrics.show_sources(lambda: {"pods": 12.0}, tally.snapshot)
     tally.scraped(0.1, None)
-    tally.scraped(3.0, FetchFailure.TIMEOUT)
+    tally.scraped(3.0, ScrapeFailure.TIMEOUT)
     page = a_page(metrics)
     assert 'forebay_cache_age_seconds{resource="pods"} 12.0' in page
     assert "forebay_scrapes_total 2.0" in page
-    assert f'forebay_scrape_failures_total{{reason="{FetchFailure.TIMEOUT.value}"}} 1.0' in page
+    assert f'forebay_scrape_failures_total{{reason="{ScrapeFailure.TIMEOUT.value}"}} 1.0' in page
 
 
 @pytest.mark.parametrize(

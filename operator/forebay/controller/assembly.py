@@ -24,10 +24,10 @@ from forebay.controller.wake import Wake
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.runtime.shutdown import Shutdown
-from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings, ScrapeTarget
+from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_source import Connection, PrometheusSource
-from forebay.telemetry.signal_source import SignalSource
+from forebay.telemetry.signal_source import ScrapeTarget, SignalSource
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.plan import Plan
 from forebay.world.settings import Settings

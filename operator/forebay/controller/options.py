@@ -8,10 +8,8 @@ from forebay.runtime.log_format import LogFormat, LogLevel
 from forebay.telemetry.direct.url_template import DEFAULT as DEFAULT_METRICS_URL
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
+from forebay.telemetry.signal_source import SHORTEST_INTERVAL_SECONDS
 from forebay.world.settings import Settings
-
-SHORTEST_SCRAPE_INTERVAL_SECONDS = 5.0
-"""vLLM answers scrapes in the process that serves requests, so more frequent scrapes slow it down."""
 
 
 class OptionError(ValueError):
@@ -48,7 +46,7 @@ class MetricsSource(StrEnum):
 class ScrapeOptions:
     url: str = DEFAULT_METRICS_URL
     """URL template of an engine's metrics; not used with Prometheus."""
-    interval_seconds: float = SHORTEST_SCRAPE_INTERVAL_SECONDS
+    interval_seconds: float = SHORTEST_INTERVAL_SECONDS
     """The shortest time between two rounds; a large fleet is scraped less often."""
     source: MetricsSource = MetricsSource.DIRECT
     prometheus: PrometheusOptions = field(default_factory=PrometheusOptions)

@@ -182,23 +182,35 @@ def test_flags_of_prometheus_arrive_too(started: list[OperatorOptions], tmp_path
     ("arguments", "message"),
     [
         pytest.param(("--prometheus-url", ""), "--prometheus-url is missing", id="no address"),
+        pytest.param(("--prometheus-url", "prometheus:9090"), "--prometheus-url prometheus:9090 ", id="no scheme"),
+        pytest.param(("--prometheus-url", "http://[::1"), "--prometheus-url http://[::1 is not a URL", id="no URL"),
+        pytest.param(("--prometheus-url", "http://p/?a=b"), "--prometheus-url http://p/?a=b ", id="a query"),
+        pytest.param(("--prometheus-url", "http://me:pw@p"), "use --prometheus-token-file", id="a password"),
         pytest.param(
-            ("--prometheus-url", "prometheus:9090"), "names no host to ask over http or https", id="no scheme"
+            ("--prometheus-token-file", __file__),
+            "--prometheus-token-file unencrypted; use https",
+            id="a token in the clear",
         ),
-        pytest.param(("--prometheus-url", "http://[::1"), "is no URL", id="no URL"),
-        pytest.param(("--prometheus-url", "http://p/?a=b"), "may hold neither a query nor a fragment", id="a query"),
-        pytest.param(("--prometheus-url", "http://me:pw@p"), "may hold no user and no password", id="a password"),
-        pytest.param(("--prometheus-token-file", __file__), "would carry the token", id="a token in the clear"),
-        pytest.param(("--prometheus-ca-file", __file__), "presents no certificate to check", id="a CA, and no TLS"),
+        pytest.param(("--prometheus-ca-file", __file__), "--prometheus-ca-file; use https", id="a CA, and no TLS"),
         pytest.param(
             ("--prometheus-url", "https://p", "--prometheus-ca-file", "/none"),
-            "--prometheus-ca-file /none is no file",
+            "--prometheus-ca-file /none is not a file",
             id="no CA",
         ),
-        pytest.param(("--prometheus-pod-label", "a-b"), '"a-b" is no label name', id="no label name"),
-        pytest.param(("--prometheus-pod-label", "namespace"), "one label cannot say both", id="one label for both"),
+        pytest.param(
+            ("--prometheus-pod-label", "a-b"), '--prometheus-pod-label: "a-b" is not a label name', id="no label name"
+        ),
+        pytest.param(
+            ("--prometheus-pod-label", "namespace"),
+            "--prometheus-namespace-label and --prometheus-pod-label are both namespace",
+            id="one label for both",
+        ),
         pytest.param(("--prometheus-selector", "eu"), 'has no "="', id="a selector without a value"),
-        pytest.param(("--prometheus-selector", "a b=c"), '"a b" is no label name', id="a selector without a label"),
+        pytest.param(
+            ("--prometheus-selector", "a b=c"),
+            '--prometheus-selector: "a b" is not a label name',
+            id="a selector without a label",
+        ),
         pytest.param(
             ("--metrics-source", "direct"), "--metrics-source is direct", id="a Prometheus flag for the direct source"
         ),

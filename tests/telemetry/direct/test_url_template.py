@@ -2,7 +2,8 @@
 
 import pytest
 
-from forebay.telemetry.direct.url_template import ScrapeTarget, UrlTemplate
+from forebay.telemetry.direct.url_template import UrlTemplate
+from forebay.telemetry.signal_source import ScrapeTarget
 
 
 def a_target(ip: str = "10.1.2.3", port: int = 8000) -> ScrapeTarget:

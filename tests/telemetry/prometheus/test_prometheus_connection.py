@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
 from forebay.telemetry.prometheus.prometheus_connection import PrometheusConnection, RequestLimits
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
+from forebay.telemetry.scrape_failure import ScrapeFailed, ScrapeFailure
 
 ONE = {"status": "success", "data": {"resultType": "scalar", "result": [1.0, "1"]}}
 
@@ -157,7 +157,7 @@ def test_a_certificate_of_nobody_is_not_trusted(certificate, monkeypatch):
     with a_server(says(ONE), certificate) as server:
         error = refused(server)
 
-        assert error.failure is FetchFailure.CONNECTION
+        assert error.failure is ScrapeFailure.CONNECTION
         assert "its certificate is not trusted" in str(error)
         assert server.asked == []
 
@@ -170,7 +170,7 @@ def test_a_token_that_cannot_be_read_is_not_left_out(certificate, tmp_path, cont
     with a_server(says(ONE), certificate) as server:
         error = refused(server, ca_file=certificate, token_file=token)
 
-        assert error.failure is FetchFailure.CONNECTION
+        assert error.failure is ScrapeFailure.CONNECTION
         assert str(token) in str(error)
         assert server.asked == []
 
@@ -188,13 +188,13 @@ def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("answer", "failure", "said"),
     [
-        pytest.param(says({}, 503), FetchFailure.STATUS, "HTTP Status Code 503", id="an error"),
-        pytest.param(says({}, 302, Location="/other"), FetchFailure.STATUS, "HTTP Status Code 302", id="a redirect"),
-        pytest.param(says(b"<html>"), FetchFailure.MALFORMED, "not that of Prometheus' API", id="a page"),
-        pytest.param(says([]), FetchFailure.MALFORMED, "not that of Prometheus' API", id="another API"),
-        pytest.param(says({"data": None}), FetchFailure.MALFORMED, "not that of Prometheus' API", id="no data"),
+        pytest.param(says({}, 503), ScrapeFailure.STATUS, "HTTP Status Code 503", id="an error"),
+        pytest.param(says({}, 302, Location="/other"), ScrapeFailure.STATUS, "HTTP Status Code 302", id="a redirect"),
+        pytest.param(says(b"<html>"), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="a page"),
+        pytest.param(says([]), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="another API"),
+        pytest.param(says({"data": None}), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="no data"),
         pytest.param(
-            says(b"[" * 900_000), FetchFailure.MALFORMED, "not that of Prometheus' API", id="nested without end"
+            says(b"[" * 900_000), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="nested without end"
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_an_answer_that_is_none(answer, failure, said):
 def test_nobody_answers():
     with a_server(says(ONE)) as server:
         pass
-    assert refused(server).failure is FetchFailure.CONNECTION
+    assert refused(server).failure is ScrapeFailure.CONNECTION
 
 
 def test_an_answer_that_is_cut():
@@ -221,12 +221,12 @@ def test_an_answer_that_is_cut():
         request.wfile.write(b'{"status":')
 
     with a_server(cut) as server:
-        assert refused(server).failure is FetchFailure.CONNECTION
+        assert refused(server).failure is ScrapeFailure.CONNECTION
 
 
 def test_an_answer_without_end_is_left():
     with a_server(says(b" " * 2000)) as server:
-        assert refused(server, RequestLimits(max_bytes=1000)).failure is FetchFailure.TOO_LARGE
+        assert refused(server, RequestLimits(max_bytes=1000)).failure is ScrapeFailure.TOO_LARGE
 
 
 def test_a_server_that_drips_is_left():
@@ -239,7 +239,7 @@ def test_a_server_that_drips_is_left():
             request.wfile.write(b" ")
 
     with a_server(drip) as server:
-        assert refused(server, RequestLimits(timeout_seconds=1)).failure is FetchFailure.TIMEOUT
+        assert refused(server, RequestLimits(timeout_seconds=1)).failure is ScrapeFailure.TIMEOUT
 
 
 def test_a_server_that_is_silent_is_left():
@@ -247,4 +247,4 @@ def test_a_server_that_is_silent_is_left():
         server.ending.wait()
 
     with a_server(wait) as server:
-        assert refused(server, RequestLimits(timeout_seconds=1)).failure is FetchFailure.TIMEOUT
+        assert refused(server, RequestLimits(timeout_seconds=1)).failure is ScrapeFailure.TIMEOUT

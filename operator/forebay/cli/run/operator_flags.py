@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.controller.options import SHORTEST_SCRAPE_INTERVAL_SECONDS as SHORTEST
 from forebay.controller.options import MetricsSource
 from forebay.runtime.log_format import LogFormat, LogLevel
+from forebay.telemetry.signal_source import SHORTEST_INTERVAL_SECONDS as SHORTEST
 
 
 def _flag(

@@ -1,8 +1,8 @@
-"""What Prometheus answered, put back together into scrapes of pods. Pure.
+"""Turns the range vectors of Prometheus back into scrapes of pods. Pure.
 
-Prometheus stores all that one scrape of one target gave under one time stamp. So the samples of many queries that
-share pod, target and time stamp *are* that scrape's answer, and are read as the engine's own answer is: nothing of an
-older or a younger scrape is mixed in, and what this scrape did not have is missing. `up` says which scrapes were good.
+Prometheus stores all samples of one scrape of one target under one time stamp. So the samples of many queries with the
+same pod, target and time stamp are the answer of one scrape, and are read like an engine's own answer: samples of other
+scrapes are not mixed in, and a series that this scrape lacks is missing. `up` says which scrapes succeeded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,23 +16,25 @@ Labels = Mapping[str, str]
 PodName = tuple[str, str]
 """Namespace and name."""
 Job = tuple[str, str]
-"""`job` and `instance`: what tells targets apart. A pod has two when a sidecar or a second job is scraped."""
+"""The labels `job` and `instance` of a target. A pod has two targets when a sidecar or a second job is scraped."""
 Scrape = tuple[PodName, Job, float]
-"""One scrape, by the pod, the target and its time stamp."""
+"""One scrape: the pod, the target and the time stamp."""
 
 _ONLY_TEXT = frozenset({str})
 
 
 @dataclass(frozen=True, slots=True)
 class PrometheusSeries:
+    """One series of a range vector."""
+
     labels: Labels
     points: tuple[tuple[float, float], ...]
-    """(unix seconds by Prometheus' clock, value), oldest first."""
+    """Pairs of unix seconds (by Prometheus' clock) and value, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodLabels:
-    """The labels that carry a pod's namespace and name; service discovery of the Prometheus operator sets these."""
+    """The labels with a pod's namespace and name; the defaults are those of the Prometheus operator."""
 
     namespace: str = "namespace"
     pod: str = "pod"
@@ -44,23 +46,23 @@ class PodLabels:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What `up` says of one target of a pod."""
+    """One target of a pod, as described by `up`."""
 
     job: Job
-    good_at: float | None
-    """The newest scrape that succeeded; None when none did within the span that was asked for."""
-    newest_at: float
+    last_success_at: float | None
+    """The newest successful scrape; None when none succeeded within the queried range."""
+    last_scrape_at: float
     scrape_interval_seconds: float | None
-    """Between two scrapes; None when only one is known."""
+    """The time between two scrapes; None when only one is known."""
 
     @property
     def is_up(self) -> bool:
-        return self.good_at == self.newest_at
+        return self.last_success_at == self.last_scrape_at
 
 
 @dataclass(slots=True)
 class Readings:
-    """Readings by metric name of the scrapes asked for; of each target one."""
+    """The readings of the wanted scrapes, at most one per target, by metric name."""
 
     wanted: frozenset[Scrape]
     labels: PodLabels
@@ -71,8 +73,10 @@ class Readings:
         self._wanted_at = {(pod, job): at for pod, job, at in self.wanted}
 
     def add(self, name: str, result: object) -> None:
-        """Takes the `data.result` of a range vector as it came: a large fleet's holds 100,000 series, and much of it is
-        not wanted. Raises MalformedMetrics."""
+        """Add the wanted samples of a range vector's `data.result`. Raises MalformedMetrics.
+
+        The result is read in one pass: that of a large fleet has 100,000 series, and most samples are not wanted.
+        """
         for labels, values in _items(result):
             pod = self.labels.pod_of(labels)
             if pod is None:
@@ -96,31 +100,31 @@ def seconds_of(result: object) -> float:
 
 
 def targets_of(up: Iterable[PrometheusSeries], labels: PodLabels) -> dict[PodName, list[Target]]:
-    """By pod, its targets in a fixed order. Two Prometheus servers that scrape the same target count as one."""
+    """The targets of each pod, in a fixed order. Two Prometheus servers that scrape the same target count as one."""
     points: dict[tuple[PodName, Job], set[tuple[float, float]]] = {}
     for series in up:
         pod = labels.pod_of(series.labels)
         if pod is not None and series.points:
             points.setdefault((pod, _job(series.labels)), set()).update(series.points)
     targets: dict[PodName, list[Target]] = {}
-    for (pod, job), found in sorted(points.items()):
-        targets.setdefault(pod, []).append(_target(job, sorted(found)))
+    for (pod, job), target_points in sorted(points.items()):
+        targets.setdefault(pod, []).append(_target(job, sorted(target_points)))
     return targets
 
 
 def scrape_interval_seconds(targets: Iterable[Target]) -> float | None:
-    """How often Prometheus scrapes, by the median target; None while nothing is known."""
+    """The scrape interval of the median target; None while no interval is known."""
     known = [target.scrape_interval_seconds for target in targets if target.scrape_interval_seconds is not None]
     return median(known) if known else None
 
 
 def _target(job: Job, points: Sequence[tuple[float, float]]) -> Target:
-    """The shortest distance counts: a longer one is a gap, after an outage."""
+    """A target from its `up` points. The shortest distance is the interval; longer ones are gaps after an outage."""
     times = [at for at, _ in points]
     return Target(
         job=job,
-        good_at=max((at for at, up in points if up == 1), default=None),
-        newest_at=times[-1],
+        last_success_at=max((at for at, up in points if up == 1), default=None),
+        last_scrape_at=times[-1],
         scrape_interval_seconds=min((later - earlier for earlier, later in pairwise(times)), default=None),
     )
 
