@@ -181,7 +181,7 @@ async def test_an_expired_state_is_listed_again(plane, api):
         await until(lambda: cache.relists == 2, "the second list")
         a_service(plane, NAMESPACE, "after-the-past")
         await until(lambda: list(cache.views.values()) == ["after-the-past"], "the new watch tells")
-    assert (cache.relists, cache.disturbances) == (2, 0)
+    assert (cache.relists, cache.watch_failures) == (2, 0)
     plane.kubectl("delete", "infs", "after-the-past", "-n", NAMESPACE)
 
 
@@ -196,7 +196,7 @@ async def test_a_cache_outlives_an_outage(tmp_path):
             async with running(cache.run()):
                 await until(lambda: sorted(cache.views.values()) == ["ghost", "kept"], "the first list")
                 plane.daemon("kube-apiserver").kill()
-                await until(lambda: cache.disturbances > 0, "the outage is noticed")
+                await until(lambda: cache.watch_failures > 0, "the outage is noticed")
                 assert sorted(cache.views.values()) == ["ghost", "kept"]
                 await asyncio.to_thread(ControlPlane.start, plane.directory)
                 await api.delete(PODS, "default", "ghost", uid=ghost.uid)

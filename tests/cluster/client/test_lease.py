@@ -137,7 +137,7 @@ async def test_a_standby_waits_a_whole_term_of_silence_by_its_own_clock():
         await asyncio.sleep(2.0)
     silent_since = now() - 2.0
     while not standby.leading:
-        await asyncio.sleep(standby.patience_seconds)
+        await asyncio.sleep(standby.next_attempt_seconds)
         await standby.attempt(api)
     assert now() - silent_since == pytest.approx(15.0)
     assert not holder.leading

@@ -46,7 +46,7 @@ async def test_a_world_has_everything_in_it():
 @in_virtual_time
 async def test_nothing_is_seen_before_everything_was_listed():
     scene = Scene()
-    with pytest.raises(ApiError, match="Blind: pods have not been listed yet"):
+    with pytest.raises(ApiError, match="StaleCache: pods have not been listed yet"):
         await scene.world()
     assert not scene.observer.synced
     async with scene.running():
@@ -67,7 +67,7 @@ async def test_what_was_not_confirmed_for_three_minutes_is_no_world():
         await asyncio.sleep(170.0)
         await scene.world()
         await asyncio.sleep(20.0)
-        with pytest.raises(ApiError, match="Blind: nothing was heard of nodes for 19") as raised:
+        with pytest.raises(ApiError, match="StaleCache: .*nodes for 19") as raised:
             await scene.world()
         assert raised.value.status == 0
         scene.api.before = lambda call: None

@@ -165,7 +165,7 @@ async def test_a_silent_watch_is_given_up_after_90_s():
         assert scene.cache.age == pytest.approx(89.0, abs=0.1)
         await asyncio.sleep(2.0)
         assert scene.pods == ["unheard Running"]
-    assert (scene.lists(), scene.watches(), scene.cache.disturbances) == (1, 2, 1)
+    assert (scene.lists(), scene.watches(), scene.cache.watch_failures) == (1, 2, 1)
 
 
 @in_virtual_time
@@ -212,7 +212,7 @@ async def test_a_cancellation_inside_the_client_breaks_the_watch_but_not_the_vie
         scene.api.put(PODS, a_pod("a"))
         await a_moment()
         assert scene.pods == ["a Running"]
-        assert scene.cache.disturbances == 1
+        assert scene.cache.watch_failures == 1
 
 
 @in_virtual_time
@@ -223,7 +223,7 @@ async def test_a_cancellation_of_the_task_ends_the_watch():
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert scene.cache.disturbances == 0
+    assert scene.cache.watch_failures == 0
 
 
 @in_virtual_time
@@ -269,7 +269,7 @@ async def test_what_is_no_event_breaks_the_watch_but_not_the_view(line):
         scene.api.put(PODS, a_pod("b"))
         await a_moment()
         assert scene.pods == ["a Running", "b Running"]
-    assert (scene.watches(), scene.cache.disturbances) == (2, 1)
+    assert (scene.watches(), scene.cache.watch_failures) == (2, 1)
 
 
 @in_virtual_time

@@ -1,11 +1,12 @@
-"""KubeApi over the official asynchronous client, by its raw calls: bytes in, bytes out.
+"""KubernetesClient: the KubeApi of a real API server, over the official asynchronous client.
 
-The client's typed models cost 20 times what our projections do, so only its connection pool, TLS and credentials are
-used. Everything a caller can meet is an ApiError; nothing is retried behind its back, except where the server has said
-that it did not take the request (429 or 503 with Retry-After) and where our credentials had expired (401, once).
+The typed models of that client cost 20 times as much as our projections, so only its connection pool, TLS and
+credentials are used. All failures raise ApiError. A request is retried only when the server did not accept it (429 or
+503 with Retry-After), or, once, when the credentials had expired (401).
 
-Bodies are spelled as Go spells JSON. A ControllerRevision's `data` is kept as it was spelled, and compared byte by byte
-with how Go spells it whenever another field is patched; any other spelling makes every later patch "immutable".
+Bodies are encoded as Go encodes JSON. The API server stores the `data` of a ControllerRevision as it was encoded, and
+compares it byte by byte with Go's own encoding whenever another field is patched; after any other encoding every later
+patch fails as a change of an immutable field.
 """
 
 import asyncio
@@ -29,18 +30,18 @@ from forebay.cluster.read.projections import continue_token
 
 FIELD_MANAGER = "forebay"
 PAGE = 500
-"""Objects of one page of a list; what client-go's pager asks for."""
+"""Objects per page of a list, as in client-go's pager."""
 REQUEST_SECONDS = 30.0
-"""For one request, waiting for Retry-After included."""
+"""The limit of one request, including waits for Retry-After."""
 WATCH_SECONDS = 300
-"""After which the server is asked to end a watch; the next one may land on another server."""
+"""How long the server keeps a watch open; the next watch may reach another server."""
 REQUEST_TIMEOUTS = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
 WATCH_TIMEOUTS = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=150.0)
-"""Whoever watches has a shorter limit on silence; this one only frees the connection."""
+"""The reader of a watch has a shorter limit on silence; this one only frees the connection."""
 LONGEST_EVENT = 16 * 1024 * 1024
-"""Bytes. etcd refuses objects over 1.5 MiB, so a longer line is not a watch event."""
+"""The longest watch event in bytes. etcd refuses objects over 1.5 MiB, so a longer line is something else."""
 REFRESH_SECONDS = 5.0
-"""Between two attempts to read expired credentials again."""
+"""The shortest time between two attempts to read expired credentials again."""
 
 UNAUTHORIZED = 401
 JSON = "application/json"
@@ -50,10 +51,10 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request as operators count it; `status` 0 when there was no answer."""
+    """One request, for the metrics; `status` is 0 when there was no answer."""
 
     verb: str
-    """As RBAC names it."""
+    """The verb in RBAC."""
     resource: str
     status: int
     seconds: float
@@ -61,7 +62,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """What goes over the wire, and the RBAC verb it goes by."""
+    """One HTTP request and its verb in RBAC."""
 
     verb: str
     resource: Resource
@@ -78,7 +79,7 @@ class RawRequest:
 
 
 class _RawClient(RESTClientObject):
-    """The client's connections, for bodies that are bytes already: its own `request` would spell them its own way."""
+    """The official client's connections, with bodies that are encoded already: its own `request` encodes otherwise."""
 
     async def send(self, request: RawRequest, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
         if self.pool_manager is None:
@@ -102,7 +103,7 @@ class _RawClient(RESTClientObject):
 
 
 class KubernetesClient:
-    """The KubeApi of a real API server. Use with `async with`, or `close()` it."""
+    """The KubeApi of a real API server. Use it with `async with`, or call `close()`."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class KubernetesClient:
         self._user_agent = user_agent
         self._on_call = on_call
         self._clock = clock
-        self._wire = _RawClient(configuration)
+        self._client = _RawClient(configuration)
         self._refreshing = asyncio.Lock()
         self._credentials_read_at = clock()
 
@@ -128,13 +129,13 @@ class KubernetesClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; watches that still run end with an ApiError."""
-        await self._wire.close()
+        """Close all connections; open watches end with an ApiError."""
+        await self._client.close()
 
     @property
     def host(self) -> str:
-        """Address of the API server, as URL."""
-        return str(self._wire.configuration.host)
+        """The URL of the API server."""
+        return str(self._client.configuration.host)
 
     async def list(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
@@ -146,7 +147,7 @@ class KubernetesClient:
         except ApiError as error:
             if error.status != GONE:
                 raise
-            # The state that the pages show was compacted between two of them: one answer with everything instead.
+            # The state of the list was compacted between two pages, so the list is read again in one answer.
             return (await self._read(request),)
 
     async def _pages(self, request: RawRequest) -> tuple[bytes, ...]:
@@ -155,10 +156,10 @@ class KubernetesClient:
         while True:
             page = await self._read(replace(request, query=query))
             pages.append(page)
-            rest = continue_token(page)
-            if not rest:
+            token = continue_token(page)
+            if not token:
                 return tuple(pages)
-            query["continue"] = rest
+            query["continue"] = token
 
     async def watch(
         self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
@@ -224,7 +225,7 @@ class KubernetesClient:
         return await self._read(RawRequest("delete", resource, "DELETE", _path(resource, namespace, name), {}, body))
 
     async def _read(self, request: RawRequest) -> bytes:
-        """The answer's body. Raises ApiError."""
+        """The body of the answer. Raises ApiError."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 response = await self._open(request)
@@ -233,8 +234,8 @@ class KubernetesClient:
             raise _no_answer(error) from error
 
     async def _open(self, request: RawRequest) -> aiohttp.ClientResponse:
-        """The answer's head once it is a success; the body is still to be read. Raises ApiError."""
-        begun = self._clock()
+        """A successful response whose body is not read yet. Raises ApiError."""
+        started_at = self._clock()
         credentials_read_again = False
         while True:
             sent_at = self._clock()
@@ -253,21 +254,24 @@ class KubernetesClient:
             if status == UNAUTHORIZED and not credentials_read_again:
                 credentials_read_again = True
                 await self._read_credentials(sent_at, failure)
-            elif wait is None or self._clock() + wait > begun + REQUEST_SECONDS:
+            elif wait is None or self._clock() + wait > started_at + REQUEST_SECONDS:
                 raise failure
             else:
                 await asyncio.sleep(wait)
 
     async def _send(self, request: RawRequest) -> aiohttp.ClientResponse:
-        wire = self._wire
+        client = self._client
         headers = {"Accept": JSON, "Content-Type": request.content_type, "User-Agent": self._user_agent}
-        token = (await wire.configuration.auth_settings()).get("BearerToken")
+        token = (await client.configuration.auth_settings()).get("BearerToken")
         if token and token["value"]:
             headers["Authorization"] = token["value"]
-        return await wire.send(request, headers)
+        return await client.send(request, headers)
 
     async def _read_credentials(self, sent_at: float, failure: ApiError) -> None:
-        """Read credentials again, unless somebody has since `sent_at`. Raises `failure` when that is no use."""
+        """Read the credentials again, unless another request has since `sent_at`.
+
+        Raises `failure` when they were just read, and an ApiError when they cannot be read.
+        """
         async with self._refreshing:
             if self._credentials_read_at > sent_at:
                 return
@@ -278,12 +282,12 @@ class KubernetesClient:
                 fresh = await self._access.configuration()
             except AccessError as error:
                 raise ApiError(failure.status, failure.reason, f"{failure.message}; {error}") from error
-            old = self._wire
+            old = self._client
             if (fresh.cert_file, fresh.host) == (old.configuration.cert_file, old.configuration.host):
                 old.configuration.api_key = fresh.api_key
                 old.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
             else:
-                self._wire = _RawClient(fresh)
+                self._client = _RawClient(fresh)
                 await old.close()
 
 
@@ -293,36 +297,36 @@ async def connect(
     purpose: str = "operator",
     on_call: Callable[[Call], None] = lambda call: None,
 ) -> KubernetesClient:
-    """A client for the cluster that `access` names. Raises AccessError; does not talk to the server yet."""
+    """A client for the cluster of `access`. Raises AccessError. Does not contact the API server yet."""
     user_agent = f"forebay-{purpose}/{__version__}"
     return KubernetesClient(access, await access.configuration(), user_agent=user_agent, on_call=on_call)
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Whole lines of a stream. What stands after the last line break when it ends was cut off, and is dropped."""
-    rest = b""
+    """The complete lines of a stream. A line that is cut off by the end of the stream is dropped."""
+    remainder = b""
     async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LONGEST_EVENT:
+        *complete, remainder = (remainder + chunk).split(b"\n")
+        if len(remainder) > LONGEST_EVENT:
             raise ApiError(NO_ANSWER, "TooLong", f"a watch event of more than {LONGEST_EVENT} bytes")
-        for line in whole:
+        for line in complete:
             if line.strip():
                 yield line
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
-    """JSON as Go's encoder spells it: no spaces, and the characters escaped that HTML would stumble over."""
+    """JSON as Go's encoder writes it: without spaces, and with the characters that are special in HTML escaped."""
     text = json.dumps(body, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").encode()
 
 
 def api_error(status: int, reason: str, body: bytes) -> ApiError:
-    """The ApiError of an answer that is no success: in the words of its Status body, if it has one."""
+    """The ApiError of a failed request, with reason and message of the Status object in its body, if there is one."""
     try:
-        said = json.loads(body)
-        return ApiError(status, str(said.get("reason") or reason), str(said.get("message") or reason))
+        content = json.loads(body)
+        return ApiError(status, str(content.get("reason") or reason), str(content.get("message") or reason))
     except (ValueError, AttributeError):
-        # A proxy's page, or nothing: enough of it to recognise who answered.
+        # The body is a proxy's page or empty; its beginning shows who answered.
         return ApiError(status, reason, body[:200].decode(errors="replace").strip() or reason)
 
 
@@ -333,7 +337,7 @@ def _no_answer(error: BaseException) -> ApiError:
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    """Seconds the server asks to wait before it takes this request; None when the answer is final."""
+    """Seconds to wait before the request is sent again; None when the answer is final."""
     if response.status not in (429, 503):
         return None
     try:
