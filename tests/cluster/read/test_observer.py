@@ -67,7 +67,7 @@ async def test_what_was_not_confirmed_for_three_minutes_is_no_world():
         await asyncio.sleep(170.0)
         await scene.world()
         await asyncio.sleep(20.0)
-        with pytest.raises(ApiError, match="StaleCache: .*nodes for 19") as raised:
+        with pytest.raises(ApiError, match=r"StaleCache: .*nodes for 19") as raised:
             await scene.world()
         assert raised.value.status == 0
         scene.api.before = lambda call: None
