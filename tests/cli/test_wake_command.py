@@ -7,8 +7,8 @@ from forebay.api.labels import WAKE_REQUESTED_AT
 from forebay.cli.wake_command import wake_service
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, ApiError
 from tests.builders.world import NOW
+from tests.cluster.cluster_in_memory import a_stored_service
 from tests.cluster.fake_api import FakeApi
-from tests.cluster.scene import a_stored_service
 
 SPEC = {"model": {"source": "hf://org/name"}, "scaling": {"minReplicas": 0, "scaleToZeroAfter": "15m"}}
 

@@ -18,8 +18,8 @@ from forebay.cluster.client.kube_api import (
 )
 from forebay.cluster.read.observer import EngineAddress
 from forebay.world.plan import StoreRevision
+from tests.cluster.cluster_in_memory import SPEC, Scene, a_stored_node, a_stored_pod, a_stored_service, children, wanted
 from tests.cluster.fake_api import FakeCall
-from tests.cluster.scene import SPEC, Scene, a_stored_node, a_stored_pod, a_stored_service, children, wanted
 from tests.controller.virtual_time import in_virtual_time
 
 JANUARY = 1767225600.0

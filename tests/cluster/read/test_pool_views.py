@@ -17,8 +17,8 @@ from forebay.planner.planner import plan
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.settings import Settings
 from tests.builders.world import NOW
+from tests.cluster.cluster_in_memory import a_stored_node, a_stored_service
 from tests.cluster.fake_api import FakeApi, FakeCall
-from tests.cluster.scene import a_stored_node, a_stored_service
 from tests.controller.virtual_time import now
 
 HOME = "forebay-system"

@@ -19,8 +19,8 @@ from forebay.world.plan import (
     StoreRevision,
 )
 from tests.builders.world import NOW
+from tests.cluster.cluster_in_memory import Scene, a_plan, a_stored_pod, children, create, fails, wanted
 from tests.cluster.fake_api import FakeCall
-from tests.cluster.scene import Scene, a_plan, a_stored_pod, children, create, fails, wanted
 from tests.controller.virtual_time import in_virtual_time, now
 
 

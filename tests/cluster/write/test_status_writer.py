@@ -11,8 +11,8 @@ from forebay.cluster.write.status_writer import StatusWriter, merge_patch
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceView
 from tests.builders.world import NOW, a_service, a_world
+from tests.cluster.cluster_in_memory import a_stored_service
 from tests.cluster.fake_api import FakeApi, FakeCall, lost_answer
-from tests.cluster.scene import a_stored_service
 
 READY = Condition(
     type="Ready",
