@@ -1,4 +1,4 @@
-"""An observer and an applier on a cluster in memory, and objects as the cluster has them."""
+"""An observer and an applier on an API server in memory, and objects as the API server stores them."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ def a_stored_pod(name: str, owner: Owner | None, **metadata: Any) -> dict[str, A
 
 
 @dataclass
-class Scene:
+class ClusterInMemory:
     api: FakeApi = field(default_factory=FakeApi)
     leading: bool = True
     dry_run: bool = False
@@ -79,7 +79,7 @@ class Scene:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[World]:
-        """With the caches filled, and the World as it is then."""
+        """Fill the caches; gives the World at that time."""
         task = asyncio.create_task(self.observer.run())
         try:
             await asyncio.sleep(0.001)
@@ -98,14 +98,14 @@ class Scene:
         return await self.applier.apply(Plan((a_plan(world, *actions, uid=uid),)), NOW + now())
 
     def written(self) -> list[str]:
-        """Writes since the last `apply` began, in order."""
+        """The writes since the last `apply` began, in order."""
         reads = ("list", "watch", "get")
         return [f"{call.verb} {call.plural} {call.name}" for call in self.api.calls if call.verb not in reads]
 
     def pod(self, name: str) -> dict[str, Any]:
-        found = self.api.find(PODS, "team", name)
-        assert found is not None
-        return found
+        stored = self.api.find(PODS, "team", name)
+        assert stored is not None
+        return stored
 
 
 def a_plan(world: World, *actions: Action, uid: str = "uid-chat", name: str = "chat") -> ServicePlan:
@@ -125,9 +125,9 @@ def children(world: World, *kinds: str, name: str = "chat") -> ApplyChildren:
 
 
 def wanted(world: World, name: str = "chat") -> Revision:
-    found = next(service.wanted for service in world.services if service.key.name == name)
-    assert found is not None
-    return found
+    revision = next(service.wanted for service in world.services if service.key.name == name)
+    assert revision is not None
+    return revision
 
 
 def create(world: World, name: str = "chat-0", **fields: Any) -> CreatePod:
@@ -135,7 +135,7 @@ def create(world: World, name: str = "chat-0", **fields: Any) -> CreatePod:
 
 
 def fails(verb: str, plural: str, error: ApiError) -> Callable[[FakeCall], None]:
-    """For `FakeApi.before`: these calls are refused."""
+    """A `FakeApi.before` that raises the error for these calls."""
 
     def before(call: FakeCall) -> None:
         if (call.verb, call.plural) == (verb, plural):

@@ -19,7 +19,7 @@ WAKE_TIMEOUT_SECONDS = 10.0
 
 
 class Wakes:
-    """Wakes from kopf's thread, to be waited for in the test's."""
+    """Collects wakes from kopf's thread; the test waits for them on its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class Wakes:
 async def a_watch(
     server: ScriptedServer, wakes: Wakes, before_start: Callable[[], None] = lambda: None
 ) -> AsyncIterator[ServiceWatch]:
-    """`before_start` runs in the task that kopf is about to run in."""
+    """`before_start` runs in the task in which kopf then runs."""
 
     def registry() -> kopf.OperatorRegistry:
         before_start()
@@ -171,7 +171,7 @@ async def test_kopf_gets_the_client_certificate():
 
 
 async def test_it_watches_for_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch):
-    """The image runs as a number that no passwd file knows."""
+    """The image runs as a numeric user without an entry in the passwd file."""
 
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found: 65532")

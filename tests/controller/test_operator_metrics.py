@@ -42,7 +42,7 @@ def test_the_series_of_a_service_that_went_are_removed_and_only_those():
 
 
 def shown_variants(metrics: Metrics) -> dict[str, str]:
-    """Values by the labels of the series."""
+    """The values of the series, by their labels."""
     lines = [line for line in a_page(metrics).splitlines() if line.startswith("forebay_variant_ready_replicas{")]
     series = (line.partition("{")[2].rpartition("} ") for line in lines)
     return {labels: value for labels, _, value in series}

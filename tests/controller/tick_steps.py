@@ -47,7 +47,7 @@ def a_service_plan(
 
 
 @dataclass
-class Story:
+class LoopUnderTest:
     """A loop with its surroundings; a test sets the attributes to change what the next tick finds."""
 
     world: World = EMPTY_WORLD

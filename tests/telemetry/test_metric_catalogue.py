@@ -1,4 +1,4 @@
-"""An engine upgrade renames series; the catalogue knows which name to expect, and looks for all of them."""
+"""An engine upgrade renames series: the catalogue expects the name of the version, and looks for all names."""
 
 import pytest
 

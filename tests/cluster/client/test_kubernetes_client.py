@@ -1,4 +1,4 @@
-"""What goes over the wire, and what each kind of answer becomes."""
+"""The requests that the client sends, and its result for each kind of answer."""
 
 import asyncio
 import json

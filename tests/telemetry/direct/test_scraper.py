@@ -180,7 +180,7 @@ async def test_a_pod_that_goes_while_it_is_asked_is_forgotten(server):
 
 
 async def test_a_slow_pod_delays_nobody(server):
-    """What came in is reported after 1.5 s, and the slow pod's word when it comes.
+    """Results are reported after 1.5 s, and that of the slow pod when it arrives.
 
     Of three pods on two slots the last is asked once the second has been read: the slow one holds the first slot.
     """
@@ -222,7 +222,7 @@ async def test_at_most_so_many_are_asked_at_once(server):
 
 
 async def test_pods_that_failed_cannot_fill_the_slots_of_the_healthy(server):
-    """Two pods fail and then hang; on the one slot of the healthy, the second is asked once the first was read."""
+    """Two pods fail and then hang. On the one slot of healthy pods, the second is scraped after the first."""
     pods = ("slow-0", "slow-1", "engine-0", "engine-1")
     server.answers = {"slow-0": "out of order\n", "slow-1": "out of order\n"}
     async with a_fleet(server, *pods[:2], settings=replace(LONG_TIMEOUT, concurrency=1)) as fleet:

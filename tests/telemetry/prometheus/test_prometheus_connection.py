@@ -1,4 +1,4 @@
-"""The connection against real servers on loopback: verified, bounded, and every failure in words."""
+"""The connection against real servers on loopback: TLS verification, limits, and a message for every failure."""
 
 import datetime
 import ipaddress
@@ -27,7 +27,7 @@ ONE = {"status": "success", "data": {"resultType": "scalar", "result": [1.0, "1"
 
 @dataclass
 class Server:
-    """Answers as `answer` says; remembers what it was asked."""
+    """A server that answers by `answer` and records the queries."""
 
     answer: "Callable[[BaseHTTPRequestHandler], None]"
     url: str = ""
@@ -53,7 +53,7 @@ def a_server(answer: Callable[[BaseHTTPRequestHandler], None], certificate: Path
         daemon_threads = True
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """A client that hangs up is what some tests are about."""
+            """Ignored, because in some tests the client closes the connection."""
 
     with Quiet(("127.0.0.1", 0), Handler) as http:
         if certificate is not None:
@@ -107,7 +107,7 @@ def refused(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Key and certificate of a server on loopback, signed by itself."""
+    """The key and the self-signed certificate of a server on loopback."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "prometheus")])
     now = datetime.datetime.now(datetime.UTC)
@@ -186,7 +186,7 @@ def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("answer", "failure", "said"),
+    ("answer", "failure", "message"),
     [
         pytest.param(says({}, 503), ScrapeFailure.STATUS, "HTTP Status Code 503", id="an error"),
         pytest.param(says({}, 302, Location="/other"), ScrapeFailure.STATUS, "HTTP Status Code 302", id="a redirect"),
@@ -198,12 +198,12 @@ def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):
         ),
     ],
 )
-def test_an_answer_that_is_none(answer, failure, said):
+def test_an_answer_that_is_none(answer, failure, message):
     with a_server(answer) as server:
         error = refused(server)
 
         assert error.failure is failure
-        assert said in str(error)
+        assert message in str(error)
         assert len(server.asked) == 1, "nothing is asked twice"
 
 
@@ -230,7 +230,7 @@ def test_an_answer_without_end_is_left():
 
 
 def test_a_server_that_drips_is_left():
-    """Each byte comes in time; the whole does not."""
+    """Each byte arrives in time, but the whole answer does not."""
 
     def drip(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
