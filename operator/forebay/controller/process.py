@@ -57,7 +57,11 @@ async def _serve(options: OperatorOptions) -> int:
 
 
 async def _open_ports(stack: AsyncExitStack, ports: PortOptions, health: LoopHealth, metrics: Metrics) -> None:
-    """Raises PortTakenError."""
+    """Serve the health endpoints and the metrics. Raises PortTakenError.
+
+    kopf's own probe is not used: it answers as long as kopf's event loop runs, and it retries a failing probe handler
+    for a minute while the request hangs.
+    """
     for flag, port, app in (
         ("--health-port", ports.health, health_app(health, time.monotonic)),
         ("--metrics-port", ports.metrics, metrics_app(metrics.registry)),

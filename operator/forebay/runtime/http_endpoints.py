@@ -1,7 +1,6 @@
 """The HTTP endpoints of a process: `/healthz` and `/readyz` on one port, `/metrics` on another.
 
-kopf's own probe answers as long as kopf's event loop runs, and it retries a failing probe handler for a minute while
-the request hangs. These endpoints answer at once, and they report whether the process still does its work.
+They answer at once, and they report whether the process still does its work rather than whether it still runs.
 """
 
 from collections.abc import Callable
