@@ -11,7 +11,7 @@ from forebay.api.schema.crds import INFERENCE_SERVICE, KINDS, PERFORMANCE_PROFIL
 from forebay.cli.main import app
 from tests.api.schema_lint import lint
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_definitions_in_git_are_those_of_the_models():

@@ -10,7 +10,7 @@ from forebay.api.inference_service import InferenceService
 from forebay.api.schema.manifest import ManifestError, read_service, read_services
 from tests.builders.manifests import a_full_spec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def problems(document) -> tuple[str, ...]:
