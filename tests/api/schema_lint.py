@@ -7,7 +7,7 @@ Here each missing bound is named at its own path.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
 
 LONGEST_MESSAGE = 2048
 _FORBIDDEN = (

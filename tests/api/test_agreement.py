@@ -11,7 +11,7 @@ from e2e.apiserver.crd_cases import CASES, Case, a_manifest
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.schema.crds import INFERENCE_SERVICE, schema
 from forebay.api.schema.manifest import ManifestError, read_service
-from tests.api.judge import refusals
+from tests.api.schema_validator import refusals
 from tests.builders.manifests import a_full_spec, changed_specs
 
 SPEC = schema(INFERENCE_SERVICE)["properties"]["spec"]

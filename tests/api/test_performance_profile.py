@@ -6,7 +6,7 @@ import pytest
 
 from forebay.api.schema.crds import PERFORMANCE_PROFILE, schema
 from forebay.api.schema.manifest import ManifestError, read_profile, read_services
-from tests.api.judge import refusals
+from tests.api.schema_validator import refusals
 
 SPEC = {
     "model": "hf://meta-llama/Llama-3.1-8B-Instruct",

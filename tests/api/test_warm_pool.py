@@ -6,7 +6,7 @@ import pytest
 
 from forebay.api.schema.crds import WARM_POOL, definition, schema
 from forebay.api.schema.manifest import ManifestError, read_services, read_warm_pool
-from tests.api.judge import refusals
+from tests.api.schema_validator import refusals
 
 SPEC = {
     "gpu": {"product": "NVIDIA-H100-80GB-HBM3", "resourceName": "nvidia.com/gpu"},

@@ -11,7 +11,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from forebay.api.schema.rules import Obeys, Rule, literal, matches
+from forebay.api.schema.validation_rules import Obeys, Rule, literal, matches
 
 PATTERN = r"([0-9]{1,6}(ms|s|m|h))+"
 """Six digits a part: the longest text that fits `MAX_LENGTH` stays within the 292 years that CEL can count."""

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import ListMap
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule, literal
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import ListMap
+from forebay.api.schema.validation_rules import Rule, literal
 from forebay.api.spec.affinity import Affinity
 from forebay.api.spec.architecture_spec import ArchitectureSpec, ExpertsSpec, MlaSpec, SlidingWindowSpec
 from forebay.api.spec.engine_spec import (

@@ -4,7 +4,7 @@ Children get exactly these labels, never a copy of the parent's: a copied `app.k
 own and prune the child.
 """
 
-from forebay.api.schema.model import GROUP
+from forebay.api.schema.base_model import GROUP
 
 SERVICE = f"{GROUP}/service"
 """Name of the InferenceService a child belongs to."""

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from forebay.api.schema.bounded import Count, ListMap
-from forebay.api.schema.model import Model
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, ListMap
 
 LEARNED_VERSION: Final = 1
 """Of the format. What another version wrote is not read."""

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api.inference_service import ObjectMeta
-from forebay.api.schema.bounded import Count, LabelValue, Number, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, LabelValue, Number, text
+from forebay.api.schema.validation_rules import Obeys, Rule
 from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, ModelSource, TensorParallelSize
 
 PROFILE_KIND = "PerformanceProfile"

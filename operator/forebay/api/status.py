@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from forebay.api.learned_status import Learned
-from forebay.api.schema.bounded import Count, ListMap, clipped
-from forebay.api.schema.model import Model
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, ListMap, clipped
 from forebay.api.spec.schedule_spec import MOST_SCHEDULES, ScheduleState
 
 _MANY = 1_000_000_000

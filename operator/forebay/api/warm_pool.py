@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api.inference_service import LONGEST_NAME, ObjectMeta
-from forebay.api.schema.bounded import Count, ListMap, ObjectName, Unique
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, ListMap, ObjectName, Unique
+from forebay.api.schema.validation_rules import Rule
 from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, EngineVersion, GpuSpec, ImageReference
 from forebay.api.spec.pod_spec import Resources, Toleration
 from forebay.api.spec.schedule_spec import MOST_SCHEDULES, WindowSpec

@@ -13,7 +13,7 @@ from typing import Any
 import kopf
 from kubernetes.aio.client import Configuration
 
-from forebay.api.schema.model import GROUP, VERSION
+from forebay.api.schema.base_model import GROUP, VERSION
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES
 

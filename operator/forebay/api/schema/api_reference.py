@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from forebay.api.schema.base_model import API_VERSION
 from forebay.api.schema.crds import KINDS, CustomKind, schema
-from forebay.api.schema.model import API_VERSION
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
 
 _INTRODUCTION = f"""\
 # API reference

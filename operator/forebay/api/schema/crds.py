@@ -13,8 +13,8 @@ from forebay.api.inference_service import (
     InferenceServiceStatus,
 )
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile, PerformanceProfileSpec
-from forebay.api.schema.model import GROUP, VERSION, Model
-from forebay.api.schema.structural import Schema, structural
+from forebay.api.schema.base_model import GROUP, VERSION, Model
+from forebay.api.schema.structural_schema import Schema, structural
 from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus, WarmPool
 
 HEADER = "# Made by `forebay crds` from the models in operator/forebay/api; edit those.\n"

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceService
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile
+from forebay.api.schema.base_model import GROUP, Model
 from forebay.api.schema.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL, CustomKind, schema
-from forebay.api.schema.model import GROUP, Model
-from forebay.api.schema.refusals import refusals, shown
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
+from forebay.api.schema.validation_errors import refusals, shown
 from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 
 OTHER_KINDS = (PROFILE_KIND, WARM_POOL_KIND)

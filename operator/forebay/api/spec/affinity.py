@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count, LabelKey, LabelValue, NodeLabels, ObjectName
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, LabelKey, LabelValue, NodeLabels, ObjectName
+from forebay.api.schema.validation_rules import Rule
 
 Weight = Annotated[Count, Field(ge=1, le=100)]
 Values = Annotated[tuple[LabelValue, ...], Field(max_length=16)]

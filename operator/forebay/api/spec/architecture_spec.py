@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count
+from forebay.api.schema.validation_rules import Rule
 
 MOST_PARAMETERS = 100_000_000_000_000
 Parameters = Annotated[Count, Field(ge=1_000_000, le=MOST_PARAMETERS)]

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api.duration import Duration, between
-from forebay.api.schema.bounded import Count, EnvName, LabelValue, ListMap, NodeLabels, ObjectName, none_of, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule, matches
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, EnvName, LabelValue, ListMap, NodeLabels, ObjectName, none_of, text
+from forebay.api.schema.validation_rules import Obeys, Rule, matches
 from forebay.api.spec.architecture_spec import ArchitectureSpec
 from forebay.api.spec.engine_flags import OWNED_ENV, OWNED_FLAGS, Owned, flag_pattern
 from forebay.api.spec.speculative_spec import SpeculativeSpec

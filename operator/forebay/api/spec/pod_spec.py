@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api import labels
-from forebay.api.schema.bounded import (
+from forebay.api.schema.base_model import GROUP, Model
+from forebay.api.schema.bounded_types import (
     LABEL_KEYS,
     Count,
     Flag,
@@ -20,8 +21,7 @@ from forebay.api.schema.bounded import (
     none_of,
     text,
 )
-from forebay.api.schema.model import GROUP, Model
-from forebay.api.schema.rules import Obeys, Rule, literal
+from forebay.api.schema.validation_rules import Obeys, Rule, literal
 from forebay.api.spec.affinity import Affinity
 from forebay.api.spec.pod_paths import CLOSED_ROOTS, CLOSED_TREES, OWNED_VOLUMES
 

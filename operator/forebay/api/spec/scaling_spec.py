@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import Field
 
 from forebay.api.duration import PATTERN, Duration, between
-from forebay.api.schema.bounded import Count
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule, matches
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count
+from forebay.api.schema.validation_rules import Rule, matches
 
 MOST_REPLICAS = 1000
 Cooldown = Annotated[Duration, between("1s", "24h")]

@@ -10,9 +10,9 @@ from typing import Annotated
 from pydantic import Field
 
 from forebay.api.duration import Duration, between
-from forebay.api.schema.bounded import Count, Number, Unique, VolumeName, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, Number, Unique, VolumeName, text
+from forebay.api.schema.validation_rules import Obeys, Rule
 from forebay.api.spec.scaling_spec import MOST_REPLICAS
 
 MOST_SCHEDULES = 16

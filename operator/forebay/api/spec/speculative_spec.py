@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule, literal
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, text
+from forebay.api.schema.validation_rules import Obeys, Rule, literal
 
 SpeculativeMethod = Literal["ngram", "suffix", "draft_model", "eagle", "eagle3", "mtp"]
 NEED_A_MODEL = ("draft_model", "eagle", "eagle3")

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count, Number
-from forebay.api.schema.model import Model
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, Number
 
 DEFAULT_PEAK_FACTOR = 4
 DEFAULT_HEADROOM = 1.5

@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count, VolumeName
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, VolumeName
+from forebay.api.schema.validation_rules import Rule
 from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, MOST_NODES, GpuSpec, TensorParallelSize
 
 BASE_VARIANT: Final = "base"

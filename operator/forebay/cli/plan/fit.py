@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from forebay.api.performance_profile import PROFILE_KIND
+from forebay.api.schema.base_model import API_VERSION
 from forebay.api.schema.manifest import ManifestError, read_profile
-from forebay.api.schema.model import API_VERSION
 from forebay.capacity.calibration.step_fit import COEFFICIENTS, Fit, FitError, fit
 from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.checkpoint_config import ConfigError, read_config

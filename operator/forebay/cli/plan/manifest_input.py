@@ -10,8 +10,8 @@ import yaml
 
 from forebay.api.inference_service import KIND, InferenceServiceSpec
 from forebay.api.performance_profile import PROFILE_KIND
+from forebay.api.schema.base_model import GROUP
 from forebay.api.schema.manifest import ManifestError, read_profile, read_service, read_warm_pool
-from forebay.api.schema.model import GROUP
 from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 from forebay.capacity.model.given_profile import given_profile
 from forebay.capacity.model.profile_choice import GivenProfile

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import RESTARTED_AT, WAKE_REQUESTED_AT
 from forebay.api.reasons import Reason
-from forebay.api.schema.refusals import refusals
+from forebay.api.schema.validation_errors import refusals
 from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.cluster.read.pod_templates import NO_TEMPLATE, Template
 from forebay.cluster.read.projections import InferenceServiceObject, unix_seconds

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forebay.api.instants import micro_time
-from forebay.api.schema.model import GROUP
+from forebay.api.schema.base_model import GROUP
 from forebay.cluster.client.kube_api import EVENTS, INFERENCE_SERVICES, ApiError, KubeApi
 from forebay.world.plan import EventRecord, Plan, ServicePlan
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceServiceSpec, VariantSpec
 from forebay.api.reasons import Reason
-from forebay.api.schema.refusals import refusals
+from forebay.api.schema.validation_errors import refusals
 from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.capacity.plan.variant_input import with_variant
 from forebay.workloads.objects.ownership import Owner

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
-from forebay.api.schema.model import GROUP
+from forebay.api.schema.base_model import GROUP
 from forebay.api.spec.engine_flags import OWNED_FLAGS
 from forebay.schedules.timetable import fault_of
 from forebay.workloads.objects.ranks import EXECUTOR

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from forebay.api.duration import Duration
-from forebay.api.schema.structural import NotStructuralError, structural
+from forebay.api.schema.structural_schema import NotStructuralError, structural
 
 
 class Documented(BaseModel):

@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from forebay.api.schema.rules import VALIDATIONS, Rule, check
+from forebay.api.schema.validation_rules import VALIDATIONS, Rule, check
 
 GROUP = "forebay.dev"
 VERSION = "v1alpha1"

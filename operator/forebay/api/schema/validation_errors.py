@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from forebay.api.schema.rules import RULE_ERROR
+from forebay.api.schema.validation_rules import RULE_ERROR
 
 _LONGEST_SHOWN = 80
 

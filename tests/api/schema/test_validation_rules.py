@@ -3,8 +3,8 @@ from typing import Annotated
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule, literal, matches
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.validation_rules import Obeys, Rule, literal, matches
 
 
 class Inner(Model):

@@ -9,7 +9,7 @@ from typing import Any
 
 import cel
 
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
