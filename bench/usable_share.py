@@ -25,7 +25,7 @@ from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.shared_engines import played
 from forebay.simulation.engine.simulated_profile import EngineProfile
 
-TARGET = ROOT / "operator" / "forebay" / "capacity" / "data" / "usable_share.json"
+TARGET = ROOT / "operator" / "forebay" / "capacity" / "model" / "data" / "usable_share.json"
 LIMIT: Final = 0.04
 """Between two tokens; only ratios to it matter."""
 PROMPT: Final = 1000

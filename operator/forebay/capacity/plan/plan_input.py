@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from forebay.api.inference_service import ArchitectureSpec, InferenceServiceSpec
+from forebay.api.inference_service import ArchitectureSpec, InferenceServiceSpec, VariantSpec
 from forebay.capacity.model.architecture import Architecture, Experts, Mla, SlidingWindow
 from forebay.capacity.model.checkpoint_config import CheckpointConfig
 from forebay.capacity.model.gpu_memory import DEFAULT_UTILIZATION_PERCENT, Adapters
@@ -94,6 +94,17 @@ class PlanInput:
 def read(spec: InferenceServiceSpec, known: KnownParts | None = None) -> PlanInput:
     """Raises UnplannableError, with every reason at once, for a service that does not say enough."""
     return _Reader(spec, known or KnownParts()).subject()
+
+
+def with_variant(spec: InferenceServiceSpec, variant: VariantSpec) -> InferenceServiceSpec:
+    """What the variant leaves out is the service's own, but for tensorParallelSize: another GPU needs another one."""
+    names = variant.engine.model_fields_set
+    given = {name: getattr(variant.engine, name) for name in names}
+    changes = {name: value for name, value in given.items() if value is not None} | {
+        "tensor_parallel_size": variant.engine.tensor_parallel_size
+    }
+    gpu = variant.gpu if variant.gpu.product or variant.gpu.node_selector else spec.gpu
+    return spec.model_copy(update={"gpu": gpu, "engine": spec.engine.model_copy(update=changes)})
 
 
 class _Reader:

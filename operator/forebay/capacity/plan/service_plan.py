@@ -10,12 +10,11 @@ from forebay.capacity.model.model_catalogue import gpu_of
 from forebay.capacity.plan.cost import Cost, Prices, cost_of
 from forebay.capacity.plan.monthly_demand import MonthlyDemand, asked_for
 from forebay.capacity.plan.napkin import Napkin, differences, napkin_of
-from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_input import KnownParts, read, with_variant
 from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
 from forebay.capacity.plan.regions import Region, RegionPlan, plan_regions
 from forebay.capacity.plan.sizing import CapacityPlan, size
 from forebay.capacity.plan.traffic_shape import Base, bases, day
-from forebay.capacity.plan.variant_input import with_variant
 
 
 @dataclass(frozen=True, slots=True)

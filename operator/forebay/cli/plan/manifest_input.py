@@ -13,8 +13,7 @@ from forebay.api.performance_profile import PROFILE_KIND
 from forebay.api.schema.base_model import GROUP
 from forebay.api.schema.manifest import ManifestError, read_profile, read_service, read_warm_pool
 from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
-from forebay.capacity.model.given_profile import given_profile
-from forebay.capacity.model.profile_choice import GivenProfile
+from forebay.capacity.model.profile_choice import GivenProfile, given_profile
 
 STANDARD_INPUT = "-"
 SUFFIXES = (".yaml", ".yml", ".json")

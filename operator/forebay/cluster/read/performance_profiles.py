@@ -12,8 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfileSpec
-from forebay.capacity.model.given_profile import given_profile
-from forebay.capacity.model.profile_choice import GivenProfile
+from forebay.capacity.model.profile_choice import GivenProfile, given_profile
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, ApiError, KubeApi, Resource
 from forebay.cluster.read.projections import KubernetesObject, Reader
 

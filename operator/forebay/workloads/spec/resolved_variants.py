@@ -9,7 +9,7 @@ from forebay.api.inference_service import InferenceServiceSpec, VariantSpec
 from forebay.api.reasons import Reason
 from forebay.api.schema.validation_errors import refusals
 from forebay.capacity.model.profile_choice import GivenProfile
-from forebay.capacity.plan.variant_input import with_variant
+from forebay.capacity.plan.plan_input import with_variant
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.workloads.spec.planned_sizes import sizing_of
