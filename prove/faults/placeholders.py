@@ -27,8 +27,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/workloads/objects/placeholder.py",
-                "{labels.ROLE: labels.PLACEHOLDER, labels.PLACE: place.hash}",
-                '{labels.ROLE: labels.PLACEHOLDER, labels.PLACE: place.hash, labels.SERVING: "true"}',
+                "{labels.ROLE: labels.PLACEHOLDER, labels.PLACEHOLDER_SHAPE: place.hash}",
+                '{labels.ROLE: labels.PLACEHOLDER, labels.PLACEHOLDER_SHAPE: place.hash, labels.SERVING: "true"}',
             ),
         ),
         ("tests/workloads/test_golden.py::test_the_placeholder_of",),

@@ -1,6 +1,6 @@
-"""A second judge of manifests: structural schemas and CEL as the API server reads them, without the API server.
+"""Validates manifests against structural schemas and CEL as the API server does, without an API server.
 
-It knows nothing of the models, so that models and schema can be held against each other on thousands of manifests.
+It does not use the models, so that property tests can compare models and schema on thousands of manifests.
 """
 
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def refusals(schema: Schema, value: Any, path: str = "") -> tuple[str, ...]:
-    """Paths at which the value breaks the schema. Rules are looked at only where types and bounds hold, as they are by
-    the API server."""
+def violations(schema: Schema, value: Any, path: str = "") -> tuple[str, ...]:
+    """Paths at which the value breaks the schema. As in the API server, rules are checked only if types and bounds
+    hold."""
     structural = tuple(_structural(schema, value, path))
     return structural or tuple(_rules(schema, value, path))
 
@@ -50,8 +50,8 @@ def _list(node: Schema, value: list[Any], path: str) -> Iterator[str]:
         yield f"{path}: items"
     keys = node.get("x-kubernetes-list-map-keys")
     if node["x-kubernetes-list-type"] != "atomic" and all(isinstance(item, dict) or not keys for item in value):
-        found = [repr([item.get(key) for key in keys] if keys else item) for item in value]
-        if len(set(found)) < len(found):
+        identities = [repr([item.get(key) for key in keys] if keys else item) for item in value]
+        if len(set(identities)) < len(identities):
             yield f"{path}: duplicate"
     for position, item in enumerate(value):
         yield from _structural(node["items"], item, f"{path}[{position}]")

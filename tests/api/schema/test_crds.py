@@ -1,4 +1,4 @@
-"""The files in Git are what the models say, and what the API server needs them to be."""
+"""The CRD files in Git are those of the models, and satisfy what the API server requires."""
 
 from pathlib import Path
 

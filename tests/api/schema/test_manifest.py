@@ -1,4 +1,4 @@
-"""Manifests read without a cluster: the same refusals as the API server's, and the objects it stores."""
+"""Manifests read without a cluster: the same errors as from the API server, and the objects that it would store."""
 
 from pathlib import Path
 

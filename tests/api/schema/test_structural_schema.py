@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from forebay.api.duration import Duration
-from forebay.api.schema.structural_schema import NotStructuralError, structural
+from forebay.api.schema.structural_schema import NotStructuralError, structural_schema
 
 
 class Documented(BaseModel):
@@ -20,7 +20,7 @@ class Documented(BaseModel):
 def of(annotation: Any, default: Any = ...) -> dict[str, Any]:
     """The schema of a field with this annotation."""
     model = type("Sample", (BaseModel,), {"__annotations__": {"field": annotation}, "field": Field(default)})
-    found: dict[str, Any] = structural(model)["properties"]["field"]
+    found: dict[str, Any] = structural_schema(model)["properties"]["field"]
     return found
 
 
@@ -29,7 +29,7 @@ def test_references_are_inlined_and_what_is_said_beside_them_wins():
         first: Annotated[Documented, Field(description="The first.")]
         second: Documented
 
-    properties = structural(Holder)["properties"]
+    properties = structural_schema(Holder)["properties"]
     assert (properties["first"]["description"], properties["second"]["description"]) == (
         "The first.",
         "What it is, over two lines.",
@@ -38,8 +38,8 @@ def test_references_are_inlined_and_what_is_said_beside_them_wins():
 
 
 def test_a_default_is_told_and_never_set():
-    assert structural(Documented)["properties"]["size"]["description"] == "How large. Default: 3."
-    assert structural(Documented, tell_defaults=False)["properties"]["size"]["description"] == "How large."
+    assert structural_schema(Documented)["properties"]["size"]["description"] == "How large. Default: 3."
+    assert structural_schema(Documented, describe_defaults=False)["properties"]["size"]["description"] == "How large."
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_optional_fields_are_not_required():
         left_out: int | None = None
         defaulted: int = 1
 
-    assert structural(Sample)["required"] == ["given"]
+    assert structural_schema(Sample)["required"] == ["given"]
 
 
 def test_a_model_that_forbids_other_fields_says_nothing_of_them():
@@ -99,7 +99,7 @@ def test_a_model_that_forbids_other_fields_says_nothing_of_them():
         model_config = ConfigDict(extra="forbid")
         a: int
 
-    assert "additionalProperties" not in structural(Strict)
+    assert "additionalProperties" not in structural_schema(Strict)
 
 
 class Tree(BaseModel):

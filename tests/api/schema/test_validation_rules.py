@@ -4,7 +4,7 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
 from forebay.api.schema.base_model import Model
-from forebay.api.schema.validation_rules import Obeys, Rule, literal, matches
+from forebay.api.schema.validation_rules import CheckedBy, Rule, literal, matches
 
 
 class Inner(Model):
@@ -82,7 +82,7 @@ def test_a_value_of_several_lines_is_not_quoted():
 
 def test_rules_on_a_scalar_come_after_its_bounds():
     short = TypeAdapter(
-        Annotated[str, Field(max_length=3), Obeys(Rule(cel="false", message="no", holds=lambda value: False))]
+        Annotated[str, Field(max_length=3), CheckedBy(Rule(cel="false", message="no", holds=lambda value: False))]
     )
     with pytest.raises(ValidationError) as refused:
         short.validate_python("four")

@@ -1,4 +1,4 @@
-"""What every model of the API shares: camelCase on the wire, frozen in memory, docstrings as descriptions."""
+"""The base class of all API models: camelCase in manifests, frozen in memory, docstrings as descriptions."""
 
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 
 class Model(BaseModel):
-    """A piece of a manifest. Unknown fields are ignored: the API server has pruned them, or is newer than we are."""
+    """A part of a manifest. Unknown fields are ignored: they come from a CRD that is newer than this code."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -26,20 +26,20 @@ class Model(BaseModel):
     )
 
     rules: ClassVar[tuple[Rule[Any], ...]] = ()
-    """What must hold between the fields."""
+    """Conditions that the fields must satisfy together."""
 
     @model_validator(mode="after")
-    def _obey_the_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         check(self.rules, self)
         return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        found = handler.resolve_ref_schema(handler(schema))
+        json_schema = handler.resolve_ref_schema(handler(schema))
         if cls.rules:
-            found[VALIDATIONS] = [rule.schema(cls) for rule in cls.rules]
-        return found
+            json_schema[VALIDATIONS] = [rule.schema(cls) for rule in cls.rules]
+        return json_schema
 
     def wire(self) -> dict[str, Any]:
-        """As a manifest: what was given and nothing else, so that no default of ours shows as drift."""
+        """The manifest with only the fields that were given, so that defaults never show as drift."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)

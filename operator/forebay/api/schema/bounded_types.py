@@ -1,7 +1,7 @@
 """Strings, numbers and maps of the API, each with its bounds.
 
-Every one is bounded because the API server prices CEL rules by the bounds, and refuses a CRD whose price is too high.
-Names follow what Kubernetes itself accepts in the same place, so that a pod built from them is not refused later.
+The API server estimates the cost of CEL rules from these bounds and refuses a CRD whose cost is too high. Names follow
+the rules that Kubernetes has for the same field of a pod, so that a pod built from them is not refused later.
 """
 
 import re
@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from forebay.api.schema.validation_rules import Obeys, Rule, literal, matches
+from forebay.api.schema.validation_rules import CheckedBy, Rule, literal, matches
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -21,7 +21,7 @@ _QUALIFIED = f"({_SUBDOMAIN}/)?{_NAME_PART}"
 
 
 def text(pattern: str, is_not: str) -> Rule[str]:
-    """The whole text matches `pattern`; `is_not` goes on after the quoted value."""
+    """A rule that the whole text matches `pattern`; its message is the quoted value followed by `is_not`."""
     compiled = re.compile(pattern)
     return Rule(
         cel=matches(pattern), message=f'"$self" {is_not}', holds=lambda value: compiled.fullmatch(value) is not None
@@ -29,42 +29,42 @@ def text(pattern: str, is_not: str) -> Rule[str]:
 
 
 Count = Annotated[int, Strict()]
-"""A whole number, never text; bounds are the field's."""
+"""A whole number, never text; each field adds its bounds."""
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-"""A number that may have a fraction, never text; bounds are the field's."""
+"""A number that may have a fraction, never text; each field adds its bounds."""
 Flag = Annotated[bool, Strict()]
 
 ObjectName = Annotated[
     str,
     Field(max_length=253),
-    Obeys(text(_SUBDOMAIN, "is not the name of an object; use lower case letters, digits, '-' and '.'")),
+    CheckedBy(text(_SUBDOMAIN, "is not the name of an object; use lower case letters, digits, '-' and '.'")),
 ]
 VolumeName = Annotated[
     str,
     Field(max_length=63),
-    Obeys(text(_LABEL, "is not the name of a volume; use lower case letters, digits and '-'")),
+    CheckedBy(text(_LABEL, "is not the name of a volume; use lower case letters, digits and '-'")),
 ]
 LabelKey = Annotated[
     str,
     Field(max_length=317),
-    Obeys(text(_QUALIFIED, "is not a label key; write name or domain/name, such as topology.kubernetes.io/zone")),
+    CheckedBy(text(_QUALIFIED, "is not a label key; write name or domain/name, such as topology.kubernetes.io/zone")),
 ]
 LabelValue = Annotated[
     str,
     Field(max_length=63),
-    Obeys(text(f"({_NAME_PART})?", "is not a label value; use letters, digits, '-', '_' and '.'")),
+    CheckedBy(text(f"({_NAME_PART})?", "is not a label value; use letters, digits, '-', '_' and '.'")),
 ]
 EnvName = Annotated[
     str,
     Field(max_length=128),
-    Obeys(
+    CheckedBy(
         text("[A-Za-z_][A-Za-z0-9_]*", "is not the name of an environment variable; use letters, digits and '_'"),
     ),
 ]
 Quantity = Annotated[
     str,
     Field(max_length=24),
-    Obeys(
+    CheckedBy(
         text(
             r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?",
             "is not a quantity; write a number with a unit, such as 500m, 4 or 16Gi",
@@ -78,19 +78,19 @@ LABEL_KEYS = Rule[dict[str, str]](
     holds=lambda value: all(len(key) <= 317 and re.fullmatch(_QUALIFIED, key) for key in value),
 )
 
-NodeLabels = Annotated[dict[str, LabelValue], Field(max_length=16), Obeys(LABEL_KEYS)]
+NodeLabels = Annotated[dict[str, LabelValue], Field(max_length=16), CheckedBy(LABEL_KEYS)]
 """Labels that a node must have, as in a pod's nodeSelector."""
 
 
 class ListMap:
-    """A list whose items are told apart by one field; two with the same are refused, and server-side apply merges."""
+    """A list whose items have a unique key, so that server-side apply merges them; duplicate keys are refused."""
 
     def __init__(self, key: str) -> None:
         self.key = key
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(
-            unique(lambda item: getattr(item, self.key)), handler(source)
+            unique_by(lambda item: getattr(item, self.key)), handler(source)
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -98,32 +98,32 @@ class ListMap:
 
 
 class Unique:
-    """A list of scalars without repetition."""
+    """A list of scalars without duplicates."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(unique(lambda item: item), handler(source))
+        return core_schema.no_info_after_validator_function(unique_by(lambda item: item), handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema) | {"x-kubernetes-list-type": "set"}
 
 
-def unique(key: Callable[[Any], Any]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+def unique_by(key: Callable[[Any], Any]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """A validator that refuses a second item with the same key."""
 
     def check(items: tuple[Any, ...]) -> tuple[Any, ...]:
-        seen = set()
+        keys = set()
         for item in items:
-            found = key(item)
-            if found in seen:
-                raise PydanticCustomError("duplicate", '"{found}" is there twice; keep one', {"found": str(found)})
-            seen.add(found)
+            item_key = key(item)
+            if item_key in keys:
+                raise PydanticCustomError("duplicate", '"{key}" is there twice; keep one', {"key": str(item_key)})
+            keys.add(item_key)
         return items
 
     return check
 
 
-def clipped(longest: int) -> BeforeValidator:
-    """Cuts what the operator writes to its bound: a long explanation is not a reason to write no status at all."""
+def truncated(longest: int) -> BeforeValidator:
+    """Cuts a text to its bound, so that a long explanation does not prevent the status from being written."""
 
     def clip(value: Any) -> Any:
         return value[: longest - 1] + "…" if isinstance(value, str) and len(value) > longest else value
@@ -132,6 +132,6 @@ def clipped(longest: int) -> BeforeValidator:
 
 
 def none_of(names: tuple[str, ...], because: str) -> Rule[str]:
-    """The text is none of `names`."""
+    """A rule that the text is none of `names`."""
     listed = ", ".join(literal(name) for name in names)
     return Rule(cel=f"!(self in [{listed}])", message=f'"$self" {because}', holds=lambda value: value not in names)

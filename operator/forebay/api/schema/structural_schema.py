@@ -1,7 +1,7 @@
-"""From pydantic models to the structural schemas that Kubernetes takes: inlined, typed at every node, without unions.
+"""Converts pydantic models to the structural schemas that Kubernetes needs: inlined, typed at every node, no unions.
 
-No default of a model becomes a schema default: the API server would write it into the stored object, where every GitOps
-tool shows it as drift. The description says what an absent field means instead.
+A model's default never becomes a schema default: the API server would write it into the stored object, and GitOps tools
+would show that as drift. The description says what an absent field means.
 """
 
 from collections.abc import Mapping
@@ -36,49 +36,49 @@ _ORDER = (
     "items",
     "x-kubernetes-validations",
 )
-"""Keywords that a structural schema of ours may have, in the order in which people read them."""
+"""Keywords that these structural schemas may have, in the order in which they are written."""
 _DROPPED = ("title", "default", "$defs")
 
 
 class NotStructuralError(TypeError):
-    """A model uses something that structural schemas cannot say; a mistake in the model, never in a manifest."""
+    """A model uses something that structural schemas cannot express: a mistake in the model, never in a manifest."""
 
 
-def structural(model: type[BaseModel], *, tell_defaults: bool = True) -> Schema:
+def structural_schema(model: type[BaseModel], *, describe_defaults: bool = True) -> Schema:
     """The structural schema of a model. Raises NotStructuralError, naming the path, for unions, fixed tuples and
     recursion."""
     document = model.model_json_schema(by_alias=True, mode="validation")
-    return _Inliner(document.get("$defs", {}), tell_defaults).node(document, model.__name__, ())
+    return _Inliner(document.get("$defs", {}), describe_defaults).node(document, model.__name__, ())
 
 
 class _Inliner:
-    def __init__(self, definitions: Mapping[str, Schema], tell_defaults: bool) -> None:
+    def __init__(self, definitions: Mapping[str, Schema], describe_defaults: bool) -> None:
         self._definitions = definitions
-        self._tell_defaults = tell_defaults
+        self._describe_defaults = describe_defaults
 
     def node(self, node: Schema, path: str, inside: tuple[str, ...]) -> Schema:
         node, inside = self._resolved(node, path, inside)
-        found = {key: value for key, value in node.items() if key not in _DROPPED}
-        if "const" in found:
-            found["enum"] = [found.pop("const")]
+        schema = {key: value for key, value in node.items() if key not in _DROPPED}
+        if "const" in schema:
+            schema["enum"] = [schema.pop("const")]
         for key, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-            if key in found:
-                found[bound], found[key] = found[key], True
-        if found.pop("uniqueItems", False):
-            found["x-kubernetes-list-type"] = "set"
-        if found.get("type") == "array":
-            found.setdefault("x-kubernetes-list-type", "atomic")
-        if found.get("additionalProperties") is False:
-            del found["additionalProperties"]
-        self._describe(found, node)
-        self._children(found, path, inside)
-        unknown = found.keys() - set(_ORDER)
+            if key in schema:
+                schema[bound], schema[key] = schema[key], True
+        if schema.pop("uniqueItems", False):
+            schema["x-kubernetes-list-type"] = "set"
+        if schema.get("type") == "array":
+            schema.setdefault("x-kubernetes-list-type", "atomic")
+        if schema.get("additionalProperties") is False:
+            del schema["additionalProperties"]
+        self._describe(schema, node)
+        self._inline_children(schema, path, inside)
+        unknown = schema.keys() - set(_ORDER)
         if unknown:
             raise NotStructuralError(f"{path}: a structural schema has no {', '.join(sorted(unknown))}")
-        return {key: found[key] for key in _ORDER if key in found}
+        return {key: schema[key] for key in _ORDER if key in schema}
 
     def _resolved(self, node: Schema, path: str, inside: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
-        """Follow references and take the one choice of an Optional; what is said beside them wins."""
+        """The node with its references followed and its Optional unwrapped; keywords beside them take precedence."""
         while True:
             rest = {key: value for key, value in node.items() if key not in ("$ref", "anyOf", "allOf")}
             if "$ref" in node:
@@ -96,21 +96,21 @@ class _Inliner:
             else:
                 return node, inside
 
-    def _describe(self, found: Schema, node: Schema) -> None:
-        text = "\n\n".join(" ".join(part.split()) for part in found.get("description", "").split("\n\n"))
+    def _describe(self, schema: Schema, node: Schema) -> None:
+        text = "\n\n".join(" ".join(part.split()) for part in schema.get("description", "").split("\n\n"))
         default = node.get("default")
-        if self._tell_defaults and isinstance(default, str | int | bool) and default != "":
+        if self._describe_defaults and isinstance(default, str | int | bool) and default != "":
             shown = str(default).lower() if isinstance(default, bool) else default
             text = f"{text} Default: {shown}.".strip()
         if text:
-            found["description"] = text
+            schema["description"] = text
 
-    def _children(self, found: Schema, path: str, inside: tuple[str, ...]) -> None:
-        if "properties" in found:
-            found["properties"] = {
-                name: self.node(child, f"{path}.{name}", inside) for name, child in found["properties"].items()
+    def _inline_children(self, schema: Schema, path: str, inside: tuple[str, ...]) -> None:
+        if "properties" in schema:
+            schema["properties"] = {
+                name: self.node(child, f"{path}.{name}", inside) for name, child in schema["properties"].items()
             }
-        if isinstance(found.get("additionalProperties"), dict):
-            found["additionalProperties"] = self.node(found["additionalProperties"], f"{path}.*", inside)
-        if "items" in found:
-            found["items"] = self.node(found["items"], f"{path}[]", inside)
+        if isinstance(schema.get("additionalProperties"), dict):
+            schema["additionalProperties"] = self.node(schema["additionalProperties"], f"{path}.*", inside)
+        if "items" in schema:
+            schema["items"] = self.node(schema["items"], f"{path}[]", inside)

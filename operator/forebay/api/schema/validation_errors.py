@@ -1,7 +1,7 @@
-"""Refusals in words: field, value, reason, way out. The same sentences the API server gives, and pydantic's translated.
+"""Validation errors as sentences that name the field, its value, the reason and the remedy.
 
-Used where there is no API server to refuse: manifests read by the command line, and stored objects that an older or
-newer version of the API accepted.
+Rules give the same sentences as the API server; pydantic's own messages are translated. They serve where no API server
+checks the object: manifests that the command line reads, and stored objects that another version of the API accepted.
 """
 
 import json
@@ -15,14 +15,16 @@ from forebay.api.schema.validation_rules import RULE_ERROR
 _LONGEST_SHOWN = 80
 
 
-def refusals(error: ValidationError, under: str = "") -> tuple[str, ...]:
-    """One sentence for each fault, each beginning with the field's path; `under` is where the model sits, as `spec`."""
+def validation_messages(error: ValidationError, under: str = "") -> tuple[str, ...]:
+    """One sentence for each fault, beginning with the field's path; `under` is the model's path, such as `spec`."""
     faults = error.errors(include_url=False)
-    return tuple(f"{_path((under, *fault['loc']))}: {_sentence(fault)}." for fault in faults if not _echo(fault))
+    return tuple(
+        f"{_path((under, *fault['loc']))}: {_sentence(fault)}." for fault in faults if not _is_consequence(fault)
+    )
 
 
-def shown(value: Any) -> str:
-    """A value as a person wrote it, cut when it is long."""
+def shown_value(value: Any) -> str:
+    """A value as its manifest writes it, cut when it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
@@ -37,8 +39,8 @@ def _path(location: tuple[int | str, ...]) -> str:
     return path or "<root>"
 
 
-def _echo(fault: Mapping[str, Any]) -> bool:
-    """pydantic calls a list too short when too few of its items are valid; the items have been named then."""
+def _is_consequence(fault: Mapping[str, Any]) -> bool:
+    """Whether a list is only called too short because of invalid items, which have faults of their own."""
     return bool(fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"])
 
 
@@ -48,11 +50,11 @@ def _sentence(fault: Mapping[str, Any]) -> str:
 
 
 def _choices(value: Any, context: Mapping[str, Any]) -> str:
-    return f"{shown(value)} is not supported; use {context['expected']}"
+    return f"{shown_value(value)} is not supported; use {context['expected']}"
 
 
 def _not_a(kind: str) -> Callable[[Any, Mapping[str, Any]], str]:
-    return lambda value, context: f"{shown(value)} is not {kind}"
+    return lambda value, context: f"{shown_value(value)} is not {kind}"
 
 
 def _bound(number: int | float) -> str:
@@ -76,8 +78,10 @@ _TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], str]] = {
     "missing": lambda value, context: "is required",
     "literal_error": _choices,
     "enum": _choices,
-    "greater_than_equal": lambda value, context: f"{shown(value)} is too small; use {_bound(context['ge'])} or more",
-    "less_than_equal": lambda value, context: f"{shown(value)} is too large; use {_bound(context['le'])} or less",
+    "greater_than_equal": lambda value, context: (
+        f"{shown_value(value)} is too small; use {_bound(context['ge'])} or more"
+    ),
+    "less_than_equal": lambda value, context: f"{shown_value(value)} is too large; use {_bound(context['le'])} or less",
     "string_too_long": _length,
     "too_long": _most_items,
     "too_short": _fewest_items,

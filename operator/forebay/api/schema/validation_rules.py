@@ -1,11 +1,11 @@
-"""Rules: what the API server refuses with CEL and the command line refuses without a cluster, written once.
+"""Validation rules, written once for the API server and for the command line, which validates without a cluster.
 
-A rule says the same thing three times side by side: as CEL for the API server, as a Python predicate for manifests read
-without one, and as the sentence both show. Tests hold the two verdicts against each other.
+A rule has three parts that mean the same: a CEL expression for the API server, a Python predicate for manifests that
+are read without one, and the message that both show. Tests check that the two verdicts agree.
 
-In `cel` and `message` a `$` names a field by its name on the wire: `$minReplicas` is that field or, when it is absent,
-the default of the model, so that a default is written in one place. `$tensorParallelSize:1` gives the fallback for a
-field whose absence means something to be decided later. `$self` is the whole value.
+In `cel` and `message`, `$` refers to a field by its JSON name: `$minReplicas` is that field or, when it is absent, the
+default of the model, so that a default is written in one place. `$tensorParallelSize:1` gives the fallback for a field
+whose value is decided later when it is absent. `$self` is the whole value.
 """
 
 import re
@@ -22,30 +22,30 @@ T = TypeVar("T")
 
 VALIDATIONS = "x-kubernetes-validations"
 RULE_ERROR = "rule"
-"""Type of the pydantic error of a broken rule."""
+"""Type of the pydantic error for a broken rule."""
 _REFERENCE = re.compile(r"\$([A-Za-z]\w*(?:\.\w+)*)(?::(\w+))?")
 _UNREADABLE = re.compile(r'"?\$[A-Za-z]\w*(?:\.\w+)*(?::\w+)?"?')
 
 
 @dataclass(frozen=True)
 class Rule(Generic[T]):
-    """One thing that must hold for a value. (No slots: `Rule[X](…)` notes its type on the instance.)"""
+    """A condition that a value must satisfy. (No slots: `Rule[X](…)` stores its type on the instance.)"""
 
     cel: str
     message: str
-    """Value, reason and way out; the field's path is put in front by whoever shows it."""
+    """The value, the reason and the remedy; code that shows the message puts the field's path in front."""
     holds: Callable[[T], bool]
-    """Never raises for a value that satisfies the types and bounds."""
+    """Whether a value satisfies the rule; never raises for a value within its type and bounds."""
     at: str | None = None
-    """Wire name of the field the message is about, when the rule sits on its parent."""
+    """JSON name of the field that the message is about, if the rule belongs to the field's parent."""
 
     def sentence(self, value: Any) -> str:
-        """The message with the value's own numbers and texts."""
+        """The message with the fields' values filled in."""
         text = _REFERENCE.sub(lambda match: _shown(value, match), self.message)
         return text if text.isprintable() else self._plain_sentence()
 
     def schema(self, model: type[BaseModel] | None) -> dict[str, str]:
-        """An entry of `x-kubernetes-validations`; `model` is what `$` names are looked up in."""
+        """An entry of `x-kubernetes-validations`; `model` has the fields that `$` refers to."""
         entry = {"rule": _REFERENCE.sub(lambda match: _as_cel(model, match), self.cel)}
         entry["message"] = self._plain_sentence()
         if _REFERENCE.search(self.message):
@@ -55,18 +55,19 @@ class Rule(Generic[T]):
         return entry
 
     def _plain_sentence(self) -> str:
-        """For values that cannot be shown in one line; the API server falls back to it as well."""
+        """The message without values: for values that do not fit into one line, and the API server's fallback."""
         return _UNREADABLE.sub("<value>", self.message)
 
     def _message_expression(self, model: type[BaseModel] | None) -> str:
-        """By `format`, since the API server prices `string(number) + text` as if a number were endless."""
+        """A CEL expression for the message. It uses `format`, because the API server estimates the cost of
+        `string(number) + text` as if numbers had no bound."""
         template = _REFERENCE.sub("%s", self.message.replace("%", "%%"))
         values = ", ".join(_as_cel(model, match) for match in _REFERENCE.finditer(self.message))
         return f"{literal(template)}.format([{values}])"
 
 
-class Obeys:
-    """Puts rules on a scalar, list or map: `Annotated[str, Field(max_length=63), Obeys(DNS_LABEL)]`."""
+class CheckedBy:
+    """Adds rules to a scalar, list or map: `Annotated[str, Field(max_length=63), CheckedBy(DNS_LABEL)]`."""
 
     def __init__(self, *rules: Rule[Any]) -> None:
         self.rules = rules
@@ -75,9 +76,9 @@ class Obeys:
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        found = handler(schema)
-        found.setdefault(VALIDATIONS, []).extend(rule.schema(None) for rule in self.rules)
-        return found
+        json_schema = handler(schema)
+        json_schema.setdefault(VALIDATIONS, []).extend(rule.schema(None) for rule in self.rules)
+        return json_schema
 
     def _check(self, value: T) -> T:
         check(self.rules, value)
@@ -85,14 +86,14 @@ class Obeys:
 
 
 def check(rules: tuple[Rule[Any], ...], value: Any) -> None:
-    """Raises a ValidationError that names every broken rule, each at its own field."""
+    """Raises a ValidationError that lists every broken rule with its field."""
     broken = [rule for rule in rules if not rule.holds(value)]
     if broken:
         raise ValidationError.from_exception_data(type(value).__name__, [_details(rule, value) for rule in broken])
 
 
 def literal(value: Any) -> str:
-    """A Python value as CEL writes it."""
+    """A Python value as a CEL literal."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -102,7 +103,7 @@ def literal(value: Any) -> str:
 
 
 def matches(pattern: str, variable: str = "self") -> str:
-    """CEL for: the whole text matches. Patterns keep to what RE2 and Python's `re` read alike."""
+    """A CEL expression that the whole text matches. Patterns use only syntax that RE2 and Python's `re` share."""
     return f"{variable}.matches({literal(f'^({pattern})$')})"
 
 

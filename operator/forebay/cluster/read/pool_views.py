@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from forebay.api.schema.validation_errors import refusals
+from forebay.api.schema.validation_errors import validation_messages
 from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi, Resource
 from forebay.cluster.read.projections import KubernetesObject, Reader
@@ -100,7 +100,7 @@ def _spec(stored: WarmPoolObject) -> tuple[PoolSpec | None, str]:
     try:
         return PoolSpec.model_validate(stored.spec or {}), ""
     except ValidationError as error:
-        return None, " ".join(refusals(error, "spec"))
+        return None, " ".join(validation_messages(error, "spec"))
 
 
 def _status(stored: WarmPoolObject) -> PoolStatus:

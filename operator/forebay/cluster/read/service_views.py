@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import RESTARTED_AT, WAKE_REQUESTED_AT
 from forebay.api.reasons import Reason
-from forebay.api.schema.validation_errors import refusals
+from forebay.api.schema.validation_errors import validation_messages
 from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.cluster.read.pod_templates import NO_TEMPLATE, Template
 from forebay.cluster.read.projections import InferenceServiceObject, unix_seconds
@@ -120,7 +120,9 @@ class ServiceViews:
         except ValidationError as error:
             # The API server accepted the spec, so it was written for another version of the API.
             return _Resolved(
-                None, None, tuple(SpecProblem(Reason.SPEC_INVALID, fault) for fault in refusals(error, "spec"))
+                None,
+                None,
+                tuple(SpecProblem(Reason.SPEC_INVALID, fault) for fault in validation_messages(error, "spec")),
             )
         if basis.template.problem is not None:
             return _Resolved(spec, None, (basis.template.problem,))

@@ -114,7 +114,7 @@ def pod_view(pod: PodObject) -> PodView:
         blocked=blocked,
         blocked_message=message[:MESSAGE_LENGTH],
         restarts=sum(status.restart_count for status in statuses),
-        place=pod_labels.get(labels.PLACE, "") if pod_labels.get(labels.ROLE) == labels.PLACEHOLDER else None,
+        place=pod_labels.get(labels.PLACEHOLDER_SHAPE, "") if pod_labels.get(labels.ROLE) == labels.PLACEHOLDER else None,
         scheduled_at=_scheduled_at(pod.status.conditions),
         running_since=_running_since(pod.status.container_statuses or ()),
         gates=tuple(gate.name for gate in pod.spec.scheduling_gates or ()),
