@@ -16,7 +16,7 @@ from forebay.capacity.model.model_catalogue import gpus, models
 from forebay.capacity.plan.cost import Prices
 from forebay.capacity.plan.regions import read_regions
 from forebay.capacity.plan.remedies import MODEL_ERROR
-from forebay.capacity.plan.service_plan import Questions, ServiceCapacityPlan, plan_service
+from forebay.capacity.plan.service_plan import PlanSettings, ServiceCapacityPlan, plan_service
 from forebay.cli.plan.plan_json import document
 from forebay.cli.plan.plan_markdown import comment
 from forebay.cli.plan.plan_schedules import planned_schedules
@@ -24,7 +24,7 @@ from forebay.cli.plan.plan_text import report
 from tests.builders.manifests import a_full_spec
 
 EXAMPLES = int(os.environ.get("FOREBAY_MANIFESTS", "300"))
-QUESTIONS = Questions(prices=Prices("EUR", {"NVIDIA-L40S": 0.9}), regions=read_regions("a=2,b=1"))
+QUESTIONS = PlanSettings(prices=Prices("EUR", {"NVIDIA-L40S": 0.9}), regions=read_regions("a=2,b=1"))
 METHODS = ["none", "fp8", "awq", "gptq", "bitsandbytes", "compressed-tensors", "modelopt_fp4"]
 
 
@@ -191,7 +191,7 @@ def consistent(plan: ServiceCapacityPlan) -> None:
     assert 0 < found.throughput.capacity.usable <= 1
     assert 0 <= fleet.kv_fraction <= 1
     assert fleet.expected.first_token_p50 <= fleet.expected.first_token_p95
-    if fleet.expected.inter_token_mean > found.subject.promise.inter_token_latency * MODEL_ERROR:
+    if fleet.expected.inter_token_mean > found.plan_input.promise.inter_token_latency * MODEL_ERROR:
         assert "spec.slo.interTokenLatency.mean" in {problem.field for problem in found.problems}
 
 

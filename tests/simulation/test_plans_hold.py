@@ -7,7 +7,7 @@ from statistics import fmean
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_input import PlanContext, read_plan_input
 from forebay.capacity.plan.sizing import CapacityPlan, size
 from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
@@ -26,9 +26,9 @@ def completions(plan: CapacityPlan, prompt: int, output: int) -> list[Completion
     """What one replica does at its share of the peak, so many random arrivals in the time that this share takes."""
     assert plan.throughput is not None
     assert plan.fleet is not None
-    assert plan.subject.demand is not None
+    assert plan.plan_input.demand is not None
     engine = plan.throughput.engine
-    rate = float(plan.subject.demand.peak) / plan.fleet.active
+    rate = float(plan.plan_input.demand.peak) / plan.fleet.active
     chunk = plan.throughput.batched_tokens
     player = ReplicaEngine(engine.profile, EngineLimits(engine.max_num_seqs, chunk))
     draw = random.Random(7)
@@ -57,9 +57,9 @@ def test_the_planned_load_meets_its_own_slo(prompt, output, rate, token_millisec
         "interTokenLatency": {"mean": f"{token_milliseconds}ms"},
     }
     month = ceil(rate * 30 * 24 * 3600)
-    known = KnownParts()
+    known = PlanContext()
     plan = size(
-        read(
+        read_plan_input(
             a_spec(
                 LLAMA_8B,
                 traffic=traffic(month, prompt=prompt, output=output),

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.capacity.model.engine_profile import BUILT_IN, EngineProfile
-from forebay.capacity.model.expected_latency import expected
+from forebay.capacity.model.expected_latency import expected_latency
 from forebay.capacity.model.replica_model import (
     Bound,
     EngineModel,
@@ -195,7 +195,7 @@ def test_what_is_promised_holds_at_capacity(prompt, output, limit, share):
     at = load(engine, mix, found.requests_per_second)
     assert at.token_seconds <= limit * (1 + 1e-9)
     assert at.sequences <= found.most_sequences * (1 + 1e-9)
-    seen = expected(engine, mix, found.requests_per_second * 0.9, 8192)
+    seen = expected_latency(engine, mix, found.requests_per_second * 0.9, 8192)
     assert 0 < seen.first_token_p50 <= seen.first_token_p95
     assert seen.end_to_end_p95 >= seen.first_token_p95 or output < 2
 

@@ -8,27 +8,27 @@ from hypothesis import strategies as st
 
 from forebay.capacity.plan.cost import PriceError, Prices, read_prices
 from forebay.capacity.plan.regions import RegionError, plan_regions, read_regions
-from forebay.capacity.plan.service_plan import Questions, plan_service, totals
-from forebay.capacity.plan.traffic_shape import bases, day, recorded
+from forebay.capacity.plan.service_plan import PlanSettings, plan_service, totals
+from forebay.capacity.plan.traffic_shape import bases, day_rates, recorded_rates
 from tests.capacity.specs import H100, LLAMA_8B, LLAMA_70B, a_spec, traffic
 
 PRICES = Prices("EUR", {H100: 2.5, "NVIDIA-L40S": 0.9, "NVIDIA-H200": 3.5})
 
 
-def a_plan(*arguments, questions: Questions | None = None, **blocks):
-    return plan_service("team-a", "chat", a_spec(*arguments, **blocks), questions)
+def a_plan(*arguments, settings: PlanSettings | None = None, **blocks):
+    return plan_service("team-a", "chat", a_spec(*arguments, **blocks), settings)
 
 
 class TestCost:
     def test_by_hand(self):
         """Three H100 at 2.50 for 720 hours, over 700 × 259,200,000 tokens."""
-        cost = a_plan(questions=Questions(prices=PRICES)).cost
+        cost = a_plan(settings=PlanSettings(prices=PRICES)).cost
         assert cost is not None
         assert (cost.currency, cost.per_hour, cost.per_month) == ("EUR", 7.5, 5400.0)
         assert cost.per_million_tokens == pytest.approx(5400 / (700 * 259.2))
 
     def test_a_card_without_a_price_has_no_cost(self):
-        assert a_plan(questions=Questions(prices=Prices("EUR", {"NVIDIA-L4": 1.0}))).cost is None
+        assert a_plan(settings=PlanSettings(prices=Prices("EUR", {"NVIDIA-L4": 1.0}))).cost is None
 
     def test_a_price_list_is_read(self):
         assert read_prices({"currency": "EUR", "gpuHours": {H100: 3}}) == Prices("EUR", {H100: 3.0})
@@ -54,7 +54,7 @@ class TestCost:
 
 class TestVariants:
     def test_with_prices_every_priced_card_is_tried_and_the_cheapest_named(self):
-        found = a_plan(questions=Questions(prices=PRICES))
+        found = a_plan(settings=PlanSettings(prices=PRICES))
         assert [variant.name for variant in found.variants] == ["base", "NVIDIA-L40S", "NVIDIA-H200"]
         costs = {variant.name: variant.cost.per_hour for variant in found.variants if variant.cost and variant.fits}
         assert found.cheapest == min(costs, key=lambda name: costs[name])
@@ -66,20 +66,20 @@ class TestVariants:
             {"name": "few", "engine": {"maxNumSeqs": 16}},
             {"name": "unheard-of", "gpu": {"product": "NVIDIA-K80"}},
         ]
-        found = a_plan(variants=variants, questions=Questions(prices=PRICES))
+        found = a_plan(variants=variants, settings=PlanSettings(prices=PRICES))
         plans = {variant.name: variant.plan for variant in found.variants}
         assert list(plans) == ["base", "one", "two", "few", "unheard-of"]
         assert plans["two"] is not None
         assert plans["two"].replica.sizes.tensor == 2
         assert plans["few"] is not None
-        assert (plans["few"].subject.max_num_seqs, plans["few"].subject.gpu.product) == (16, H100)
+        assert (plans["few"].plan_input.max_num_seqs, plans["few"].plan_input.gpu.product) == (16, H100)
         assert plans["unheard-of"] is None
         assert not found.variants[4].fits
 
     def test_one_that_breaks_a_promise_is_never_the_cheapest(self):
         """The L4 cannot keep 40 ms for 8B, however little it costs."""
-        cheap = Questions(prices=Prices("EUR", {H100: 2.5, "NVIDIA-L4": 0.01}))
-        found = a_plan(model={"maxModelLen": 8192}, questions=cheap)
+        cheap = PlanSettings(prices=Prices("EUR", {H100: 2.5, "NVIDIA-L4": 0.01}))
+        found = a_plan(model={"maxModelLen": 8192}, settings=cheap)
         assert [variant.fits for variant in found.variants] == [True, False]
         assert found.cheapest == "base"
 
@@ -90,7 +90,7 @@ class TestVariants:
 class TestBaseAndSpill:
     @pytest.mark.parametrize("peak", [1, 1.5, 2, 3, 5, 20])
     def test_a_day_has_its_mean_and_its_peak(self, peak):
-        rates = day(peak)
+        rates = day_rates(peak)
         assert sum(rates) / len(rates) == pytest.approx(1)
         assert max(rates) == pytest.approx(peak)
         assert min(rates) >= 0
@@ -118,9 +118,9 @@ class TestBaseAndSpill:
 
     def test_a_recording_gives_its_own_shape(self):
         times = [0, 1, 2, 61, 119, 130, 185]
-        assert recorded(times) == (3 / 2, 2 / 2, 1 / 2)
-        assert recorded([5.0, 6.0]) == (1.0,)
-        assert recorded([]) == (1.0,)
+        assert recorded_rates(times) == (3 / 2, 2 / 2, 1 / 2)
+        assert recorded_rates([5.0, 6.0]) == (1.0,)
+        assert recorded_rates([]) == (1.0,)
 
 
 class TestRegions:
@@ -175,8 +175,8 @@ class TestTotals:
         assert found.gpus == sum(plan.gpus for plan in plans) > 0
 
     def test_costs_add_up_and_their_tokens_too(self):
-        questions = Questions(prices=PRICES)
-        plans = [a_plan(questions=questions), a_plan(LLAMA_70B, questions=questions)]
+        settings = PlanSettings(prices=PRICES)
+        plans = [a_plan(settings=settings), a_plan(LLAMA_70B, settings=settings)]
         found = totals(plans).cost
         assert found is not None
         assert found.per_hour == sum(plan.cost.per_hour for plan in plans if plan.cost)
@@ -196,7 +196,7 @@ def test_a_plan_says_everything_that_was_asked():
         "team-a",
         "chat",
         a_spec(LLAMA_8B, traffic=traffic(peak=2, headroom=1.2)),
-        Questions(prices=PRICES, regions=read_regions("a=1,b=1")),
+        PlanSettings(prices=PRICES, regions=read_regions("a=1,b=1")),
     )
     assert found.problems == ()
     assert found.napkin is not None

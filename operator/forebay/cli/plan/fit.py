@@ -18,7 +18,7 @@ from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.checkpoint_config import ConfigError, read_config
 from forebay.capacity.model.gpu_memory import Sizes
 from forebay.capacity.model.model_catalogue import CatalogueModel, gpu_of, model_of
-from forebay.capacity.model.profile_choice import ChosenProfile, Pairing, choose
+from forebay.capacity.model.profile_choice import ChosenProfile, EngineSetup, choose_profile
 from forebay.capacity.model.quantization import Quantization, quantization_of
 from forebay.cli.plan.fit_input import read_observations
 
@@ -63,7 +63,7 @@ def _believed(options: FitOptions) -> ChosenProfile:
         raise FitError(f'--gpu: "{options.gpu}" is not a card of the catalogue')
     known = model_of(options.model)
     architecture = _architecture(options, known)
-    pairing = Pairing(
+    pairing = EngineSetup(
         source=options.model.partition("@")[0],
         model=known.name if known else None,
         architecture=architecture,
@@ -72,7 +72,7 @@ def _believed(options: FitOptions) -> ChosenProfile:
         kv_bits=16,
         sizes=Sizes(tensor=options.tensor),
     )
-    return choose(pairing, 1)
+    return choose_profile(pairing, 1)
 
 
 def _architecture(options: FitOptions, known: CatalogueModel | None) -> Architecture:
@@ -136,7 +136,7 @@ def _words(found: Fit, believed: ChosenProfile) -> Iterator[str]:
     )
     for name in COEFFICIENTS:
         before, after = getattr(believed.profile, name), getattr(found.profile, name)
-        told = "" if name in found.told else " (not told by these loads: vary the lengths of prompts and answers)"
+        told = "" if name in found.determined else " (not told by these loads: vary the lengths of prompts and answers)"
         yield f"  {LETTERS[name]}  {after:.4g} s, {after / before:.2f} times what was believed{told}"
     if found.mean_error > POOR_ERROR:
         yield "This fits worse than the built-in estimates; were all measurements of one engine, without errors?"

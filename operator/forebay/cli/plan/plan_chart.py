@@ -53,12 +53,12 @@ def draw(plans: Sequence[ServiceCapacityPlan], target: Path) -> int:
 
 def _demand(axis: Any, service: ServiceCapacityPlan, plan: CapacityPlan) -> None:
     axis.set_title(f"{service.namespace}/{service.name}", loc="left", fontsize=10)
-    if plan.fleet is None or plan.throughput is None or plan.subject.demand is None:
+    if plan.fleet is None or plan.throughput is None or plan.plan_input.demand is None:
         axis.text(0.5, 0.5, _why_empty(service), ha="center", va="center", transform=axis.transAxes, fontsize=9)
         axis.set_axis_off()
         return
-    per_request = 60 * float(plan.subject.demand.tokens_per_request) / 1e6
-    average = float(plan.subject.demand.average) * per_request
+    per_request = 60 * float(plan.plan_input.demand.tokens_per_request) / 1e6
+    average = float(plan.plan_input.demand.average) * per_request
     hours = [24 * slot / len(service.rates) for slot in range(len(service.rates))]
     asked = [average * rate for rate in service.rates]
     if len(asked) == 1:
@@ -66,7 +66,7 @@ def _demand(axis: Any, service: ServiceCapacityPlan, plan: CapacityPlan) -> None
     axis.fill_between(hours, asked, color="#4c72b0", alpha=0.35, linewidth=0, label="demand")
     axis.plot(hours, asked, color="#4c72b0", linewidth=1)
     _levels(axis, plan.fleet, plan.throughput)
-    wanted = float(plan.subject.demand.with_headroom) / 1e6
+    wanted = float(plan.plan_input.demand.with_headroom) / 1e6
     axis.axhline(wanted, color="#4c72b0", linewidth=1, linestyle="--", label="peak and headroom")
     axis.set_xlim(0, 24)
     axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
@@ -105,7 +105,7 @@ def _memory(axis: Any, plan: CapacityPlan) -> None:
             axis.bar(0, height, bottom=bottom, color=_COLOURS[name], width=0.6, label=f"{name} {height:.1f}")
             bottom += height
     axis.axhline(memory.card_bytes / _GIB, color="#333333", linewidth=1)
-    axis.set_title(f"{plan.subject.gpu.name}, {plan.replica.sizes}", fontsize=9)
+    axis.set_title(f"{plan.plan_input.gpu.name}, {plan.replica.sizes}", fontsize=9)
     axis.set_ylabel("GiB", fontsize=8)
     axis.set_xlim(-0.5, 1.8)
     axis.set_xticks([])

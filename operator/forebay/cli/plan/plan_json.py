@@ -146,7 +146,7 @@ def _throughput(throughput: Throughput | None) -> Json:
 def _fleet(plan: CapacityPlan | None) -> Json:
     fleet = plan.fleet if plan else None
     if plan is None or fleet is None:
-        product = plan.subject.gpu.product if plan else None
+        product = plan.plan_input.gpu.product if plan else None
         return {
             "replicas": None,
             "gpus": {"product": product, "count": None},
@@ -157,7 +157,7 @@ def _fleet(plan: CapacityPlan | None) -> Json:
     seen = fleet.expected
     return {
         "replicas": {"active": fleet.active, "warm": fleet.warm, "total": fleet.total, "exact": fleet.exact},
-        "gpus": {"product": plan.subject.gpu.product, "count": fleet.gpus},
+        "gpus": {"product": plan.plan_input.gpu.product, "count": fleet.gpus},
         "latency": {
             "timeToFirstToken": {"p50": seen.first_token_p50, "p95": seen.first_token_p95},
             "interTokenLatency": {"mean": seen.inter_token_mean},
@@ -185,7 +185,7 @@ def _variant(variant: VariantPlan) -> Json:
     return {
         "name": variant.name,
         "fits": variant.fits,
-        "product": plan.subject.gpu.product if plan else None,
+        "product": plan.plan_input.gpu.product if plan else None,
         "parallelSizes": str(plan.replica.sizes) if plan else None,
         "replicas": fleet.total if fleet else None,
         "gpus": fleet.gpus if fleet else None,
@@ -218,7 +218,7 @@ def _problem(problem: PlanProblem) -> Json:
         "field": problem.field,
         "value": problem.value,
         "reason": problem.reason,
-        "options": list(problem.options),
+        "options": list(problem.remedies),
     }
 
 

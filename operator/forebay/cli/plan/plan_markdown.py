@@ -99,7 +99,7 @@ def _problems(plan: ServiceCapacityPlan) -> Iterator[str]:
     for problem in plan.problems:
         value = "" if problem.value is None else f" `{problem.value}`"
         yield f"- **{plan.namespace}/{plan.name}** `{problem.field}`{value} {_text(problem.reason)}"
-        for option in problem.options:
+        for option in problem.remedies:
             yield f"  - {_text(option)}"
 
 

@@ -14,10 +14,10 @@ import yaml
 
 from forebay.capacity.model.checkpoint_config import CheckpointConfig, ConfigError, read_config
 from forebay.capacity.plan.cost import PriceError, Prices, read_prices
-from forebay.capacity.plan.plan_input import KnownParts
+from forebay.capacity.plan.plan_input import PlanContext
 from forebay.capacity.plan.regions import Region, RegionError, read_regions
-from forebay.capacity.plan.service_plan import Questions, ServiceCapacityPlan, plan_service
-from forebay.capacity.plan.traffic_shape import recorded
+from forebay.capacity.plan.service_plan import PlanSettings, ServiceCapacityPlan, plan_service
+from forebay.capacity.plan.traffic_shape import recorded_rates
 from forebay.cli.plan.manifest_input import BadInput, Input, Manifest, read_input, read_yaml, said
 from forebay.cli.plan.plan_changes import PlanChange, changes
 from forebay.cli.plan.plan_json import document
@@ -78,7 +78,7 @@ class PlanOptionError(Exception):
 class Asked:
     """The command line, read."""
 
-    questions: Questions
+    questions: PlanSettings
     recordings: dict[str, Recording]
     """By namespace/name or name of a service; the empty name stands for all others."""
 
@@ -165,22 +165,24 @@ def _plan_one(manifest: Manifest, asked: Asked) -> ServiceCapacityPlan:
         None,
     )
     if recording is not None:
-        known = replace(questions.known, lengths=recording.lengths)
-        questions = replace(questions, known=known, rates=recorded(recording.times))
+        known = replace(questions.context, lengths=recording.lengths)
+        questions = replace(questions, context=known, rates=recorded_rates(recording.times))
         first = plan_service(manifest.namespace, manifest.name, manifest.spec, questions)
         share = _measured_share(first, recording)
         if share is not None:
-            questions = replace(questions, known=replace(known, usable_share=share))
+            questions = replace(questions, context=replace(known, usable_share=share))
     return plan_service(manifest.namespace, manifest.name, manifest.spec, questions)
 
 
 def _measured_share(first: ServiceCapacityPlan, recording: Recording) -> float | None:
     found = first.plan
-    if found is None or found.throughput is None or found.subject.mix is None or found.subject.speculation is not None:
+    if found is None or found.throughput is None:
         return None
-    throughput = found.throughput
+    plan_input, throughput = found.plan_input, found.throughput
+    if plan_input.mix is None or plan_input.speculation is not None:
+        return None
     return usable_share(
-        throughput.engine, found.subject.mix, found.subject.promise, recording.lengths, throughput.batched_tokens
+        throughput.engine, plan_input.mix, plan_input.promise, recording.lengths, throughput.batched_tokens
     )
 
 
@@ -231,9 +233,9 @@ def _draw(plans: Sequence[ServiceCapacityPlan], target: Path) -> bool:
 
 
 def _asked(options: PlanOptions, found: Input) -> Asked:
-    known = KnownParts(profiles=tuple(found.profiles), configs=_configs(options.configs), product=options.gpu)
+    known = PlanContext(profiles=tuple(found.profiles), configs=_configs(options.configs), product=options.gpu)
     return Asked(
-        questions=Questions(known=known, prices=_prices(options.prices), regions=_regions(options.regions)),
+        questions=PlanSettings(context=known, prices=_prices(options.prices), regions=_regions(options.regions)),
         recordings=_recordings(options.traces),
     )
 

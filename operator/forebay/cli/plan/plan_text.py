@@ -101,7 +101,7 @@ def _service(plan: ServiceCapacityPlan, napkin: bool, width: int) -> Iterator[st
             yield from _line("Note", note)
     for problem in plan.problems:
         yield from _line("Problem", f"{problem.field}: {_value(problem.value)}{problem.reason}")
-        for option in problem.options:
+        for option in problem.remedies:
             yield from _line("", f"- {option}")
 
 

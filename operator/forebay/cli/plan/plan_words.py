@@ -29,7 +29,7 @@ def row(plan: ServiceCapacityPlan, priced: bool) -> tuple[str, ...]:
     demand = plan.demand
     cells = [
         f"{plan.namespace}/{plan.name}",
-        f"{plan.plan.subject.gpu.name} {plan.plan.replica.sizes}" if plan.plan else UNKNOWN,
+        f"{plan.plan.plan_input.gpu.name} {plan.plan.replica.sizes}" if plan.plan else UNKNOWN,
         f"{fleet.active}+{fleet.warm}" if fleet else UNKNOWN,
         f"{fleet.gpus:,}" if fleet else UNKNOWN,
         f"{round(demand.tokens_per_minute):,}" if demand else "-",
@@ -105,7 +105,7 @@ def _memory(plan: CapacityPlan) -> Iterator[tuple[str, str]]:
             f"{count(replica.max_concurrent_sequences, 'sequence')} at once"
         ),
     )
-    weights = -(-memory.weight_bytes // plan.subject.gpu.nominal_bytes)
+    weights = -(-memory.weight_bytes // plan.plan_input.gpu.nominal_bytes)
     yield "Weights only", f"{memory.weight_bytes / 1e9:,.1f} GB would take {count(weights, 'card')}, without any KV"
 
 
@@ -158,14 +158,14 @@ def _replica(plan: CapacityPlan, throughput: Throughput) -> Iterator[tuple[str, 
 
 
 def _fleet(plan: CapacityPlan, throughput: Throughput, fleet: PlannedFleet) -> Iterator[tuple[str, str]]:
-    demand, promise = plan.subject.demand, plan.subject.promise
+    demand, promise = plan.plan_input.demand, plan.plan_input.promise
     assert demand is not None
     yield (
         "Replicas",
         (
             f"{float(demand.peak):.4g}/s × {float(demand.headroom):g} ÷ {throughput.requests_per_second:.4g}/s = "
             f"{fleet.exact:.3f} → {fleet.active} active + {fleet.warm} warm on {count(fleet.gpus, 'GPU')} "
-            f"({plan.subject.gpu.product})"
+            f"({plan.plan_input.gpu.product})"
         ),
     )
     seen = fleet.expected
@@ -183,7 +183,7 @@ def _fleet(plan: CapacityPlan, throughput: Throughput, fleet: PlannedFleet) -> I
 def _variants(plan: ServiceCapacityPlan) -> Iterator[tuple[str, str]]:
     for variant in plan.variants:
         fleet = variant.plan.fleet if variant.plan else None
-        size = f"{variant.plan.subject.gpu.product} {variant.plan.replica.sizes}" if variant.plan else "unknown"
+        size = f"{variant.plan.plan_input.gpu.product} {variant.plan.replica.sizes}" if variant.plan else "unknown"
         text = size if size.startswith(variant.name) else f"{variant.name}: {size}"
         if fleet is not None:
             text += f", {count(fleet.total, 'replica')} on {count(fleet.gpus, 'GPU')}"

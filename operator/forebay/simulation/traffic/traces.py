@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from forebay.capacity.plan.traffic_shape import day
+from forebay.capacity.plan.traffic_shape import day_rates
 from forebay.simulation.traffic.trace_file import Recording, read_trace
 
 Floats = npt.NDArray[np.float64]
@@ -236,7 +236,7 @@ def noisy(rate: Rate, percent: float, seed: int, every_seconds: float = 60.0) ->
 
 def diurnal(mean: float, peak_factor: float, *, day_seconds: float = 86_400.0) -> Rate:
     """One hump a day, at noon, as capacity plans have it: its mean is `mean`, its peak so many times that."""
-    slots = np.array(day(peak_factor))
+    slots = np.array(day_rates(peak_factor))
     middles = (np.arange(len(slots)) + 0.5) / len(slots)
     return lambda times: mean * np.interp((times / day_seconds) % 1.0, middles, slots, period=1.0)
 
