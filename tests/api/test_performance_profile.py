@@ -84,4 +84,4 @@ def test_beside_services_it_is_passed_over():
         '"spec": {"model": {"source": "hf://a/b"}}}'
     )
     profile = '{"apiVersion": "forebay.dev/v1alpha1", "kind": "PerformanceProfile"}'
-    assert [found.metadata.name for found in read_services(f"{profile}\n---\n{service}")] == ["chat"]
+    assert [listed.metadata.name for listed in read_services(f"{profile}\n---\n{service}")] == ["chat"]

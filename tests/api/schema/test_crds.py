@@ -77,7 +77,7 @@ def test_conditions_merge_by_type_and_volumes_by_name():
         properties["spec"]["properties"]["engine"]["properties"]["env"],
         properties["spec"]["properties"]["pod"]["properties"]["volumes"],
     )
-    assert [(found["x-kubernetes-list-type"], found["x-kubernetes-list-map-keys"]) for found in lists] == [
+    assert [(node["x-kubernetes-list-type"], node["x-kubernetes-list-map-keys"]) for node in lists] == [
         ("map", ["type"]),
         ("map", ["name"]),
         ("map", ["name"]),

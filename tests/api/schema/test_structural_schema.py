@@ -20,8 +20,8 @@ class Documented(BaseModel):
 def of(annotation: Any, default: Any = ...) -> dict[str, Any]:
     """The schema of a field with this annotation."""
     model = type("Sample", (BaseModel,), {"__annotations__": {"field": annotation}, "field": Field(default)})
-    found: dict[str, Any] = structural_schema(model)["properties"]["field"]
-    return found
+    field_schema: dict[str, Any] = structural_schema(model)["properties"]["field"]
+    return field_schema
 
 
 def test_references_are_inlined_and_what_is_said_beside_them_wins():
