@@ -82,6 +82,12 @@ def same_pod(one: PodFacts, other: PodFacts) -> bool:
     return one == replace(other, view=replace(other.view, resource_version=one.view.resource_version))
 
 
+def _place_hash(pod_labels: Mapping[str, str]) -> str | None:
+    """Which place a placeholder holds; None for a pod that is part of a replica."""
+    is_placeholder = pod_labels.get(labels.ROLE) == labels.PLACEHOLDER
+    return pod_labels.get(labels.PLACEHOLDER_SHAPE, "") if is_placeholder else None
+
+
 def pod_view(pod: PodObject) -> PodView:
     metadata, pod_labels = pod.metadata, pod.metadata.labels or {}
     annotations = metadata.annotations or {}
@@ -114,7 +120,9 @@ def pod_view(pod: PodObject) -> PodView:
         blocked=blocked,
         blocked_message=message[:MESSAGE_LENGTH],
         restarts=sum(status.restart_count for status in statuses),
-        place=pod_labels.get(labels.PLACEHOLDER_SHAPE, "") if pod_labels.get(labels.ROLE) == labels.PLACEHOLDER else None,
+        place=pod_labels.get(labels.PLACEHOLDER_SHAPE, "")
+        if pod_labels.get(labels.ROLE) == labels.PLACEHOLDER
+        else None,
         scheduled_at=_scheduled_at(pod.status.conditions),
         running_since=_running_since(pod.status.container_statuses or ()),
         gates=tuple(gate.name for gate in pod.spec.scheduling_gates or ()),
