@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.suites import ROOT
+from forebay.simulation.engine.engine_router import played
 from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
-from forebay.simulation.engine.shared_engines import played
 from forebay.simulation.engine.simulated_profile import EngineProfile
 
 TARGET = ROOT / "operator" / "forebay" / "capacity" / "model" / "data" / "usable_share.json"

@@ -29,7 +29,7 @@ FAULTS = (
         (
             "tests/scaling/test_desired.py::test_guards_while_replicas_are_on_their_way",
             (
-                "tests/simulation/test_scenarios.py::TestPodsThatNeverStart::"
+                "tests/simulation/cluster/test_scenarios.py::TestPodsThatNeverStart::"
                 "test_nothing_that_serves_is_given_up_and_orders_stay_bounded"
             ),
         ),

@@ -226,7 +226,7 @@ FAULTS = (
         ),
         (
             "tests/scaling/load/test_pod_history.py::test_a_leap_is_no_reading_until_it_stays",
-            "tests/simulation/test_broken_metrics.py::TestLies::test_numbers_that_no_engine_can_reach_order_no_fleet",
+            "tests/simulation/cluster/test_broken_metrics.py::TestLies::test_numbers_that_no_engine_can_reach_order_no_fleet",
         ),
     ),
     Fault(
@@ -241,11 +241,11 @@ FAULTS = (
         ),
         (
             (
-                "tests/simulation/test_broken_metrics.py::TestFreeze::"
+                "tests/simulation/cluster/test_broken_metrics.py::TestFreeze::"
                 "test_pages_that_all_stand_still_are_the_metrics_and_nothing_is_touched"
             ),
             (
-                "tests/simulation/test_broken_metrics.py::TestFreeze::"
+                "tests/simulation/cluster/test_broken_metrics.py::TestFreeze::"
                 "test_one_that_stands_still_is_replaced_and_its_streams_end_well"
             ),
         ),
@@ -265,6 +265,6 @@ FAULTS = (
                 "requests=abs(ended - began) / seconds,",
             ),
         ),
-        ("tests/simulation/test_broken_metrics.py::test_counters_that_begin_anew_change_nothing",),
+        ("tests/simulation/cluster/test_broken_metrics.py::test_counters_that_begin_anew_change_nothing",),
     ),
 )

@@ -49,6 +49,6 @@ FAULTS = (
                 "np.quantile(bucket[:, 1], (0.5, 0.9))",
             ),
         ),
-        ("tests/simulation/test_fluid.py::test_who_is_late_when_long_prompts_come_among_short_ones",),
+        ("tests/simulation/fluid/test_fluid.py::test_who_is_late_when_long_prompts_come_among_short_ones",),
     ),
 )

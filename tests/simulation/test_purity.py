@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import forebay.simulation
-from tests.simulation.servers import SOURCE_ROOT
+from tests.simulation.vllm_server.servers import SOURCE_ROOT
 
 PACKAGE = Path(forebay.simulation.__file__).parent
 PURE = (
-    *("engine_profile", "engine_stats", "engine_steps", "exposition", "histogram", "http_counts", "kv_blocks"),
-    *("openai_protocol", "replica_engine", "vllm_metrics"),
+    *("engine/engine_stats", "engine/engine_steps", "engine/histogram", "engine/kv_blocks", "engine/replica_engine"),
+    *("vllm_server/exposition", "vllm_server/http_counts", "vllm_server/openai_protocol", "vllm_server/vllm_metrics"),
 )
 FORBIDDEN = {"aiohttp", "asyncio", "datetime", "os", "random", "secrets", "socket", "threading", "time", "uuid"}
 

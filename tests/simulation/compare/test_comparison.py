@@ -13,7 +13,7 @@ from forebay.simulation.cluster.scheduled_windows import ScheduledWindow
 from forebay.simulation.compare.comparison import AFTER_SECONDS, ComparedCase, Comparison, Result, true_model
 from forebay.simulation.compare.simulation_report import document
 from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
-from forebay.simulation.peers.static import Static
+from forebay.simulation.peers.static_replicas import Static
 from forebay.simulation.traffic.traces import steady, steps, synthetic
 from tests.simulation.loops import a_view
 

@@ -3,10 +3,10 @@
 import pytest
 
 from forebay.simulation.engine.simulated_profile import BUILT_IN
-from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.assumed_engine import Believed
 from forebay.simulation.peers.dynamo import DynamoPlanner
-from forebay.simulation.peers.static import Static
-from tests.simulation.peers.sights import replicas, sight
+from forebay.simulation.peers.static_replicas import Static
+from tests.simulation.peers.peer_views import replicas, sight
 
 BELIEVED = Believed(BUILT_IN["8b-h100"])
 

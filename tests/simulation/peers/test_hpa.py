@@ -3,7 +3,7 @@
 import pytest
 
 from forebay.simulation.peers.hpa import Cron, HorizontalPodAutoscaler, PerPod, Total, in_flight, kv_fraction, waiting
-from tests.simulation.peers.sights import replicas, sight
+from tests.simulation.peers.peer_views import replicas, sight
 
 
 @pytest.mark.parametrize(

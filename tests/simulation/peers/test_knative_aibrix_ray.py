@@ -5,7 +5,7 @@ import pytest
 from forebay.simulation.peers.aibrix import AdaptivePodAutoscaler
 from forebay.simulation.peers.knative import KnativePodAutoscaler
 from forebay.simulation.peers.ray_serve import RayServe
-from tests.simulation.peers.sights import replicas, sight
+from tests.simulation.peers.peer_views import replicas, sight
 
 
 def test_knative_follows_the_mean_of_a_minute():

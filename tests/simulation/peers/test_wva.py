@@ -3,10 +3,10 @@
 import pytest
 
 from forebay.simulation.engine.simulated_profile import BUILT_IN
-from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.assumed_engine import Believed
 from forebay.simulation.peers.wva import Applied, Saturation, SaturationTokens
 from forebay.simulation.peers.wva_queueing import Coefficients, Queueing, expected
-from tests.simulation.peers.sights import replicas, sight
+from tests.simulation.peers.peer_views import replicas, sight
 
 BELIEVED = Believed(BUILT_IN["8b-h100"])
 

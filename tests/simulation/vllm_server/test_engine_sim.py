@@ -12,7 +12,7 @@ from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.simulated_profile import parse_profile
 from forebay.simulation.vllm_server.engine_sim import engine_sim, read_settings
 from tests.simulation.load import a_request, run
-from tests.simulation.servers import SLOW, Process, Stream, a_process, stream_completion
+from tests.simulation.vllm_server.servers import SLOW, Process, Stream, a_process, stream_completion
 
 DRAINING = "--shutdown-timeout=20"
 

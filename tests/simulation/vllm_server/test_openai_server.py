@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.simulation.servers import SLOW, Stream, a_server, read_stream
+from tests.simulation.vllm_server.servers import SLOW, Stream, a_server, read_stream
 
 
 async def post(client, path: str, **body):

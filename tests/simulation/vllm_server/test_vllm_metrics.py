@@ -9,9 +9,9 @@ import pytest
 from forebay.simulation.vllm_server.exposition import Page, number
 from forebay.telemetry.engine_sample import sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
-from tests.simulation.servers import SLOW, Stream, a_server, read_stream
+from tests.simulation.vllm_server.servers import SLOW, Stream, a_server, read_stream
 
-SAMPLES = Path(__file__).parent.parent / "samples"
+SAMPLES = Path(__file__).parents[2] / "samples"
 FLAGS = (
     *("--max-model-len=2048", "--max-num-seqs=4", "--max-num-batched-tokens=2048", "--block-size=32"),
     *("--num-gpu-blocks-override=128", "--kv-cache-memory-bytes=67108864"),

@@ -26,7 +26,7 @@ from forebay.simulation.cluster.served_model import ServedModel, drawn_profile, 
 from forebay.simulation.compare.oracle import Needs, Oracle, needs, static_peak
 from forebay.simulation.compare.outcome import ClassShare, RunOutcome, Summary
 from forebay.simulation.fluid.fluid_need import flow_needs
-from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.assumed_engine import Believed
 from forebay.simulation.peers.peer_grid import Entry, Ground
 from forebay.simulation.traffic.flow import BIN_SECONDS, Flow
 from forebay.simulation.traffic.traces import Trace

@@ -18,9 +18,9 @@ from forebay.simulation.cluster.policy import View
 from forebay.simulation.cluster.scrape_model import SimulatedScrapes
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.compare.outcome import possible, prefilled
+from forebay.simulation.engine.engine_router import played
 from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
-from forebay.simulation.engine.shared_engines import played
 from forebay.simulation.traffic.traces import Trace
 
 WINDOW_SECONDS = 60.0

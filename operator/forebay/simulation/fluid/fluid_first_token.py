@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from forebay.capacity.model.replica_model import EngineModel, Mix, work_seconds
+from forebay.simulation.engine.engine_router import finished, routed
 from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.prefill_seconds import prefill_seconds
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
-from forebay.simulation.engine.shared_engines import finished, routed
 from forebay.simulation.engine.simulated_profile import EngineProfile
 from forebay.simulation.traffic.flow import BIN_SECONDS, FlowLengths
 from forebay.simulation.traffic.traces import Floats

@@ -8,7 +8,7 @@ from math import ceil, floor, fsum
 
 from forebay.simulation.peers.hpa import PodMetric, kv_fraction
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 TOLERANCE = 0.1
 

@@ -8,7 +8,7 @@ the best or second best forecast at 10 and 30 minutes in every trace that was tr
 from dataclasses import dataclass, field
 from math import ceil
 
-from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.assumed_engine import Believed
 from forebay.simulation.peers.peer_view import PeerView
 
 

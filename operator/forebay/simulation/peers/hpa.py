@@ -10,7 +10,7 @@ from math import ceil, fsum
 from typing import Protocol
 
 from forebay.simulation.peers.peer_view import PeerView, ReplicaSight
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 TOLERANCE = 0.1
 PodMetric = Callable[[ReplicaSight], float]

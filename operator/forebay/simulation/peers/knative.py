@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 PANIC_THRESHOLD = 2.0
 MOST_UP = 1000.0

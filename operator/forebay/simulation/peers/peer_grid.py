@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from forebay.capacity.model.replica_model import Promise
 from forebay.simulation.cluster.policy import Policy
 from forebay.simulation.cluster.scrape_model import SimulatedScrapes
-from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
 from forebay.simulation.peers.aibrix import AdaptivePodAutoscaler
-from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.assumed_engine import Believed
 from forebay.simulation.peers.dynamo import DynamoPlanner
 from forebay.simulation.peers.hpa import Cron, HorizontalPodAutoscaler, PerPod, Total, in_flight, kv_fraction, waiting
 from forebay.simulation.peers.knative import KnativePodAutoscaler
+from forebay.simulation.peers.peer_policy import PROMETHEUS, PeerPolicy
 from forebay.simulation.peers.peer_view import Peer
 from forebay.simulation.peers.ray_serve import RayServe
-from forebay.simulation.peers.static import Static
+from forebay.simulation.peers.static_replicas import Static
 from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, Applied, Saturation, SaturationTokens
 from forebay.simulation.peers.wva_queueing import Coefficients, Queueing
 

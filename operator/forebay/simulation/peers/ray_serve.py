@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 
 @dataclass(slots=True)

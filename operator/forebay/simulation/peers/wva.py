@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from math import ceil, floor, fsum
 from typing import Protocol
 
-from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.assumed_engine import Believed
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 APPLIED_AFTER_SECONDS = 240.0
 

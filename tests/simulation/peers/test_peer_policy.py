@@ -3,8 +3,8 @@
 import pytest
 
 from forebay.simulation.cluster.policy import PolicyControl
-from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
 from forebay.simulation.peers.hpa import HorizontalPodAutoscaler, PerPod, in_flight
+from forebay.simulation.peers.peer_policy import PROMETHEUS, PeerPolicy
 from forebay.simulation.peers.peer_view import PeerView
 from forebay.simulation.traffic.traces import steps
 from tests.simulation.loops import CHAT, PROMISE, a_loop

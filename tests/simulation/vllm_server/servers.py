@@ -17,7 +17,7 @@ from e2e.harness.addresses import free_ports
 from forebay.simulation.vllm_server.engine_sim import build_server, read_settings
 from forebay.simulation.vllm_server.vllm_arguments import parse_serve
 
-SOURCE_ROOT = Path(__file__).parent.parent.parent / "operator"
+SOURCE_ROOT = Path(__file__).parents[3] / "operator"
 FAST = '{"a": 0.002, "b": 1e-6, "c": 1e-6, "d": 1e-9, "kv_tokens": 4096, "overhead": 0}'
 SLOW = '{"a": 0.05, "b": 1e-4, "c": 1e-4, "d": 1e-6, "kv_tokens": 20000}'
 

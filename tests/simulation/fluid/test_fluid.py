@@ -24,7 +24,7 @@ from forebay.simulation.fluid.fluid_fleet import FluidFleet, Queued
 from forebay.simulation.fluid.fluid_gateway import water_level
 from forebay.simulation.fluid.fluid_need import busiest
 from forebay.simulation.peers.peer_grid import Entry
-from forebay.simulation.peers.static import Static
+from forebay.simulation.peers.static_replicas import Static
 from forebay.simulation.traffic.flow import BIN_SECONDS, FlowLengths, flow_of
 from forebay.simulation.traffic.traces import Rate, Trace, ramp, steady, steps, synthetic
 from tests.simulation.loops import CHAT, PROMISE, a_loop, a_model, a_view

@@ -11,8 +11,18 @@ import pytest
 
 from forebay.simulation.cluster.scrape_model import Page
 from forebay.simulation.traffic.traces import steady, steps
+from tests.simulation.cluster.metrics_pages import (
+    KV,
+    RUNNING,
+    WAITING,
+    between,
+    counting_anew,
+    frozen,
+    renamed,
+    saying,
+    silent,
+)
 from tests.simulation.loops import PROMISE
-from tests.simulation.pages import KV, RUNNING, WAITING, between, counting_anew, frozen, renamed, saying, silent
 from tests.simulation.stories import Story, play
 
 RATE = 2.5
