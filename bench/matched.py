@@ -14,7 +14,7 @@ from typing import Any, Final
 from bench.policies_page import cheaper
 from bench.summary import summary
 from forebay.simulation.compare.comparison import FOREBAY, TUNED
-from forebay.simulation.peers.peer_grid import Entry, grid
+from forebay.simulation.peers.peer_grid import PeerSetting, grid
 
 MATCHED: Final = " (matched)"
 TRIED: Final = 3
@@ -23,7 +23,7 @@ AS_MUCH: Final = 0.0002
 """In time: what is no further below is as much."""
 
 
-Play = Callable[[int, Sequence[Entry]], Sequence[dict[str, Any]]]
+Play = Callable[[int, Sequence[PeerSetting]], Sequence[dict[str, Any]]]
 """Rows of these settings on the traffic of a seed that all are judged by."""
 
 
@@ -44,7 +44,7 @@ def matched(played: dict[str, Any], play: Play) -> dict[str, Any]:
     return played
 
 
-def _more_careful(rule: str, target: str) -> list[Entry]:
+def _more_careful(rule: str, target: str) -> list[PeerSetting]:
     """Of the grid, whose most careful settings come first; none of a rule with its default."""
     of_rule = [entry for entry in grid() if entry.rule == rule]
     at = next((n for n, entry in enumerate(of_rule) if entry.target == target), 0)

@@ -44,7 +44,7 @@ from forebay.simulation.cluster.served_model import view_of_manifest
 from forebay.simulation.compare.comparison import FOREBAY, TUNED, ComparedCase, Comparison, true_model
 from forebay.simulation.compare.oracle import Needs
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, grid, static
 from forebay.simulation.traffic.flow import Flow
 from forebay.simulation.traffic.traces import Trace, between
 
@@ -64,7 +64,7 @@ Window = tuple[float, float]
 class Tuned:
     """The setting of a rule that was best on the tuning traffic."""
 
-    entry: Entry
+    entry: PeerSetting
     inside_grid: bool
 
 
@@ -90,7 +90,7 @@ def comparison(
         window_replicas=max(1, window_replicas),
         epoch=epoch,
         judged_by=PROMISED,
-        crowd=suite.crowd,
+        flash_crowd=suite.flash_crowd,
     )
     if suite.sheds:
         places = GatewaySettings(queued_per_replica=ceil(Comparison(case).batch))
@@ -108,7 +108,7 @@ def floor_of(needs: Needs, windows: Sequence[Window]) -> int:
     return within[ceil(FLOOR_QUANTILE * len(within)) - 1] if within else 0
 
 
-def tuned(tried: Sequence[tuple[Entry, dict[str, Any]]]) -> Iterator[Tuned]:
+def tuned(tried: Sequence[tuple[PeerSetting, dict[str, Any]]]) -> Iterator[Tuned]:
     """The best setting of each rule, and whether it lies inside its grid."""
     for rule in dict.fromkeys(entry.rule for entry, _ in tried):
         mine = [(entry, row) for entry, row in tried if entry.rule == rule]

@@ -23,7 +23,7 @@ from bench.suites import QUICK, ROOT, SUITES, judged_trace
 from forebay.simulation.cluster.cold_start import ColdStarts
 from forebay.simulation.compare.comparison import ComparedCase, Comparison
 from forebay.simulation.engine.simulated_profile import EngineProfile
-from forebay.simulation.peers.peer_grid import Entry, defaults, static
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, static
 from forebay.simulation.traffic.flow import flow_of
 from forebay.simulation.traffic.traces import Trace
 
@@ -49,7 +49,7 @@ def _with(case: ComparedCase, profile: EngineProfile) -> ComparedCase:
     return replace(case, model=replace(case.model, profile=profile))
 
 
-def play(case: ComparedCase, entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+def play(case: ComparedCase, entries: Sequence[PeerSetting]) -> Iterator[dict[str, Any]]:
     """One row per variant and policy."""
     for says, changed in variants(case):
         for row in rows(Comparison(changed), [Comparison.forebay, Comparison.oracle, *map(of_entry, entries)]):

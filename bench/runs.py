@@ -12,7 +12,7 @@ from typing import Any
 
 from forebay.simulation.compare.comparison import Comparison, Result
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry
+from forebay.simulation.peers.peer_grid import PeerSetting
 
 Run = Callable[[Comparison], Result]
 
@@ -20,7 +20,7 @@ _shared: list[tuple[Comparison, Sequence[Run]]] = []
 """What a process was forked with: comparisons and rules cannot be sent to one."""
 
 
-def of_entry(entry: Entry) -> Run:
+def of_entry(entry: PeerSetting) -> Run:
     return lambda compared: compared.peer(entry)
 
 

@@ -47,7 +47,7 @@ class Suite:
     """As in the manifest, where it is not the default."""
     prefill_on_top: bool = False
     """A request is in time that begins within 500 ms and what its own prompt takes, whatever the manifest promises."""
-    crowd: tuple[float, float] | None = None
+    flash_crowd: tuple[float, float] | None = None
     """When a flash crowd comes and goes."""
     sheds: bool = False
     """Whether the gateway turns requests away that no replica has a place for within its latency limit."""
@@ -70,11 +70,11 @@ SUITES: Final = (
         slo={"timeToFirstToken": {"p95": "3s"}},
         prefill_on_top=True,
     ),
-    Suite("D", "a flash crowd: three times the requests within half a minute", crowd=CROWD),
+    Suite("D", "a flash crowd: three times the requests within half a minute", flash_crowd=CROWD),
     Suite(
         "D-shed",
         "the same flash crowd, with a gateway that sheds what no replica has room for",
-        crowd=CROWD,
+        flash_crowd=CROWD,
         sheds=True,
     ),
     Suite("F", "Azure 2023 code: prefill in bursts", "azure-2023/AzureLLMInferenceTrace_code.csv", 2.0, most=64),

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.suites import ROOT
-from forebay.simulation.engine.engine_router import played
+from forebay.simulation.engine.engine_router import play_requests
 from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.simulated_profile import EngineProfile
@@ -79,7 +79,7 @@ def _share_in_time(profile: EngineProfile, busy: float, spread: float) -> float:
     rate = REPLICAS * busy * REQUESTS / work
     limits = EngineLimits(max_num_seqs=4096)
     engines = [ReplicaEngine(profile, limits, every_histogram=False) for _ in range(REPLICAS)]
-    done = played(engines, _arriving(draw, rate, lengths))
+    done = play_requests(engines, _arriving(draw, rate, lengths))
     counted = [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
     return sum((completion.token_seconds or 0.0) <= LIMIT for completion in counted) / len(counted)
 

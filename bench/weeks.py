@@ -22,8 +22,8 @@ from bench.runs import Run, of_entry, rows
 from bench.suites import CONVERSATION, SUITES, clients_of
 from forebay.simulation.compare.comparison import Comparison
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
-from forebay.simulation.traffic.flow import Flow, FlowLengths, flow_of, joined
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, grid, static
+from forebay.simulation.traffic.flow import Flow, FlowLengths, flow_of, join_flows
 from forebay.simulation.traffic.servegen import servegen
 from forebay.simulation.traffic.traces import read_file, with_lengths_of
 
@@ -62,7 +62,7 @@ def day(traces: Path, number: int, seed: int) -> Flow:
 
 
 def days(traces: Path, first: int, count: int, seed: int) -> Flow:
-    whole = joined([day(traces, number, 100 * seed) for number in range(first, first + count)])
+    whole = join_flows([day(traces, number, 100 * seed) for number in range(first, first + count)])
     return replace(whole, method=(*whole.method, f"days {first + 1} to {first + count}, each drawn by itself"))
 
 
@@ -109,7 +109,7 @@ def _runs(plan: Plan, best: Sequence[Tuned]) -> Iterator[Run]:
             yield of_entry(entry)
 
 
-def _wanted(entry: Entry, plan: Plan) -> bool:
+def _wanted(entry: PeerSetting, plan: Plan) -> bool:
     return not plan.rules or any(entry.rule.lower().startswith(rule.lower()) for rule in plan.rules)
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from bench.matched import matched
-from forebay.simulation.peers.peer_grid import Entry
+from forebay.simulation.peers.peer_grid import PeerSetting
 from tests.bench.test_policies_page import a_played, a_policy
 
 KEPT = {"0.3": (0.9951, 13.0), "0.2": (0.997, 20.0), "0.15": (0.998, 30.0)}
 OURS = a_policy("Forebay", 0.9955, gpuHours=14.0)
 
 
-def play(seed: int, settings: Sequence[Entry]) -> list[dict[str, Any]]:
+def play(seed: int, settings: Sequence[PeerSetting]) -> list[dict[str, Any]]:
     """The second seed is harder by a hundredth of a percent."""
     rows = []
     for entry in settings:

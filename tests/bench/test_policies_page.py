@@ -11,7 +11,7 @@ from bench.policies_page import page, verdicts
 from bench.policies_picture import picture, picture_name
 from bench.summary import differences, summary
 from forebay.simulation.compare.oracle import Needs
-from forebay.simulation.peers.peer_grid import Entry, grid
+from forebay.simulation.peers.peer_grid import PeerSetting, grid
 
 
 def a_row(name: str, attainment: float, gpu_hours: float, **fields: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_who_recovers_sooner_is_told_and_never_is_later_than_any_time():
     assert len(list(verdicts([ours, never]))) == 1
 
 
-def tries(**by_target: tuple[float, float]) -> list[tuple[Entry, dict[str, Any]]]:
+def tries(**by_target: tuple[float, float]) -> list[tuple[PeerSetting, dict[str, Any]]]:
     entries = [entry for entry in grid() if entry.rule == "HPA waiting"][: len(by_target)]
     return [
         (entry, {"attainment": attainment, "gpuHours": hours})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from math import inf
 
-from forebay.simulation.cluster.scrape_model import Page
+from forebay.simulation.cluster.scrape_model import PageFilter
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 
 _COUNTER = re.compile(r"^(vllm:\w+(?:_total|_count|_sum|_bucket)(?:\{.*\})?) (\S+)$", re.MULTILINE)
@@ -29,7 +29,7 @@ def saying(value: str, *series: str) -> Callable[[str], str]:
     return lambda text: pattern.sub(rf"\g<1> {value}", text)
 
 
-def between(since: float, until: float, change: Callable[[str], str | None], only: int | None = None) -> Page:
+def between(since: float, until: float, change: Callable[[str], str | None], only: int | None = None) -> PageFilter:
     """Changed for so long, on every replica or on the one of that number."""
 
     def page(replica: SimulatedReplica, text: str) -> str | None:
@@ -40,7 +40,7 @@ def between(since: float, until: float, change: Callable[[str], str | None], onl
     return page
 
 
-def frozen(since: float, until: float = inf, only: int | None = None) -> Page:
+def frozen(since: float, until: float = inf, only: int | None = None) -> PageFilter:
     """The same page again and again."""
     kept: dict[str, str] = {}
 
@@ -50,7 +50,7 @@ def frozen(since: float, until: float = inf, only: int | None = None) -> Page:
     return page
 
 
-def counting_anew(every: float) -> Page:
+def counting_anew(every: float) -> PageFilter:
     """Counters that begin at nothing again every so many seconds, all of a page together."""
     bases: dict[tuple[str, int], dict[str, str]] = {}
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from forebay.simulation.cluster.scrape_model import Page
+from forebay.simulation.cluster.scrape_model import PageFilter
 from forebay.simulation.traffic.traces import steady, steps
 from tests.simulation.cluster.metrics_pages import (
     KV,
@@ -34,8 +34,8 @@ QUICK = {"scaleDownCooldown": "120s"}
 """So that the stories are short."""
 
 
-def while_the_load_falls(page: Page) -> Story:
-    return play(FALLS, 960, after=40, standing=3, page=page, ask=(LATER,), scaling=QUICK)
+def while_the_load_falls(page: PageFilter) -> Story:
+    return play(FALLS, 960, after=40, initial_replicas=3, page=page, ask=(LATER,), scaling=QUICK)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ class TestFreeze:
         )
 
     def test_one_that_stands_still_is_replaced_and_its_streams_end_well(self):
-        story = play(steady(RATE), 800, standing=3, page=frozen(BROKEN_FROM, only=1), ask=(500,))
+        story = play(steady(RATE), 800, initial_replicas=3, page=frozen(BROKEN_FROM, only=1), ask=(500,))
         assert set(story.wanted(30)) == {3}
         assert min(story.serving()) == 2
         assert story.serving()[-1] == 3
@@ -118,7 +118,7 @@ class TestFreeze:
 
 def test_counters_that_begin_anew_change_nothing():
     """Every 100 s on every replica: no reset is an arrival, and none is silence."""
-    story = play(steady(RATE), 700, after=0, standing=3, page=counting_anew(100.0), ask=(650,))
+    story = play(steady(RATE), 700, after=0, initial_replicas=3, page=counting_anew(100.0), ask=(650,))
     assert set(story.wanted(30)) == {3}
     assert "MetricsStale" not in story.reasons()
     assert not story.unsaid(
@@ -136,7 +136,7 @@ class TestLies:
             steady(RATE),
             1000,
             after=0,
-            standing=3,
+            initial_replicas=3,
             page=between(400, 1e9, saying("0.0", RUNNING, WAITING, KV)),
             ask=(900,),
         )
@@ -161,7 +161,7 @@ class TestLies:
     )
     def test_numbers_that_no_engine_can_reach_order_no_fleet(self, lie: Callable[[str], str]):
         """One replica of three says so, for half a minute: its numbers are not believed, and it counts as silent."""
-        story = play(steady(RATE), 500, after=0, standing=3, page=between(400, 440, lie, only=1), ask=(435,))
+        story = play(steady(RATE), 500, after=0, initial_replicas=3, page=between(400, 440, lie, only=1), ask=(435,))
         assert set(story.wanted(30)) == {3}
         assert {"MetricsStale", "MetricsBack"} <= story.reasons()
         assert not story.unsaid(
@@ -178,7 +178,7 @@ class TestLies:
             steady(RATE),
             800,
             after=0,
-            standing=3,
+            initial_replicas=3,
             page=between(400, 1e9, saying("1000000.0", WAITING), only=1),
             ask=(625,),
         )

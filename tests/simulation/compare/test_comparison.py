@@ -10,10 +10,10 @@ from forebay.api.spec.schedule_spec import ScheduleFloor
 from forebay.schedules.schedule_floors import PlannedCapacity
 from forebay.simulation.cluster.cold_start import ColdStarts
 from forebay.simulation.cluster.scheduled_windows import ScheduledWindow
-from forebay.simulation.compare.comparison import AFTER_SECONDS, ComparedCase, Comparison, Result, true_model
+from forebay.simulation.compare.comparison import TAIL_SECONDS, ComparedCase, Comparison, Result, true_model
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
-from forebay.simulation.peers.static_replicas import Static
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, grid, static
+from forebay.simulation.peers.static_replicas import StaticReplicas
 from forebay.simulation.traffic.traces import steady, steps, synthetic
 from tests.simulation.loops import a_view
 
@@ -31,13 +31,13 @@ def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
     believed = case.replica_capacity.engine.step_profile
     assert case.model.profile != believed
     assert case.model.profile.step_seconds == pytest.approx(believed.step_seconds, rel=0.2)
-    assert Comparison(case).ground.believed.profile == believed
+    assert Comparison(case).peer_inputs.engine.profile == believed
 
 
 def test_what_stands_at_the_beginning_is_what_the_first_minutes_need():
-    assert Comparison(a_case(5.0)).standing() == 1
-    assert Comparison(a_case(80.0)).standing() in (2, 3)
-    assert Comparison(a_case(1000.0)).standing() == 6, "bounds hold"
+    assert Comparison(a_case(5.0)).initial_replicas() == 1
+    assert Comparison(a_case(80.0)).initial_replicas() in (2, 3)
+    assert Comparison(a_case(1000.0)).initial_replicas() == 6, "bounds hold"
 
 
 def test_all_policies_meet_the_same_requests():
@@ -48,7 +48,7 @@ def test_all_policies_meet_the_same_requests():
     assert len({id(result.outcome.trace) for result in results}) == 1
     for result in results:
         assert result.summary.unfinished == 0, "what is under way at the last arrival may end"
-        assert result.summary.gpu_hours >= (SECONDS + AFTER_SECONDS) / 3600 * 0.99
+        assert result.summary.gpu_hours >= (SECONDS + TAIL_SECONDS) / 3600 * 0.99
 
 
 def test_only_the_oracle_knows_the_future():
@@ -78,8 +78,8 @@ def test_only_the_oracle_knows_the_future():
     assert calm[1] != crowded[1], "the oracle orders a cold start ahead"
 
 
-def two_replicas() -> Entry:
-    return replace(static(), build=lambda ground: Static(2))
+def two_replicas() -> PeerSetting:
+    return replace(static(), build=lambda peer_inputs: StaticReplicas(2))
 
 
 def test_a_window_is_met_by_those_who_serve_its_floor_when_it_begins():

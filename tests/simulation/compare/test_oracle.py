@@ -17,9 +17,9 @@ def a_trace(rate, seconds: float, seed: int = 3):
 
 
 @pytest.mark.parametrize(("replicas_worth", "most"), [(0.1, 1), (0.9, 1), (1.8, 3), (3.6, 5)])
-def test_need_follows_what_one_replica_carries(replicas_worth, most):
+def test_need_follows_what_one_replica_carries(replicas_worth, max_replicas):
     found = needs(a_trace(steady(RATE_OF_ONE * replicas_worth), 120), a_model(), PROMISE, seconds=120)
-    assert max(found.counts) <= most
+    assert max(found.counts) <= max_replicas
     assert min(found.counts) >= replicas_worth * 0.7
 
 
@@ -38,9 +38,9 @@ def test_a_tighter_promise_needs_more():
 
 
 def test_bounds_hold_for_the_oracle_too():
-    found = needs(a_trace(steady(200.0), 60), a_model(), PROMISE, seconds=60, fewest=2, most=3)
+    found = needs(a_trace(steady(200.0), 60), a_model(), PROMISE, seconds=60, min_replicas=2, max_replicas=3)
     assert set(found.counts) == {3}
-    assert set(needs(a_trace(steady(1.0), 60), a_model(), PROMISE, seconds=60, fewest=2).counts) == {2}
+    assert set(needs(a_trace(steady(1.0), 60), a_model(), PROMISE, seconds=60, min_replicas=2).counts) == {2}
 
 
 def test_requests_nobody_could_serve_in_time_are_left_out():
@@ -64,7 +64,7 @@ def test_static_peak_is_a_quantile_of_the_need():
 def test_its_fleet_keeps_the_promise_through_a_step_that_no_other_policy_can_foresee():
     trace = a_trace(steps((0.0, 10.0), (240.0, 70.0)), 420)
     view = a_view(max_replicas=8)
-    counts = needs(trace, a_model(view), PROMISE, seconds=420, most=8)
+    counts = needs(trace, a_model(view), PROMISE, seconds=420, max_replicas=8)
     loop = a_loop(trace, 420, control=PolicyControl({CHAT: Oracle(counts.fleet(140))}), model=a_model(view))
     outcome = loop.run(420)[CHAT]
     assert outcome.in_time(PROMISE)[trace.times < 400].mean() >= 0.99

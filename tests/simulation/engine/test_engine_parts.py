@@ -99,7 +99,7 @@ class TestKVBlocks:
         held = sum(-(-length // size) for length in lengths)
         blocks = KVBlocks(total=held + spare + 1, size=size)
         for length in lengths:
-            blocks.free -= blocks.holding(length)
+            blocks.free -= blocks.blocks_for(length)
             blocks.join(length)
         fits = 0
         while fits < limit and sum(-(-(length + fits + 1) // size) for length in lengths) <= held + spare:

@@ -13,18 +13,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forebay.simulation.cluster.closed_loop import Played
+from forebay.simulation.cluster.closed_loop import LoopOutcome
 from forebay.simulation.cluster.planner_control import PlannerControl
-from forebay.simulation.cluster.policy import Control, PolicyControl, View
+from forebay.simulation.cluster.policy import Control, PolicyControl, PolicyView
 from forebay.simulation.cluster.scrape_model import SimulatedScrapes
 from forebay.simulation.compare.comparison import ComparedCase, Comparison, true_model
 from forebay.simulation.engine.replica_engine import EngineLimits
 from forebay.simulation.engine.simulated_profile import BUILT_IN
-from forebay.simulation.fluid.fluid_fleet import FluidFleet, Queued
+from forebay.simulation.fluid.fluid_fleet import FluidFleet, QueueColumn
 from forebay.simulation.fluid.fluid_gateway import water_level
-from forebay.simulation.fluid.fluid_need import busiest
-from forebay.simulation.peers.peer_grid import Entry
-from forebay.simulation.peers.static_replicas import Static
+from forebay.simulation.fluid.fluid_need import usable_busy_share
+from forebay.simulation.peers.peer_grid import PeerSetting
+from forebay.simulation.peers.static_replicas import StaticReplicas
 from forebay.simulation.traffic.flow import BIN_SECONDS, FlowLengths, flow_of
 from forebay.simulation.traffic.traces import Rate, Trace, ramp, steady, steps, synthetic
 from tests.simulation.loops import CHAT, PROMISE, a_loop, a_model, a_view
@@ -42,7 +42,7 @@ class Always:
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def decide(self, view: View) -> int:
+    def decide(self, view: PolicyView) -> int:
         return self.count
 
 
@@ -54,10 +54,14 @@ def a_trace(rate: Rate, seconds: float, lengths: tuple[float, float] = LENGTHS, 
     return synthetic("test", rate, seconds, seed, lengths=lengths, spread=0.3)
 
 
-def both(trace: Trace, seconds: float, control: Callable[[], Control], standing: int) -> tuple[Played, Played]:
+def both(
+    trace: Trace, seconds: float, control: Callable[[], Control], initial_replicas: int
+) -> tuple[LoopOutcome, LoopOutcome]:
     """Discrete, fluid."""
     outcomes = [
-        a_loop(traffic, seconds, control=control(), standing=standing, max_replicas=12).play(seconds + 60)[CHAT]
+        a_loop(traffic, seconds, control=control(), initial_replicas=initial_replicas, max_replicas=12).play(
+            seconds + 60
+        )[CHAT]
         for traffic in (trace, flow_of(trace, seconds))
     ]
     return outcomes[0], outcomes[1]
@@ -96,7 +100,7 @@ def test_who_is_late_when_long_prompts_come_among_short_ones():
     source = {"source": "hf://meta-llama/Llama-3.1-70B-Instruct"}
     view = a_view(model=source, engine={"tensorParallelSize": 4})
     trace = synthetic("spread", steady(12.0), 900, 3, lengths=(1155, 211), spread=0.8)
-    three = Entry("static", "", "3", False, lambda ground: Static(3))
+    three = PeerSetting("static", "", "3", False, lambda peer_inputs: StaticReplicas(3))
     discrete, fluid = (
         Comparison(ComparedCase(true_model(view, 0, 0.0), traffic, 900.0, 3)).peer(three).summary
         for traffic in (trace, flow_of(trace, 900))
@@ -133,7 +137,7 @@ def test_published_rows(profile, prompt, rate, token_seconds):
     flow = flow_of(trace, 120)
     fleet = FluidFleet(model, flow.lengths, PROMISE, BIN_SECONDS)
     fleet.start()
-    came = np.zeros((len(Queued), 1, len(flow.lengths.outputs)))
+    came = np.zeros((len(QueueColumn), 1, len(flow.lengths.outputs)))
     mean = rate * BIN_SECONDS / len(flow.lengths.outputs)
     came[:] = np.array([mean, mean * prompt, 0.0, mean * prompt])[:, None, None]
     for number in range(60):
@@ -145,7 +149,7 @@ def test_published_rows(profile, prompt, rate, token_seconds):
     assert histogram.sum / histogram.count == pytest.approx(token_seconds, rel=0.07), "the start is faster"
 
 
-def a_flow_run(rate: Rate, seconds: float = 240.0, **fields) -> Played:
+def a_flow_run(rate: Rate, seconds: float = 240.0, **fields) -> LoopOutcome:
     trace = a_trace(rate, seconds, (500, 200))
     return a_loop(flow_of(trace, seconds), seconds, control=PlannerControl(), **fields).play(seconds + 60)[CHAT]
 
@@ -156,7 +160,7 @@ def test_the_same_seed_gives_the_same_outcome():
 
 
 def test_every_request_has_one_fate():
-    outcome = a_flow_run(steps((0, 20), (60, 200)), standing=1)
+    outcome = a_flow_run(steps((0, 20), (60, 200)), initial_replicas=1)
     told = outcome.summary(PROMISE)
     assert told.unfinished + told.shed + told.failed <= told.offered
     assert told.offered == len(a_trace(steps((0, 20), (60, 200)), 240, (500, 200)))
@@ -164,7 +168,7 @@ def test_every_request_has_one_fate():
 
 def test_while_nothing_serves_requests_are_held_and_then_shed():
     trace = a_trace(steady(20.0), 110, (500, 200))
-    loop = a_loop(flow_of(trace, 110), 110, control=always(1)(), standing=0)
+    loop = a_loop(flow_of(trace, 110), 110, control=always(1)(), initial_replicas=0)
     told = loop.play(300)[CHAT].summary(PROMISE)
     assert told.shed > 500, "the first minute's requests have waited too long when the replica comes after 120 s"
     assert told.attainment < 0.1, "what was held has missed"
@@ -175,7 +179,7 @@ def test_a_replica_that_dies_takes_its_requests_along():
     trace = a_trace(steady(20.0), 120, (500, 200))
     failed = []
     for traffic in (trace, flow_of(trace, 120)):
-        loop = a_loop(traffic, 120, control=always(1)(), standing=1)
+        loop = a_loop(traffic, 120, control=always(1)(), initial_replicas=1)
         loop.at(60.0, lambda it: it.cluster.crash(next(iter(it.cluster.pods.values()))))
         failed.append(loop.play(120)[CHAT].summary(PROMISE).failed)
     assert failed[0] > 20
@@ -185,9 +189,9 @@ def test_a_replica_that_dies_takes_its_requests_along():
 class Watching(Always):
     def __init__(self) -> None:
         super().__init__(2)
-        self.views: list[View] = []
+        self.views: list[PolicyView] = []
 
-    def decide(self, view: View) -> int:
+    def decide(self, view: PolicyView) -> int:
         self.views.append(view)
         return 2
 
@@ -195,7 +199,7 @@ class Watching(Always):
 def test_a_scrape_shows_whole_requests_that_add_up():
     policy = Watching()
     trace = a_trace(steady(40.0), 120, (500, 200))
-    a_loop(flow_of(trace, 120), 120, control=PolicyControl({CHAT: policy}), standing=2).play(180)
+    a_loop(flow_of(trace, 120), 120, control=PolicyControl({CHAT: policy}), initial_replicas=2).play(180)
     samples = [reading.sample for view in policy.views for reading in view.replicas if reading.sample]
     assert len(samples) > 8
     for sample in samples:
@@ -237,7 +241,7 @@ def test_the_lowest_are_filled_first():
 def test_how_busy_a_replica_may_be_follows_the_promise():
     model, lengths = a_model(a_view()), FlowLengths.of(a_trace(steady(20.0), 60, (500, 200)))
     at_40_ms, at_25_ms = (
-        busiest(model, lengths, replace(PROMISE, inter_token_latency=limit)) for limit in (0.04, 0.025)
+        usable_busy_share(model, lengths, replace(PROMISE, inter_token_latency=limit)) for limit in (0.04, 0.025)
     )
     assert at_25_ms < at_40_ms < 1 - model.profile.step_seconds / 0.04 + 0.02
 

@@ -1,17 +1,19 @@
 """Builders of what peers see."""
 
-from forebay.simulation.peers.peer_view import PeerView, ReplicaSight
+from forebay.simulation.peers.peer_view import PeerReplica, PeerView
 
 
 def replicas(count: int, *, waiting: float = 0, running: float = 0, kv: float = 0.0, itl: float | None = None):
     """`count` ready replicas, each under the same load."""
     return tuple(
-        ReplicaSight(f"pod-{index}", waiting, running, kv, first_token_seconds=None, inter_token_seconds=itl)
+        PeerReplica(f"pod-{index}", waiting, running, kv, first_token_seconds=None, inter_token_seconds=itl)
         for index in range(count)
     )
 
 
-def sight(now: float = 0.0, ready=(), *, wanted: int | None = None, starting: int = 0, rate: float = 0.0) -> PeerView:
+def a_peer_view(
+    now: float = 0.0, ready=(), *, wanted: int | None = None, starting: int = 0, rate: float = 0.0
+) -> PeerView:
     """With 500 prompt and 200 answer tokens a request."""
     return PeerView(
         now=now,

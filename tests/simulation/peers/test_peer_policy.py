@@ -18,14 +18,14 @@ class Watching:
     def __init__(self) -> None:
         self.seen: list[PeerView] = []
 
-    def replicas(self, sight: PeerView) -> int:
-        self.seen.append(sight)
+    def replicas(self, a_peer_view: PeerView) -> int:
+        self.seen.append(a_peer_view)
         return 2
 
 
 def test_it_sees_rates_and_lengths_of_the_last_minute():
     peer = Watching()
-    a_loop(10.0, 400, control=PolicyControl({CHAT: PeerPolicy(peer, "1")}), standing=2).run(400)
+    a_loop(10.0, 400, control=PolicyControl({CHAT: PeerPolicy(peer, "1")}), initial_replicas=2).run(400)
     last = peer.seen[-1]
     assert last.requests_per_second == pytest.approx(10, rel=0.25)
     assert last.prompt_tokens == pytest.approx(500, rel=0.05)
@@ -41,15 +41,15 @@ def test_what_it_sees_is_as_old_as_a_scrape():
     """Load begins at 300 s; nothing of it is seen before a scrape has been made and has arrived."""
     peer = Watching()
     traffic = steps((0.0, 0.001), (300.0, 40.0))
-    a_loop(traffic, 400, control=PolicyControl({CHAT: PeerPolicy(peer, "1")}), standing=2).run(400)
-    first = next(sight.now for sight in peer.seen if sight.in_flight > 4)
+    a_loop(traffic, 400, control=PolicyControl({CHAT: PeerPolicy(peer, "1")}), initial_replicas=2).run(400)
+    first = next(a_peer_view.now for a_peer_view in peer.seen if a_peer_view.in_flight > 4)
     assert 300 + PROMETHEUS.delay_seconds <= first <= 300 + 2 * PROMETHEUS.period_seconds + PROMETHEUS.delay_seconds
 
 
 def test_an_hpa_scales_a_simulated_service():
     hpa = HorizontalPodAutoscaler("HPA", (PerPod(in_flight, 60.0),))
     traffic = steps((0.0, 10.0), (200.0, 90.0), (600.0, 5.0))
-    loop = a_loop(traffic, 1200, control=PolicyControl({CHAT: PeerPolicy(hpa, "1.33")}), standing=1)
+    loop = a_loop(traffic, 1200, control=PolicyControl({CHAT: PeerPolicy(hpa, "1.33")}), initial_replicas=1)
     outcome = loop.run(1200)[CHAT]
     counts = [tick.serving for tick in outcome.ticks]
     assert max(counts) >= 3

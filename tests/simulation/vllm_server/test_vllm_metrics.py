@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.simulation.vllm_server.exposition import Page, number
+from forebay.simulation.vllm_server.exposition import PageTemplate, sample_value
 from forebay.telemetry.engine_sample import sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
 from tests.simulation.vllm_server.servers import SLOW, Stream, a_server, read_stream
@@ -80,13 +80,9 @@ async def test_two_ranks_under_load():
 
 def value(text: str, name: str, *having: str) -> float:
     """The sum of all series of that name with those labels."""
-    found = [float(number) for one, labels, number in SERIES.findall(text) if one == name]
-    matching = [
-        float(number)
-        for one, labels, number in SERIES.findall(text)
-        if one == name and all(h in labels for h in having)
-    ]
-    assert found, f"{name} is missing"
+    series = [(labels, float(number)) for family, labels, number in SERIES.findall(text) if family == name]
+    matching = [number for labels, number in series if all(label in labels for label in having)]
+    assert series, f"{name} is missing"
     return sum(matching)
 
 
@@ -157,10 +153,10 @@ async def test_the_operators_own_telemetry_reads_it():
     ],
 )
 def test_numbers_look_as_prometheus_client_writes_them(given, written):
-    assert number(given) == written
+    assert sample_value(given) == written
 
 
 def test_label_values_are_escaped():
-    page = Page()
+    page = PageTemplate()
     page.sample("series", {"name": 'a"b\\c\n100%'}, "1.0")
     assert page.template() % () == 'series{name="a\\"b\\\\c\\n100%"} 1.0\n'

@@ -23,7 +23,7 @@ from forebay.simulation.cluster.scheduled_windows import windows_of
 from forebay.simulation.cluster.served_model import pool_of_manifest, view_of_manifest
 from forebay.simulation.compare.comparison import ComparedCase, Comparison, Result, true_model
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry, defaults, static
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, static
 from forebay.simulation.traffic.flow import DAY_SECONDS, Flow, flow_of, flow_of_shape, requests_of_shape
 from forebay.simulation.traffic.trace_file import TraceError
 from forebay.simulation.traffic.traces import Trace, between, parse_shape, rate_factor, read_file
@@ -177,14 +177,14 @@ def _named(traces: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield (service, path) if separator else ("", service)
 
 
-def _entries(asked: str | None) -> list[Entry | str]:
+def _entries(asked: str | None) -> list[PeerSetting | str]:
     """Entries of the line-up by the beginning of their names; `oracle` is none of them."""
     if asked is None:
         return []
-    every: list[Entry | str] = [*defaults(), static(), "oracle"]
+    every: list[PeerSetting | str] = [*defaults(), static(), "oracle"]
     if asked == "all":
         return every
-    chosen: list[Entry | str] = []
+    chosen: list[PeerSetting | str] = []
     for name in filter(None, (part.strip().lower() for part in asked.split(","))):
         found = [e for e in every if (e if isinstance(e, str) else e.rule).lower().startswith(name)]
         if not found:
@@ -194,7 +194,7 @@ def _entries(asked: str | None) -> list[Entry | str]:
     return chosen
 
 
-def _played(options: SimulateOptions, comparison: Comparison, entries: list[Entry | str]) -> dict[str, Any]:
+def _played(options: SimulateOptions, comparison: Comparison, entries: list[PeerSetting | str]) -> dict[str, Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     results: list[Result] = []
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -202,7 +202,7 @@ def _played(options: SimulateOptions, comparison: Comparison, entries: list[Entr
             name = entry if isinstance(entry, str) else entry.rule
             task = progress.add_task(f"{comparison.case.key}: {name} ({number + 1} of {len(entries) + 1})", total=1.0)
             comparison.on_progress = partial(_advance, progress, task)
-            if isinstance(entry, Entry):
+            if isinstance(entry, PeerSetting):
                 results.append(comparison.peer(entry))
             else:
                 results.append(comparison.oracle() if entry == "oracle" else comparison.forebay())

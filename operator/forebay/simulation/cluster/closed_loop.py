@@ -14,7 +14,7 @@ from forebay.simulation.cluster.cluster_model import ClusterModel
 from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.gateway_model import Gateway, GatewaySettings
 from forebay.simulation.cluster.policy import Control
-from forebay.simulation.cluster.scrape_model import Page, Scrapes
+from forebay.simulation.cluster.scrape_model import PageFilter, Scrapes
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.cluster.timeline import Timeline
 from forebay.simulation.compare.outcome import RunOutcome, Tick
@@ -25,13 +25,13 @@ from forebay.simulation.traffic.traces import Trace
 from forebay.world.names import pod_names
 from forebay.world.world import ServiceKey, WarmPoolView
 
-Played = RunOutcome | FluidOutcome
-STANDING_SECONDS = 3600.0
+LoopOutcome = RunOutcome | FluidOutcome
+INITIAL_REPLICA_AGE_SECONDS = 3600.0
 """For so long standing replicas have served when a simulation begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class LoopSettings:
     """What all policies of a comparison share."""
 
     pools: tuple[NodePool, ...] = (NodePool(),)
@@ -40,7 +40,7 @@ class Setting:
     seed: int = 0
     epoch: float = 1_750_000_000.0
     """Unix time of the beginning; what schedules are read against."""
-    standing: Mapping[ServiceKey, int] = field(default_factory=dict)
+    initial_replicas: Mapping[ServiceKey, int] = field(default_factory=dict)
     """Replicas that serve already when the simulation begins; otherwise minReplicas start cold."""
     warm_pools: tuple[WarmPoolView, ...] = ()
     """Held by a control that knows of them, which is the planner."""
@@ -53,11 +53,11 @@ class ClosedLoop:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: LoopSettings,
         models: Iterable[ServedModel],
         traces: Mapping[ServiceKey, Trace | Flow],
         control: Control,
-        page: Page | None = None,
+        page: PageFilter | None = None,
     ) -> None:
         self.setting = setting
         self.control = control
@@ -84,10 +84,10 @@ class ClosedLoop:
         played = self.play(seconds)
         return {key: outcome for key, outcome in played.items() if isinstance(outcome, RunOutcome)}
 
-    def play(self, seconds: float) -> dict[ServiceKey, Played]:
+    def play(self, seconds: float) -> dict[ServiceKey, LoopOutcome]:
         """Until then; what is still on its way then is unfinished."""
         self.scrapes.begin()
-        self._stand()
+        self._create_initial_replicas()
         self.control.begin(self.cluster, self.scrapes)
         self._tick()
         self._play(seconds)
@@ -109,17 +109,17 @@ class ClosedLoop:
             gateway.arrive()
         timeline.pass_to(end)
 
-    def _stand(self) -> None:
+    def _create_initial_replicas(self) -> None:
         """Replicas that serve from the beginning, as if they had for an hour."""
         cluster = self.cluster
-        for key, count in self.setting.standing.items():
+        for key, count in self.setting.initial_replicas.items():
             wanted = cluster.models[key].view.wanted
             assert wanted is not None
             for ordinal in range(count):
                 for rank, name in enumerate(pod_names(key, cluster.services[key].uid, wanted, ordinal)):
                     gpus = wanted.shape.gpus_per_pod
                     replica = cluster.create(key, name, wanted.hash, gpus, ordinal=ordinal, rank=rank)
-                    cluster.make_ready(replica, since=cluster.wall_time - STANDING_SECONDS)
+                    cluster.make_ready(replica, since=cluster.wall_time - INITIAL_REPLICA_AGE_SECONDS)
 
     def _tick(self) -> None:
         timeline = self.timeline
@@ -135,7 +135,7 @@ class ClosedLoop:
         self.on_tick(timeline.now)
         timeline.after(self.setting.tick_seconds, self._tick)
 
-    def _outcome(self, key: ServiceKey, seconds: float) -> Played:
+    def _outcome(self, key: ServiceKey, seconds: float) -> LoopOutcome:
         cluster, gateway = self.cluster, self.cluster.gateways[key]
         replicas = [r for r in (*cluster.ended, *cluster.pods.values()) if r.view.key == key]
         gpu_seconds = sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas)

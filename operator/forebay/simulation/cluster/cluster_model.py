@@ -67,7 +67,7 @@ class ClusterModel(ClusterWrites):
         self.on_change: Callable[[], None] = lambda: None
         """Told when a pod or a node has changed by itself."""
         self.on_ready: Callable[[SimulatedReplica], None] = lambda replica: None
-        self.why_not_start: Callable[[SimulatedReplica], str | None] = lambda replica: None
+        self.start_failure: Callable[[SimulatedReplica], str | None] = lambda replica: None
         """Asked when a pod is to become ready: None, or the reason why it does not (`ImagePull`, `CrashLoop`, …, or
         `never` for one that loads for ever)."""
         self.changes: dict[ServiceKey, list[tuple[float, int]]] = {}
@@ -86,7 +86,7 @@ class ClusterModel(ClusterWrites):
     def replicas_of(self, key: ServiceKey) -> list[SimulatedReplica]:
         return [replica for replica in self.pods.values() if replica.view.key == key]
 
-    def wanted_of(self, key: ServiceKey) -> int:
+    def wanted_replicas(self, key: ServiceKey) -> int:
         """Pods that are neither draining nor ending."""
         views = [r.view for r in self.pods.values() if r.view.key == key]
         return sum(view.drain_started_at is None and not view.deleting and view.rank == 0 for view in views)
@@ -191,7 +191,7 @@ class ClusterModel(ClusterWrites):
     # Inside: writes
 
     def _note_wanted(self, key: ServiceKey) -> None:
-        noted, wanted = self.changes.setdefault(key, []), self.wanted_of(key)
+        noted, wanted = self.changes.setdefault(key, []), self.wanted_replicas(key)
         if not noted or noted[-1][1] != wanted:
             noted.append((self.timeline.now, wanted))
 
@@ -216,7 +216,7 @@ class ClusterModel(ClusterWrites):
             self.refused(action)
             return
         view = new_pod(owner, action, self.placeholders.next_uid(), self.wall_time)
-        placeholder = self.placeholders.add(view, action.place.image, self._place_selector(owner, view))
+        placeholder = self.placeholders.add(view, action.place.image, self._placeholder_selector(owner, view))
         self._place_placeholder(placeholder)
 
     def change_pod(self, pod: PodView) -> None:
@@ -233,7 +233,7 @@ class ClusterModel(ClusterWrites):
 
     def remove_placeholder(self, pod: PodView) -> None:
         self.placeholders.remove(pod)
-        self._place_waiting()
+        self._schedule_waiting()
         self.on_change()
 
     def _next_uid(self) -> str:
@@ -276,7 +276,7 @@ class ClusterModel(ClusterWrites):
         service = self.services[replica.view.key]
         return revision_of(replica.view, service, self.revisions.get(service.uid, ()))
 
-    def _place_selector(self, owner: Owner, view: PodView) -> dict[str, str]:
+    def _placeholder_selector(self, owner: Owner, view: PodView) -> dict[str, str]:
         """Of the nodes where the pod may be that would take the place."""
         if isinstance(owner, WarmPoolView):
             return {} if owner.shape is None else dict(owner.shape.node_selector)
@@ -288,10 +288,10 @@ class ClusterModel(ClusterWrites):
         self.nodes.ask_for_more(sum(view.gpus for view in waiting), self._node_joined)
 
     def _node_joined(self) -> None:
-        self._place_waiting()
+        self._schedule_waiting()
         self.on_change()
 
-    def _place_waiting(self) -> None:
+    def _schedule_waiting(self) -> None:
         """In order of priority: pods of replicas, then placeholders; the oldest first."""
         for replica in sorted(self.pods.values(), key=lambda r: r.number):
             if replica.view.node is None and not replica.view.deleting:
@@ -323,7 +323,7 @@ class ClusterModel(ClusterWrites):
         node = self.nodes.by_name.get(view.node or "")
         if view.ready or view.deleting or view.restarts != restarts or node is None or not node.view.ready:
             return
-        why = self.why_not_start(replica)
+        why = self.start_failure(replica)
         if why is None:
             self._become_ready(replica, self.wall_time)
         elif why == Reason.CRASH_LOOP:
@@ -364,7 +364,7 @@ class ClusterModel(ClusterWrites):
         replica.gone_at = self.timeline.now
         self.pods.pop((replica.view.key.namespace, replica.view.name), None)
         self.ended.append(replica)
-        self._place_waiting()
+        self._schedule_waiting()
         self.on_change()
 
     def _lose_engine(self, replica: SimulatedReplica) -> None:

@@ -18,7 +18,7 @@ from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.traffic.traces import Trace
 
 
-class Fate(IntEnum):
+class RequestState(IntEnum):
     """What became of a request."""
 
     UNFINISHED = 0
@@ -63,7 +63,7 @@ class RequestLog:
     finished: list[float] = field(default_factory=list)
     token_seconds: list[float] = field(default_factory=list)
     """Mean time between tokens; 0 for an answer of one token."""
-    fate: list[int] = field(default_factory=list)
+    state: list[int] = field(default_factory=list)
     replica: list[int] = field(default_factory=list)
 
 
@@ -102,10 +102,10 @@ class Gateway:
         log.first_token.append(nan)
         log.finished.append(nan)
         log.token_seconds.append(nan)
-        log.fate.append(Fate.UNFINISHED)
+        log.state.append(RequestState.UNFINISHED)
         log.replica.append(-1)
         if self._prompts[index] + self._outputs[index] > self._longest:
-            log.fate[index] = Fate.REFUSED
+            log.state[index] = RequestState.REFUSED
             self.refused += 1
         elif self.rotation:
             self._send(index, now)
@@ -127,7 +127,7 @@ class Gateway:
         for completion in replica.done:
             index = int(completion.request.id)
             self.finished += 1
-            log.fate[index] = Fate.DONE
+            log.state[index] = RequestState.DONE
             log.finished[index] = completion.finished
             log.first_token[index] = nan if completion.first_token is None else completion.first_token
             log.token_seconds[index] = completion.token_seconds or 0.0
@@ -142,9 +142,9 @@ class Gateway:
         if not replica.outstanding:
             return
         log = self.log
-        for index, (fate, number) in enumerate(zip(log.fate, log.replica, strict=True)):
-            if fate == Fate.UNFINISHED and number == replica.number:
-                log.fate[index] = Fate.FAILED
+        for index, (state, number) in enumerate(zip(log.state, log.replica, strict=True)):
+            if state == RequestState.UNFINISHED and number == replica.number:
+                log.state[index] = RequestState.FAILED
                 self.failed += 1
 
     def sample(self, now: float) -> GatewaySample:
@@ -171,5 +171,5 @@ class Gateway:
         self.log.replica[index] = best.number
 
     def _shed(self, index: int) -> None:
-        self.log.fate[index] = Fate.SHED
+        self.log.state[index] = RequestState.SHED
         self.shed += 1

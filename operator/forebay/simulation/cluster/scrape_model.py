@@ -26,7 +26,7 @@ from forebay.telemetry.engine_sample import sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
 from forebay.world.world import ServiceKey
 
-Page = Callable[[SimulatedReplica, str], str | None]
+PageFilter = Callable[[SimulatedReplica, str], str | None]
 """What becomes of a page on its way: the text that arrives, or None for no answer."""
 
 
@@ -45,7 +45,7 @@ class Scrapes:
     cluster: ClusterModel
     settings: SimulatedScrapes
     on_news: Callable[[], None]
-    page: Page | None = None
+    page: PageFilter | None = None
     signals: dict[str, PodSignals] = field(default_factory=dict)
     """By pod uid, of pods that are there."""
     gateway_samples: dict[ServiceKey, GatewaySample] = field(default_factory=dict)
@@ -111,10 +111,10 @@ class Scrapes:
         timeline = self.cluster.timeline
         for key, gateway in self.cluster.gateways.items():
             sample = gateway.sample(timeline.now)
-            timeline.after(self.settings.delay_seconds, partial(self._told, key, sample))
+            timeline.after(self.settings.delay_seconds, partial(self._gateway_sample_arrived, key, sample))
         timeline.after(self.settings.period_seconds, self._ask_gateways)
 
-    def _told(self, key: ServiceKey, sample: GatewaySample) -> None:
+    def _gateway_sample_arrived(self, key: ServiceKey, sample: GatewaySample) -> None:
         self.gateway_samples[key] = sample
 
 

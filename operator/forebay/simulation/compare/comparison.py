@@ -17,7 +17,7 @@ import numpy as np
 from forebay.capacity.model.replica_model import Mix, Promise, capacity
 from forebay.capacity.model.replica_model import load as load_of
 from forebay.scaling.learning.replica_capacity import ReplicaCapacity
-from forebay.simulation.cluster.closed_loop import ClosedLoop, Played, Setting
+from forebay.simulation.cluster.closed_loop import ClosedLoop, LoopOutcome, LoopSettings
 from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.gateway_model import GatewaySettings
 from forebay.simulation.cluster.planner_control import Decided, PlannerControl
@@ -26,8 +26,8 @@ from forebay.simulation.cluster.served_model import ServedModel, drawn_profile, 
 from forebay.simulation.compare.oracle import Needs, Oracle, needs, static_peak
 from forebay.simulation.compare.outcome import ClassShare, RunOutcome, Summary
 from forebay.simulation.fluid.fluid_need import flow_needs
-from forebay.simulation.peers.assumed_engine import Believed
-from forebay.simulation.peers.peer_grid import Entry, Ground
+from forebay.simulation.peers.assumed_engine import AssumedEngine
+from forebay.simulation.peers.peer_grid import PeerInputs, PeerSetting
 from forebay.simulation.traffic.flow import BIN_SECONDS, Flow
 from forebay.simulation.traffic.traces import Trace
 from forebay.world.world import ServiceKey, ServiceView, WarmPoolView
@@ -35,9 +35,9 @@ from forebay.world.world import ServiceKey, ServiceView, WarmPoolView
 FOREBAY = "Forebay"
 TUNED = " (tuned)"
 """Behind the name of a rule that plays with its best setting."""
-AFTER_SECONDS = 60.0
+TAIL_SECONDS = 60.0
 """Played on after the last arrival, so that an answer under way at the end is not called unfinished."""
-FIRST_SECONDS = 120.0
+INITIAL_LOAD_SECONDS = 120.0
 """What stands at the beginning is what the first minutes need."""
 MEAN_VALUE_SHARE = 0.9
 """Of the capacity by mean values: what the batch of peers is measured in, whatever Forebay makes of a mix."""
@@ -66,7 +66,7 @@ class ComparedCase:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     judged_by: Promise | None = None
     """What counts as in time, where that is not the promise of the service's own spec."""
-    crowd: tuple[float, float] | None = None
+    flash_crowd: tuple[float, float] | None = None
     """A flash crowd: from when to when."""
     warm_pools: tuple[WarmPoolView, ...] = ()
     """Beside the service: Forebay holds their places, on nodes of their own if the service's nodes are not theirs."""
@@ -96,14 +96,14 @@ class ComparedCase:
         return self.replica_capacity.promise
 
     @property
-    def yardstick(self) -> Promise:
+    def judging_promise(self) -> Promise:
         """What counts as in time."""
         return self.judged_by or self.promise
 
     @property
     def played_seconds(self) -> float:
         """Of a run."""
-        return self.seconds + AFTER_SECONDS
+        return self.seconds + TAIL_SECONDS
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -111,7 +111,7 @@ class ComparedCase:
         assert spec is not None
         return max(1, spec.scaling.min_replicas), spec.scaling.max_replicas
 
-    def setting(self, standing: int) -> Setting:
+    def setting(self, initial_replicas: int) -> LoopSettings:
         """As many GPUs as maxReplicas and the surge may hold at once, and what leaves while others come."""
         view = self.model.view
         assert view.wanted is not None
@@ -127,13 +127,13 @@ class ComparedCase:
             resource_name=shape.resource_name,
             labels=tuple(labels.items()),
         )
-        return Setting(
+        return LoopSettings(
             pools=(pool, *(_nodes_of_pool(one, labels) for one in self.warm_pools)),
             warm_pools=self.warm_pools,
             starts=self.starts,
             seed=self.seed,
             epoch=self.epoch,
-            standing={self.key: standing},
+            initial_replicas={self.key: initial_replicas},
             gateway=self.gateway,
         )
 
@@ -142,10 +142,10 @@ def _nodes_of_pool(pool: WarmPoolView, labels: Mapping[str, str]) -> NodePool:
     """Room for a WarmPool's places; where the service's nodes would do for them, its pods may take them."""
     assert pool.shape is not None, "what was read from a manifest has a shape"
     selector = dict(pool.shape.node_selector)
-    most = max((pool.placeholders, *(schedule.placeholders for schedule in pool.schedules)))
+    max_replicas = max((pool.placeholders, *(schedule.placeholders for schedule in pool.schedules)))
     return NodePool(
         name=f"warm-{pool.key.name}",
-        nodes=ceil(most * pool.shape.gpus_per_pod / 8),
+        nodes=ceil(max_replicas * pool.shape.gpus_per_pod / 8),
         gpus_per_node=max(8, pool.shape.gpus_per_pod),
         resource_name=pool.shape.resource_name,
         labels=tuple((labels if selector.items() <= labels.items() else selector).items()),
@@ -176,7 +176,7 @@ class Result:
     name: str
     version: str
     target: str
-    outcome: Played
+    outcome: LoopOutcome
     summary: Summary
     by_tenant: tuple[tuple[str, int, int], ...]
     """(tenant, asked, served in time) requests."""
@@ -199,11 +199,25 @@ class Comparison:
 
     @cached_property
     def needs(self) -> Needs:
-        case, (fewest, most) = self.case, self.case.bounds
+        case, (min_replicas, max_replicas) = self.case, self.case.bounds
         seconds = case.played_seconds
         if isinstance(case.trace, Flow):
-            return flow_needs(case.trace, case.model, case.yardstick, seconds=seconds, fewest=fewest, most=most)
-        return needs(case.trace, case.model, case.yardstick, seconds=seconds, fewest=fewest, most=most)
+            return flow_needs(
+                case.trace,
+                case.model,
+                case.judging_promise,
+                seconds=seconds,
+                min_replicas=min_replicas,
+                max_replicas=max_replicas,
+            )
+        return needs(
+            case.trace,
+            case.model,
+            case.judging_promise,
+            seconds=seconds,
+            min_replicas=min_replicas,
+            max_replicas=max_replicas,
+        )
 
     @cached_property
     def fleet(self) -> Needs:
@@ -226,11 +240,11 @@ class Comparison:
         return load_of(self.case.replica_capacity.engine, self.mix, self.requests_per_second).sequences
 
     @cached_property
-    def ground(self) -> Ground:
+    def peer_inputs(self) -> PeerInputs:
         """What peers are set up with: the profile that is believed, not the true one."""
         case, replica_capacity = self.case, self.case.replica_capacity
-        return Ground(
-            believed=Believed(
+        return PeerInputs(
+            engine=AssumedEngine(
                 replica_capacity.engine.step_profile,
                 case.model.limits.max_num_seqs,
                 case.model.limits.max_num_batched_tokens,
@@ -242,14 +256,14 @@ class Comparison:
             static_count=static_peak(self.needs),
         )
 
-    def standing(self) -> int:
+    def initial_replicas(self) -> int:
         """What serves at the beginning: the need of the first minutes, by the profile that is believed."""
-        fewest, most = self.case.bounds
-        first = _requests_before(self.case.trace, FIRST_SECONDS)
+        min_replicas, max_replicas = self.case.bounds
+        first = _requests_before(self.case.trace, INITIAL_LOAD_SECONDS)
         if first == 0:
-            return fewest
+            return min_replicas
         each = capacity(self.case.replica_capacity.engine, self.mix, self.case.promise).requests_per_second
-        return min(most, max(fewest, ceil(1.2 * first / FIRST_SECONDS / each)))
+        return min(max_replicas, max(min_replicas, ceil(1.2 * first / INITIAL_LOAD_SECONDS / each)))
 
     def forebay(self) -> Result:
         control = PlannerControl()
@@ -261,16 +275,16 @@ class Comparison:
     def oracle(self) -> Result:
         return self._run(PolicyControl({self.case.key: Oracle(self.fleet)}), "oracle", "", "the future")
 
-    def peer(self, entry: Entry) -> Result:
-        control = PolicyControl({self.case.key: entry.policy(self.ground)})
+    def peer(self, entry: PeerSetting) -> Result:
+        control = PolicyControl({self.case.key: entry.policy(self.peer_inputs)})
         return self._run(control, entry.rule + (TUNED if entry.tuned else ""), entry.version, entry.target)
 
     def _run(self, control: Control, name: str, version: str, target: str) -> Result:
         case = self.case
-        loop = ClosedLoop(case.setting(self.standing()), [case.model], {case.key: case.trace}, control)
+        loop = ClosedLoop(case.setting(self.initial_replicas()), [case.model], {case.key: case.trace}, control)
         loop.on_tick = lambda now: self.on_progress(now / case.played_seconds)
         outcome = loop.play(case.played_seconds)[case.key]
-        promise = case.yardstick
+        promise = case.judging_promise
         summary, tenants, classes = outcome.summary(promise), outcome.by_tenant(promise), outcome.by_class(promise)
         result = Result(name, version, target, outcome, summary, tenants, classes)
         if not isinstance(outcome, RunOutcome):
@@ -279,7 +293,7 @@ class Comparison:
         return replace(
             result,
             strict_attainment=float(outcome.in_time(strict).mean()) if outcome.offered else 1.0,
-            recovery_seconds=None if case.crowd is None else outcome.recovery_seconds(promise, *case.crowd),
+            recovery_seconds=None if case.flash_crowd is None else outcome.recovery_seconds(promise, *case.flash_crowd),
         )
 
 

@@ -14,11 +14,11 @@ from functools import partial
 from math import ceil
 
 from forebay.capacity.model.replica_model import Promise
-from forebay.simulation.cluster.policy import View
+from forebay.simulation.cluster.policy import PolicyView
 from forebay.simulation.cluster.scrape_model import SimulatedScrapes
 from forebay.simulation.cluster.served_model import ServedModel
-from forebay.simulation.compare.outcome import possible, prefilled
-from forebay.simulation.engine.engine_router import played
+from forebay.simulation.compare.outcome import possible, prompt_and_computed_tokens
+from forebay.simulation.engine.engine_router import play_requests
 from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.traffic.traces import Trace
@@ -56,8 +56,8 @@ def needs(
     promise: Promise,
     *,
     seconds: float,
-    fewest: int = 1,
-    most: int = 1000,
+    min_replicas: int = 1,
+    max_replicas: int = 1000,
     step_seconds: float = 30.0,
 ) -> Needs:
     """need(t) of a trace within the bounds that every scaler has. Raises ValueError for a trace nobody could serve."""
@@ -66,34 +66,36 @@ def needs(
         raise ValueError(f"{trace.name}: no request could be served in time even by an idle replica")
     kept = trace.where(able, "requests that an idle replica could not serve in time are left out")
     times: list[float] = kept.times.tolist()
-    allowed: list[float] = model.allowed(*prefilled(kept)).tolist()
+    allowed: list[float] = model.allowed(*prompt_and_computed_tokens(kept)).tolist()
     counts: list[int] = []
-    guess = fewest
+    guess = min_replicas
     for index in range(ceil(seconds / step_seconds)):
         middle = (index + 0.5) * step_seconds
         window = range(bisect_left(times, middle - WINDOW_SECONDS / 2), bisect_left(times, middle + WINDOW_SECONDS / 2))
-        guess = _fewest(partial(_keep, kept, window, model, promise, allowed), guess, fewest, most)
+        guess = _fewest(
+            partial(_keeps_promise, kept, window, model, promise, allowed), guess, min_replicas, max_replicas
+        )
         counts.append(guess)
     return Needs(step_seconds, tuple(counts))
 
 
-def _fewest(kept: Callable[[int], bool], guess: int, fewest: int, most: int) -> int:
+def _fewest(kept: Callable[[int], bool], guess: int, min_replicas: int, max_replicas: int) -> int:
     """Replicas that keep the promise; found from the need of the window before, which is seldom far."""
     if kept(guess):
-        while guess > fewest and kept(guess - 1):
+        while guess > min_replicas and kept(guess - 1):
             guess -= 1
         return guess
     low, step = guess, 1
-    while low + step < most and not kept(low + step):
+    while low + step < max_replicas and not kept(low + step):
         low, step = low + step, 2 * step
-    high = min(most, low + step)
+    high = min(max_replicas, low + step)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if kept(middle) else (middle, high)
     return high
 
 
-def _keep(
+def _keeps_promise(
     trace: Trace, window: range, model: ServedModel, promise: Promise, allowed: Sequence[float], count: int
 ) -> bool:
     """Whether so many replicas that begin idle keep nearly all of the window's requests in time."""
@@ -102,7 +104,7 @@ def _keep(
     engines = [ReplicaEngine(model.profile, model.limits, every_histogram=False) for _ in range(count)]
     for engine in engines:
         engine.advance(float(trace.times[window.start]))
-    done = played(engines, (_request(trace, index) for index in window))
+    done = play_requests(engines, (_request(trace, index) for index in window))
     in_time = sum(completion.in_time(promise, allowed[int(completion.request.id)]) for completion in done)
     return in_time >= IN_TIME * len(window)
 
@@ -122,7 +124,7 @@ class Oracle:
         self.fleet = fleet
         self.scrape = SimulatedScrapes()
 
-    def decide(self, view: View) -> int:
+    def decide(self, view: PolicyView) -> int:
         return self.fleet.at(view.now)
 
 

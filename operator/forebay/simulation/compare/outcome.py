@@ -14,7 +14,7 @@ import numpy as np
 
 from forebay.capacity.model.engine_profile import EngineProfile
 from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, capacity
-from forebay.simulation.cluster.gateway_model import Fate, RequestLog
+from forebay.simulation.cluster.gateway_model import RequestLog, RequestState
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 from forebay.simulation.engine.replica_engine import EngineLimits
@@ -132,7 +132,7 @@ class RunOutcome:
 
     @property
     def offered(self) -> int:
-        return len(self.log.fate)
+        return len(self.log.state)
 
     @property
     def first_token_seconds(self) -> Floats:
@@ -142,7 +142,7 @@ class RunOutcome:
 
     def in_time(self, promise: Promise) -> Flags:
         """By request."""
-        done: Flags = np.array(self.log.fate) == Fate.DONE
+        done: Flags = np.array(self.log.state) == RequestState.DONE
         first, token = self.first_token_seconds, np.array(self.log.token_seconds)
         with np.errstate(invalid="ignore"):
             kept: Flags = done & (first <= self._first_limit(promise)) & (token <= promise.inter_token_latency)
@@ -152,21 +152,25 @@ class RunOutcome:
 
     def _first_limit(self, promise: Promise) -> Floats:
         """Seconds from arrival that each request's first token may take."""
-        prompt, computed = (column[: self.offered] for column in prefilled(self.trace))
+        prompt, computed = (column[: self.offered] for column in prompt_and_computed_tokens(self.trace))
         limit: Floats = promise.time_to_first_token + self.model.allowed(prompt, computed)
         return limit
 
     def summary(self, promise: Promise) -> Summary:
-        fates = np.bincount(np.array(self.log.fate, dtype=np.int64), minlength=len(Fate)) if self.offered else [0] * 5
+        states = (
+            np.bincount(np.array(self.log.state, dtype=np.int64), minlength=len(RequestState))
+            if self.offered
+            else [0] * 5
+        )
         first, token = self.first_token_seconds, np.array(self.log.token_seconds)
         return Summary(
             offered=self.offered,
             attainment=float(self.in_time(promise).mean()) if self.offered else 1.0,
             impossible=float((~self.possible(promise)).mean()) if self.offered else 0.0,
-            shed=int(fates[Fate.SHED]),
-            failed=int(fates[Fate.FAILED]),
-            unfinished=int(fates[Fate.UNFINISHED]),
-            refused=int(fates[Fate.REFUSED]),
+            shed=int(states[RequestState.SHED]),
+            failed=int(states[RequestState.FAILED]),
+            unfinished=int(states[RequestState.UNFINISHED]),
+            refused=int(states[RequestState.REFUSED]),
             time_to_first_token=Percentiles.of(first[~np.isnan(first)]),
             inter_token_latency=Percentiles.of(token[~np.isnan(token)]),
             gpu_hours=self.gpu_seconds / 3600,
@@ -245,11 +249,11 @@ def changes_per_day(changes: Sequence[tuple[float, int]], seconds: float) -> flo
 
 def possible(model: ServedModel, trace: Trace, promise: Promise) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """By request of the trace: whether an idle replica would serve it in time."""
-    prompt, computed = prefilled(trace)
+    prompt, computed = prompt_and_computed_tokens(trace)
     return possible_lengths(model, prompt, computed, trace.output_tokens.astype(float), promise)
 
 
-def prefilled(trace: Trace) -> tuple[Floats, Floats]:
+def prompt_and_computed_tokens(trace: Trace) -> tuple[Floats, Floats]:
     """Tokens of each prompt, and those of them that no prefix cache spares."""
     prompt = trace.prompt_tokens.astype(float)
     return prompt, prompt if trace.cached_tokens is None else prompt - trace.cached_tokens
@@ -281,7 +285,11 @@ def _engine(profile: EngineProfile, limits: EngineLimits, usable_share: float) -
 
 
 def _work_seconds(model: ServedModel, trace: Trace) -> Floats:
-    (prompt, computed), output, profile = prefilled(trace), trace.output_tokens.astype(float), model.profile
+    (prompt, computed), output, profile = (
+        prompt_and_computed_tokens(trace),
+        trace.output_tokens.astype(float),
+        model.profile,
+    )
     prefill = model.prefill_seconds(prompt, computed)
     work: Floats = prefill + output * (profile.sequence_seconds + profile.kv_token_seconds * (prompt + output / 2))
     return work

@@ -10,9 +10,9 @@ from typing import Any
 from forebay.simulation.compare.comparison import Comparison, Result
 from forebay.simulation.compare.oracle import static_peak
 
-POINTS = 240
+TIMELINE_POINTS = 240
 """Of a time line, at most."""
-MOST_DECISIONS = 200
+MAX_DECISIONS = 200
 
 
 def document(comparison: Comparison, results: Sequence[Result], inputs: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _inputs(comparison: Comparison) -> dict[str, Any]:
         "seconds": case.seconds,
         "requests": len(case.trace),
         "promise": asdict(case.promise),
-        "judgedBy": asdict(case.yardstick) | {"prefillOnTop": case.model.prefill_on_top},
+        "judgedBy": asdict(case.judging_promise) | {"prefillOnTop": case.model.prefill_on_top},
         "gateway": asdict(case.gateway),
         "bounds": list(case.bounds),
         "coldStartSeconds": asdict(case.starts),
@@ -86,7 +86,7 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
         "timeline": timeline(result),
         "decisions": [
             {"at": decided.at, "desired": decided.desired, "rule": decided.rule, "because": decided.because}
-            for decided in result.decisions[:MOST_DECISIONS]
+            for decided in result.decisions[:MAX_DECISIONS]
         ],
     }
 
@@ -102,9 +102,9 @@ def schedules(comparison: Comparison, result: Result) -> dict[str, int]:
 
 
 def timeline(result: Result) -> dict[str, list[float]]:
-    """At most `POINTS` moments: the highest of each span, so that no peak is lost between two points."""
+    """At most `TIMELINE_POINTS` moments: the highest of each span, so that no peak is lost between two points."""
     ticks = result.outcome.ticks
-    each = max(1, -(-len(ticks) // POINTS))
+    each = max(1, -(-len(ticks) // TIMELINE_POINTS))
     columns: dict[str, Sequence[float]] = {
         "desired": [tick.desired for tick in ticks],
         "serving": [tick.serving for tick in ticks],

@@ -1,6 +1,6 @@
-"""Engines behind a router that sends each request to the one with the fewest in flight, as the gateway does.
+"""Engines behind a router that sends each request to the engine with the fewest in flight, as the gateway does.
 
-For whoever asks what so many replicas would have done, with no cluster around them.
+It answers what a given number of replicas would do with given requests, without simulating a cluster.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,32 +8,35 @@ from collections.abc import Iterable, Sequence
 from forebay.simulation.engine.engine_stats import Completion, EngineRequest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 
-_EVER_AFTER_SECONDS = 1e6
+_LONG_ENOUGH_SECONDS = 1e6
 
 
-def played(engines: Sequence[ReplicaEngine], requests: Iterable[EngineRequest]) -> list[Completion]:
-    """Of all requests, which come in order of arrival; in order of completion as far as arrivals tell it."""
+def play_requests(engines: Sequence[ReplicaEngine], requests: Iterable[EngineRequest]) -> list[Completion]:
+    """The completions of all requests, which must come in order of arrival.
+
+    Completions are collected at each arrival, so they are in order of completion only between two arrivals.
+    """
     done: list[Completion] = []
     for request in requests:
-        done += routed(engines, request)
-    return done + finished(engines)
+        done += route(engines, request)
+    return done + finish_all(engines)
 
 
-def routed(engines: Sequence[ReplicaEngine], request: EngineRequest) -> list[Completion]:
-    """It has arrived and is on its way; what had finished by then."""
+def route(engines: Sequence[ReplicaEngine], request: EngineRequest) -> list[Completion]:
+    """Submit a request at its arrival time; return the requests that had finished by then."""
     done: list[Completion] = []
     now = request.arrival
     for engine in engines:
-        due = engine.next_event_time
-        if due is not None and due <= now:
+        next_event = engine.next_event_time
+        if next_event is not None and next_event <= now:
             done += engine.advance(now)
-    chosen = min(engines, key=lambda engine: engine.outstanding)
-    done += chosen.advance(now)
-    chosen.submit(request)
+    least_busy = min(engines, key=lambda engine: engine.outstanding)
+    done += least_busy.advance(now)
+    least_busy.submit(request)
     return done
 
 
-def finished(engines: Sequence[ReplicaEngine]) -> list[Completion]:
-    """What was left to do is done; nothing more arrives."""
+def finish_all(engines: Sequence[ReplicaEngine]) -> list[Completion]:
+    """Let the engines finish all their requests; nothing more arrives."""
     now = max((engine.now for engine in engines), default=0.0)
-    return [done for engine in engines for done in engine.advance(now + _EVER_AFTER_SECONDS)]
+    return [completion for engine in engines for completion in engine.advance(now + _LONG_ENOUGH_SECONDS)]

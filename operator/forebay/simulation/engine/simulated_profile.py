@@ -1,4 +1,4 @@
-"""Profiles as the simulators take them: by a built-in name, or as JSON on the command line."""
+"""Profiles for the simulators, given by a built-in name or as JSON on the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forebay.capacity.model.engine_profile import EngineProfile
 __all__ = ["BUILT_IN", "EngineProfile", "parse_profile"]
 
 BUILT_IN: Final[dict[str, EngineProfile]] = {name: entry.profile for name, entry in TABLE.items()}
-"""The table that capacity is planned with."""
+"""The profiles that capacity is planned with, by name."""
 
 _KEYS: Final = {
     "a": "step_seconds",
@@ -26,10 +26,11 @@ _KEYS: Final = {
 
 
 def parse_profile(text: str) -> EngineProfile:
-    """A built-in name such as `8b-h100`, or JSON: `{"a": 0.05, "b": 2e-5, "c": 5e-6, "d": 5e-8, "kv_tokens": 20000}`.
+    """Parse a built-in name such as `8b-h100`, or JSON.
 
-    a to e and `overhead` are seconds; `name` starts from a built-in profile and `slow` makes every step take so many
-    times as long: `{"name": "8b-h100", "slow": 10}`.
+    In JSON such as `{"a": 0.05, "b": 2e-5, "c": 5e-6, "d": 5e-8, "kv_tokens": 20000}`, a to e and `overhead` are
+    seconds. `name` starts from a built-in profile, and `slow` multiplies the time of every step:
+    `{"name": "8b-h100", "slow": 10}`.
     """
     if text in BUILT_IN:
         return BUILT_IN[text]

@@ -13,29 +13,29 @@ from typing import Final
 import numpy as np
 
 from forebay.scaling.load.signals import EngineSample, HistogramSample
-from forebay.simulation.engine.histogram import FIRST_TOKEN_SECONDS, REQUEST_SECONDS, TOKEN_SECONDS
-from forebay.simulation.fluid.fluid_latency import below
+from forebay.simulation.engine.histogram import FIRST_TOKEN_BOUNDS, INTER_TOKEN_BOUNDS, REQUEST_BOUNDS
+from forebay.simulation.fluid.fluid_latency import normal_cdf
 from forebay.simulation.traffic.traces import Floats
 
-FINE_SECONDS: Final = np.unique(np.concatenate([np.array(FIRST_TOKEN_SECONDS), np.geomspace(0.005, 640.0, 90)]))
+FIRST_TOKEN_GRID: Final = np.unique(np.concatenate([np.array(FIRST_TOKEN_BOUNDS), np.geomspace(0.005, 640.0, 90)]))
 """Times to the first token are kept as finely as that, for quantiles; vLLM's own bounds are among them."""
-TOKEN_BOUNDS: Final = np.geomspace(0.001, 10.0, 400)
+TOKEN_GRID: Final = np.geomspace(0.001, 10.0, 400)
 """Of requests' mean times between tokens."""
-MOST_KEPT: Final = 30
+MAX_UNCOUNTED_STEPS: Final = 30
 """Steps that are kept until they are counted."""
-_FIRST: Final = np.array([*np.searchsorted(FINE_SECONDS, FIRST_TOKEN_SECONDS), -1])
-_LOG_FINE: Final = np.log(FINE_SECONDS)
-_TOKEN: Final = np.array(TOKEN_SECONDS)
-_REQUEST: Final = np.array(REQUEST_SECONDS)
-_TOKEN_START: Final = float(np.log(TOKEN_BOUNDS[0]))
-_TOKEN_STEP: Final = float(np.log(TOKEN_BOUNDS[1] / TOKEN_BOUNDS[0]))
-_FIFTHS: Final = np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
+_FIRST_TOKEN_INDEX: Final = np.array([*np.searchsorted(FIRST_TOKEN_GRID, FIRST_TOKEN_BOUNDS), -1])
+_LOG_FIRST_TOKEN_GRID: Final = np.log(FIRST_TOKEN_GRID)
+_INTER_TOKEN_BOUNDS: Final = np.array(INTER_TOKEN_BOUNDS)
+_REQUEST_BOUNDS: Final = np.array(REQUEST_BOUNDS)
+_TOKEN_GRID_START: Final = float(np.log(TOKEN_GRID[0]))
+_TOKEN_GRID_STEP: Final = float(np.log(TOKEN_GRID[1] / TOKEN_GRID[0]))
+_NORMAL_FIFTHS: Final = np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
 """Of a normal distribution, by their middles."""
 _INFINITE: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class StepWork:
     """What happened in one step of a fluid, by row; seconds and requests."""
 
     admitted: Floats
@@ -70,16 +70,16 @@ class FluidCounters:
         self._seconds = step_seconds
         self._prompt_seconds = prompt_seconds
         """What prompts add to the step they are computed in: quantiles of their distribution."""
-        self._kept: list[Worked] = []
+        self._kept: list[StepWork] = []
         self._shown: tuple[list[list[float]], ...] | None = None
-        self._all_first = np.zeros(len(FINE_SECONDS) + 1)
-        self._all_tokens = np.zeros(len(TOKEN_BOUNDS) + 1)
+        self._all_first = np.zeros(len(FIRST_TOKEN_GRID) + 1)
+        self._all_tokens = np.zeros(len(TOKEN_GRID) + 1)
         self._rows: dict[str, Floats] = {
             "totals": np.zeros((0, len(_TOTALS))),
-            "first": np.zeros((0, len(FINE_SECONDS) + 1)),
-            "token": np.zeros((0, len(TOKEN_SECONDS) + 1)),
-            "queued": np.zeros((0, len(REQUEST_SECONDS) + 1)),
-            "pool": np.zeros((0, len(REQUEST_SECONDS) + 2)),
+            "first": np.zeros((0, len(FIRST_TOKEN_GRID) + 1)),
+            "token": np.zeros((0, len(INTER_TOKEN_BOUNDS) + 1)),
+            "queued": np.zeros((0, len(REQUEST_BOUNDS) + 1)),
+            "pool": np.zeros((0, len(REQUEST_BOUNDS) + 2)),
         }
         """`pool`: waits of those that run and their sum, since vLLM counts them when they finish."""
 
@@ -98,14 +98,14 @@ class FluidCounters:
         self._rows["totals"][:, _TOTALS.index("preemptions")] += requests
         self._shown = None
 
-    def note(self, worked: Worked) -> None:
+    def note(self, worked: StepWork) -> None:
         self._kept.append(worked)
         self._shown = None
-        if len(self._kept) >= MOST_KEPT:
+        if len(self._kept) >= MAX_UNCOUNTED_STEPS:
             self.count()
 
     def first_tokens(self) -> Floats:
-        """Of the whole fleet and run, cumulative over `FINE_SECONDS`; the last is all of them."""
+        """Of the whole fleet and run, cumulative over `FIRST_TOKEN_GRID`; the last is all of them."""
         self.count()
         return self._all_first
 
@@ -132,29 +132,29 @@ class FluidCounters:
         if self._shown is None:
             self.count()
             rows = self._rows
-            shown = (rows["totals"], rows["first"][:, _FIRST], rows["token"], rows["queued"])
+            shown = (rows["totals"], rows["first"][:, _FIRST_TOKEN_INDEX], rows["token"], rows["queued"])
             self._shown = tuple(np.floor(array + 1e-9).tolist() for array in shown)
         totals, first, token, queued = (every[row] for every in self._shown)
-        told = dict(zip(_TOTALS, totals, strict=True))
+        totals_by_name = dict(zip(_TOTALS, totals, strict=True))
         sums = self._rows["totals"][row, -3:].tolist()
-        taken, finished = float(int(arrived)), told["finished"]
+        taken, finished = float(int(arrived)), totals_by_name["finished"]
         wait = max(0.0, min(float(round(waiting)), taken - finished))
         return EngineSample(
             taken_at=taken_at,
             running_requests=max(0.0, taken - finished - wait),
             waiting_requests=wait,
             kv_fraction=min(1.0, kv),
-            engine_steps=told["steps"],
-            prompt_tokens=told["prompts"],
-            generation_tokens=told["generated"],
+            engine_steps=totals_by_name["steps"],
+            prompt_tokens=totals_by_name["prompts"],
+            generation_tokens=totals_by_name["generated"],
             finished_requests=finished,
-            finished_prompt_tokens=told["finished_prompts"],
-            finished_output_tokens=told["finished_outputs"],
+            finished_prompt_tokens=totals_by_name["finished_prompts"],
+            finished_output_tokens=totals_by_name["finished_outputs"],
             rejected_requests=0.0,
-            preemptions=told["preemptions"],
-            time_to_first_token=HistogramSample((*FIRST_TOKEN_SECONDS, _INFINITE), tuple(first), sums[0]),
-            inter_token_latency=HistogramSample((*TOKEN_SECONDS, _INFINITE), tuple(token), sums[1]),
-            queue_time=HistogramSample((*REQUEST_SECONDS, _INFINITE), tuple(queued), sums[2]),
+            preemptions=totals_by_name["preemptions"],
+            time_to_first_token=HistogramSample((*FIRST_TOKEN_BOUNDS, _INFINITE), tuple(first), sums[0]),
+            inter_token_latency=HistogramSample((*INTER_TOKEN_BOUNDS, _INFINITE), tuple(token), sums[1]),
+            queue_time=HistogramSample((*REQUEST_BOUNDS, _INFINITE), tuple(queued), sums[2]),
             kv_cache_tokens=kv_tokens,
         )
 
@@ -164,8 +164,8 @@ class FluidCounters:
     def _count_first(self, of: dict[str, Floats]) -> None:
         """First tokens come by a lognormal after a wait."""
         count, wait, median, deviation = of["admitted"], of["wait"], of["median"], of["deviation"]
-        logs = np.log(np.maximum(FINE_SECONDS - wait[..., None], 1e-9)) if wait.any() else _LOG_FINE
-        share = below((logs - median[..., None]) / deviation[..., None])
+        logs = np.log(np.maximum(FIRST_TOKEN_GRID - wait[..., None], 1e-9)) if wait.any() else _LOG_FIRST_TOKEN_GRID
+        share = normal_cdf((logs - median[..., None]) / deviation[..., None])
         seen = (count[..., None] * share).sum(axis=0)
         first = self._rows["first"]
         first[:, :-1] += seen
@@ -179,8 +179,8 @@ class FluidCounters:
         steps, base, sequences, admitted = of["steps"], of["base"], of["sequences"], of["admitted"]
         tokens = steps * sequences
         with_prompt = 1 - np.exp(-admitted / steps)
-        longer = (base[..., None, None] + self._prompt_seconds[:, None] <= _TOKEN).mean(axis=-2)
-        share = np.where(base[..., None] <= _TOKEN, 1 + with_prompt[..., None] * (longer - 1), 0.0)
+        longer = (base[..., None, None] + self._prompt_seconds[:, None] <= _INTER_TOKEN_BOUNDS).mean(axis=-2)
+        share = np.where(base[..., None] <= _INTER_TOKEN_BOUNDS, 1 + with_prompt[..., None] * (longer - 1), 0.0)
         token = self._rows["token"]
         token[:, :-1] += (tokens[..., None] * share).sum(axis=0)
         token[:, -1] += tokens.sum(axis=0)
@@ -193,7 +193,7 @@ class FluidCounters:
         """Of those that finish, by what those that run have waited."""
         pool, queued = self._rows["pool"], self._rows["queued"]
         waits = of["wait"] + self._seconds / of["steps"] / 2
-        within = waits[..., None] <= _REQUEST
+        within = waits[..., None] <= _REQUEST_BOUNDS
         for admitted, wait, fits, share in zip(of["admitted"], waits, within, of["ended_share"], strict=True):
             pool[:, :-2] += admitted[:, None] * fits
             pool[:, -2] += admitted
@@ -207,13 +207,13 @@ class FluidCounters:
         self._add("finished", of["ended"])
         self._add("finished_prompts", of["ended_prompts"])
         self._add("finished_outputs", of["ended_outputs"])
-        means = np.log(of["token_seconds"])[..., None] + of["token_deviation"][..., None] * _FIFTHS
-        cell = np.clip((means - _TOKEN_START) / _TOKEN_STEP + 1, 0, len(TOKEN_BOUNDS)).astype(np.int64)
-        fifths = np.repeat(of["ended_by_class"].ravel() / len(_FIFTHS), len(_FIFTHS))
-        self._all_tokens += np.bincount(cell.ravel(), fifths, minlength=len(TOKEN_BOUNDS) + 1)
+        means = np.log(of["token_seconds"])[..., None] + of["token_deviation"][..., None] * _NORMAL_FIFTHS
+        cell = np.clip((means - _TOKEN_GRID_START) / _TOKEN_GRID_STEP + 1, 0, len(TOKEN_GRID)).astype(np.int64)
+        fifths = np.repeat(of["ended_by_class"].ravel() / len(_NORMAL_FIFTHS), len(_NORMAL_FIFTHS))
+        self._all_tokens += np.bincount(cell.ravel(), fifths, minlength=len(TOKEN_GRID) + 1)
 
 
-_COLUMNS: Final = tuple(Worked.__dataclass_fields__)
+_COLUMNS: Final = tuple(StepWork.__dataclass_fields__)
 _TOTALS: Final = (
     *("finished", "finished_prompts", "finished_outputs", "prompts", "generated", "steps", "preemptions"),
     *("first_sum", "token_sum", "queued_sum"),

@@ -18,11 +18,11 @@ from forebay.simulation.cluster.gateway_model import GatewaySample, GatewaySetti
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 from forebay.simulation.engine.engine_stats import Completion
-from forebay.simulation.fluid.fluid_fleet import FluidFleet, Left, Queued
+from forebay.simulation.fluid.fluid_fleet import EndedRequests, FluidFleet, QueueColumn
 from forebay.simulation.traffic.flow import BIN_SECONDS, Flow
 from forebay.simulation.traffic.traces import Floats
 
-_BEFORE = 1e-6
+_EARLY_SECONDS = 1e-6
 """A second of flow is worked off just before it is over, so that a scrape at the full second sees it."""
 SNAPSHOT_SECONDS = 60.0
 
@@ -101,29 +101,29 @@ class FluidGateway:
     @property
     def next_arrival(self) -> float | None:
         if self._second < len(self.flow.requests):
-            return (self._second + 1) * BIN_SECONDS - _BEFORE
-        return None if self._idle() else (self._second + 1) * BIN_SECONDS - _BEFORE
+            return (self._second + 1) * BIN_SECONDS - _EARLY_SECONDS
+        return None if self._idle() else (self._second + 1) * BIN_SECONDS - _EARLY_SECONDS
 
     def arrive(self) -> None:
         """The requests of the next second come, and all replicas work for a second."""
         now = (self._second + 1) * BIN_SECONDS
-        came = self._came(self._second)
+        arrivals = self._arrivals(self._second)
         self._second += 1
-        self.offered += float(came[Queued.REQUESTS].sum())
-        self.batch_offered += float(came[Queued.BATCH].sum())
+        self.offered += float(arrivals[QueueColumn.REQUESTS].sum())
+        self.batch_offered += float(arrivals[QueueColumn.BATCH].sum())
         self._give_up(now)
         fresh = 1.0
         if self.rotation and self._held:
             held = sum(waiting for _, waiting in self._held)
-            fresh = float(came[Queued.REQUESTS].sum() / (came + held)[Queued.REQUESTS].sum())
-            came = came + held
+            fresh = float(arrivals[QueueColumn.REQUESTS].sum() / (arrivals + held)[QueueColumn.REQUESTS].sum())
+            arrivals = arrivals + held
             self._held.clear()
         fleet = self.fleet
-        shares = self._shares(float(came[Queued.REQUESTS].sum()))
+        shares = self._shares(float(arrivals[QueueColumn.REQUESTS].sum()))
         if shares is None:
-            self._hold(now, came)
+            self._hold(now, arrivals)
             shares = np.zeros(fleet.rows)
-        self._note(fleet.step(now, BIN_SECONDS, came[:, None, :] * shares[:, None], fresh))
+        self._note(fleet.step(now, BIN_SECONDS, arrivals[:, None, :] * shares[:, None], fresh))
         self.running_seconds += float(fleet.sequences.sum()) * BIN_SECONDS
         if now % SNAPSHOT_SECONDS == 0:
             self.snapshots.append((now, fleet.counters.first_tokens().astype(np.float32)))
@@ -150,10 +150,10 @@ class FluidGateway:
             now, int(self.offered), int(self.shed), int(self.finished), int(held), int(self.offered - gone)
         )
 
-    def _came(self, second: int) -> Floats:
+    def _arrivals(self, second: int) -> Floats:
         flow = self.flow
         if second >= len(flow.requests):
-            return np.zeros((len(Queued), len(flow.lengths.outputs)))
+            return np.zeros((len(QueueColumn), len(flow.lengths.outputs)))
         requests, prompts = flow.requests[second], flow.prompts[second]
         return np.stack([requests, prompts, requests * flow.batch[second], prompts * flow.computed[second]])
 
@@ -174,22 +174,22 @@ class FluidGateway:
         shares[rows] = taken / count
         return shares
 
-    def _hold(self, now: float, came: Floats) -> None:
-        count = float(came[Queued.REQUESTS].sum())
+    def _hold(self, now: float, arrivals: Floats) -> None:
+        count = float(arrivals[QueueColumn.REQUESTS].sum())
         room = max(0.0, self.settings.held_requests - self._count_held())
         kept = min(1.0, room / count) if count > 0 else 0.0
         self.shed += count * (1 - kept)
         if kept > 0:
-            self._held.append((now, came * kept))
+            self._held.append((now, arrivals * kept))
 
     def _give_up(self, now: float) -> None:
         while self._held and now - self._held[0][0] > self.settings.held_seconds:
-            self.shed += float(self._held.popleft()[1][Queued.REQUESTS].sum())
+            self.shed += float(self._held.popleft()[1][QueueColumn.REQUESTS].sum())
 
     def _count_held(self) -> float:
-        return sum(float(waiting[Queued.REQUESTS].sum()) for _, waiting in self._held)
+        return sum(float(waiting[QueueColumn.REQUESTS].sum()) for _, waiting in self._held)
 
-    def _note(self, left: Left) -> None:
+    def _note(self, left: EndedRequests) -> None:
         self.finished += left.requests
         self.in_time += left.in_time
         self.batch += left.batch

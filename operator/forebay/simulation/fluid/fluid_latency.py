@@ -12,21 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from forebay.capacity.model.replica_model import EngineModel
-from forebay.simulation.engine.prefill_seconds import prefill_seconds
+from forebay.simulation.cluster.served_model import prefill_seconds
 from forebay.simulation.engine.replica_engine import EngineLimits
 from forebay.simulation.engine.simulated_profile import EngineProfile
 from forebay.simulation.traffic.flow import FlowLengths
 from forebay.simulation.traffic.traces import Floats
 
 
-def below(z: Floats) -> Floats:
+def normal_cdf(z: Floats) -> Floats:
     """The normal distribution's share below z; a logistic of a cubic, off by at most 0.0002."""
     share: Floats = 1 / (1 + np.exp(-np.clip(z * (1.5976 + 0.07056 * z * z), -60.0, 60.0)))
     return share
 
 
 @dataclass(frozen=True, slots=True)
-class BetweenTokens:
+class InterTokenSpread:
     """Spread of a request's mean time between tokens around what the flow says."""
 
     prompt_spread: float
@@ -35,7 +35,7 @@ class BetweenTokens:
     """Of the KV reads of one sequence, in seconds squared."""
 
     @staticmethod
-    def of(profile: EngineProfile, lengths: FlowLengths) -> BetweenTokens:
+    def of(profile: EngineProfile, lengths: FlowLengths) -> InterTokenSpread:
         prompts, answers = lengths.prompts, lengths.answers
         seconds = prefill_seconds(profile, prompts, prompts)
         weights = answers / answers.sum()
@@ -43,7 +43,7 @@ class BetweenTokens:
         mean = float((weights * context).sum())
         # a sequence is met in proportion to its life, somewhere along its answer
         variance = float((weights * (context - mean) ** 2).sum() + (weights * answers**2).sum() / 12)
-        return BetweenTokens(
+        return InterTokenSpread(
             float((seconds**2).mean() / max(seconds.mean(), 1e-12)), profile.kv_token_seconds**2 * variance
         )
 
@@ -56,7 +56,7 @@ class BetweenTokens:
 
     def in_time(self, mean: Floats, deviation: Floats, limit: Floats) -> Floats:
         """Share of the requests whose own mean is within `limit`."""
-        return below(np.log(limit / mean) / deviation + deviation / 2)
+        return normal_cdf(np.log(limit / mean) / deviation + deviation / 2)
 
 
 def engine_of(profile: EngineProfile, limits: EngineLimits) -> EngineModel:

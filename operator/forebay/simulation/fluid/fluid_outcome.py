@@ -20,7 +20,7 @@ from forebay.simulation.compare.outcome import (
     changes_per_day,
     possible_lengths,
 )
-from forebay.simulation.fluid.fluid_counters import FINE_SECONDS, TOKEN_BOUNDS
+from forebay.simulation.fluid.fluid_counters import FIRST_TOKEN_GRID, TOKEN_GRID
 from forebay.simulation.fluid.fluid_gateway import FluidGateway
 from forebay.simulation.traffic.flow import Flow
 from forebay.simulation.traffic.traces import Floats
@@ -62,8 +62,8 @@ class FluidOutcome:
             failed=round(gateway.failed),
             unfinished=max(0, round(gateway.offered - gone)),
             refused=0,
-            time_to_first_token=_percentiles(gateway.fleet.counters.first_tokens(), FINE_SECONDS),
-            inter_token_latency=_percentiles(gateway.fleet.counters.token_seconds(), TOKEN_BOUNDS),
+            time_to_first_token=_percentiles(gateway.fleet.counters.first_tokens(), FIRST_TOKEN_GRID),
+            inter_token_latency=_percentiles(gateway.fleet.counters.token_seconds(), TOKEN_GRID),
             gpu_hours=self.gpu_seconds / 3600,
             changes_per_day=changes_per_day(self.changes, self.seconds),
             most_replicas=max((count for _, count in self.changes), default=0),
@@ -85,11 +85,11 @@ class FluidOutcome:
     def late_first_tokens(self, edges: Sequence[float]) -> list[float]:
         """95 % quantile between any two edges; to the minute, since a flow notes it every minute."""
         times = [0.0, *(at for at, _ in self.gateway.snapshots)]
-        counts = [np.zeros(len(FINE_SECONDS) + 1), *(seen.astype(float) for _, seen in self.gateway.snapshots)]
+        counts = [np.zeros(len(FIRST_TOKEN_GRID) + 1), *(seen.astype(float) for _, seen in self.gateway.snapshots)]
         found = []
         for begin, end in pairwise(edges):
             low, high = (min(len(times) - 1, int(np.searchsorted(times, edge))) for edge in (begin, end))
-            found.append(_quantile(counts[high] - counts[low], FINE_SECONDS, 0.95) if high > low else 0.0)
+            found.append(_quantile(counts[high] - counts[low], FIRST_TOKEN_GRID, 0.95) if high > low else 0.0)
         return found
 
     @property

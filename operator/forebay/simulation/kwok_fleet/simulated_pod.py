@@ -40,7 +40,7 @@ class Startup:
 
 
 @lru_cache(maxsize=4096)
-def start(command: EngineCommand) -> Startup | str:
+def startup_of(command: EngineCommand) -> Startup | str:
     """What the server starts with, or why it would not start. Pods of one revision share the answer."""
     if "serve" not in command.arguments:
         return "the container does not run `vllm serve`"
@@ -63,7 +63,7 @@ class SimulatedPod:
         self.service = service
         self.ready = True
         self._created = created
-        startup = start(command)
+        startup = startup_of(command)
         self.fault = startup if isinstance(startup, str) else None
         """Why there is no engine, as a pod that crashes at start."""
         self.engines: tuple[ReplicaEngine, ...] = ()

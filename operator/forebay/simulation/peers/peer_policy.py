@@ -7,9 +7,9 @@ from math import fsum
 
 from forebay.scaling.load.observed_latency import observed
 from forebay.scaling.load.signals import EngineSample, HistogramSample
-from forebay.simulation.cluster.policy import ReplicaReading, View
+from forebay.simulation.cluster.policy import PolicyView, ReplicaReading
 from forebay.simulation.cluster.scrape_model import SimulatedScrapes
-from forebay.simulation.peers.peer_view import Peer, PeerView, ReplicaSight
+from forebay.simulation.peers.peer_view import Peer, PeerReplica, PeerView
 
 MINUTE_SECONDS = 60.0
 PROMETHEUS = SimulatedScrapes(period_seconds=15.0, delay_seconds=1.0, staggered=True)
@@ -24,7 +24,7 @@ class PeerPolicy:
     version: str
     """Of the product, or the date at which its rule was read."""
     scrape: SimulatedScrapes = PROMETHEUS
-    _seen: dict[str, deque[EngineSample]] = field(default_factory=dict)
+    _samples: dict[str, deque[EngineSample]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -34,10 +34,12 @@ class PeerPolicy:
     def period_seconds(self) -> float:
         return self.peer.period_seconds
 
-    def decide(self, view: View) -> int:
+    def decide(self, view: PolicyView) -> int:
         readings = [reading for reading in view.ready if reading.sample is not None]
         self._remember(readings)
-        spans = {reading.name: (self._seen[reading.name][0], self._seen[reading.name][-1]) for reading in readings}
+        spans = {
+            reading.name: (self._samples[reading.name][0], self._samples[reading.name][-1]) for reading in readings
+        }
         prompt, output = _lengths(spans.values())
         return self.peer.replicas(
             PeerView(
@@ -53,17 +55,17 @@ class PeerPolicy:
 
     def _remember(self, readings: list[ReplicaReading]) -> None:
         """The samples of the last minute, and the one before them, which rates begin at."""
-        self._seen = {reading.name: self._seen.get(reading.name, deque()) for reading in readings}
+        self._samples = {reading.name: self._samples.get(reading.name, deque()) for reading in readings}
         for reading in readings:
-            seen, sample = self._seen[reading.name], reading.sample
+            seen, sample = self._samples[reading.name], reading.sample
             if sample is not None and (not seen or sample.taken_at > seen[-1].taken_at):
                 seen.append(sample)
                 while len(seen) > 2 and seen[1].taken_at <= sample.taken_at - MINUTE_SECONDS:
                     seen.popleft()
 
 
-def _replica(name: str, earlier: EngineSample, later: EngineSample) -> ReplicaSight:
-    return ReplicaSight(
+def _replica(name: str, earlier: EngineSample, later: EngineSample) -> PeerReplica:
+    return PeerReplica(
         name=name,
         waiting=later.waiting_requests,
         running=later.running_requests,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSight:
+class PeerReplica:
     """One ready pod, as its metrics showed it at the last scrape."""
 
     name: str
@@ -30,7 +30,7 @@ class PeerView:
     """Seconds since the run began."""
     wanted: int
     """What was asked for last: `spec.replicas` of the workload."""
-    ready: tuple[ReplicaSight, ...]
+    ready: tuple[PeerReplica, ...]
     starting: int = 0
     """Pods that are there and not ready."""
     requests_per_second: float = 0.0
@@ -57,6 +57,6 @@ class Peer(Protocol):
     @property
     def period_seconds(self) -> float: ...
 
-    def replicas(self, sight: PeerView) -> int:
+    def replicas(self, view: PeerView) -> int:
         """How many replicas are wanted now; the caller keeps it within the bounds of the service."""
         ...

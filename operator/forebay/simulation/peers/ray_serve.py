@@ -29,16 +29,16 @@ class RayServe:
     def __post_init__(self) -> None:
         self._ongoing = SlidingWindow(self.look_back_seconds)
 
-    def replicas(self, sight: PeerView) -> int:
-        self._ongoing.add(sight.now, sight.in_flight)
-        wanted = sight.wanted
+    def replicas(self, view: PeerView) -> int:
+        self._ongoing.add(view.now, view.in_flight)
+        wanted = view.wanted
         exact = self._ongoing.mean / self.target
-        asked = max(1, ceil(exact - 1e-9))
-        direction = (asked > wanted) - (asked < wanted)
+        proposed = max(1, ceil(exact - 1e-9))
+        direction = (proposed > wanted) - (proposed < wanted)
         if direction != self._direction:
-            self._direction, self._since = direction, sight.now
+            self._direction, self._since = direction, view.now
         delay = self.up_delay_seconds if direction > 0 else self.down_delay_seconds
-        if direction == 0 or sight.now - self._since < delay:
+        if direction == 0 or view.now - self._since < delay:
             return wanted
         self._direction = 0
-        return asked
+        return proposed

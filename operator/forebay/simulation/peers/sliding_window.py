@@ -7,27 +7,27 @@ from math import fsum
 class SlidingWindow:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._seen: deque[tuple[float, float]] = deque()
+        self._values: deque[tuple[float, float]] = deque()
 
     def add(self, now: float, value: float) -> None:
         """Take in a value; what is older than the window goes."""
-        self._seen.append((now, value))
-        while self._seen[0][0] <= now - self._seconds:
-            self._seen.popleft()
+        self._values.append((now, value))
+        while self._values[0][0] <= now - self._seconds:
+            self._values.popleft()
 
     def begin(self, now: float, value: float) -> None:
         """What a rule finds at its first look counts as asked for; later looks have it in the window already."""
-        if not self._seen:
+        if not self._values:
             self.add(now, value)
 
     @property
     def mean(self) -> float:
-        return fsum(value for _, value in self._seen) / len(self._seen)
+        return fsum(value for _, value in self._values) / len(self._values)
 
     @property
     def highest(self) -> float:
-        return max(value for _, value in self._seen)
+        return max(value for _, value in self._values)
 
     @property
     def lowest(self) -> float:
-        return min(value for _, value in self._seen)
+        return min(value for _, value in self._values)

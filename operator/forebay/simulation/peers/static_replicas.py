@@ -6,10 +6,10 @@ from forebay.simulation.peers.peer_view import PeerView
 
 
 @dataclass(frozen=True, slots=True)
-class Static:
+class StaticReplicas:
     count: int
     name: str = "static peak"
     period_seconds: float = 15.0
 
-    def replicas(self, sight: PeerView) -> int:
+    def replicas(self, view: PeerView) -> int:
         return self.count

@@ -34,7 +34,7 @@ class QueueEstimate:
     inter_token_seconds: float
 
 
-def expected(rate: float, model: Coefficients, prompt: float, output: float, most: int) -> QueueEstimate:
+def expected_latency(rate: float, model: Coefficients, prompt: float, output: float, most: int) -> QueueEstimate:
     """Of one replica at `rate` requests a second that works on at most `most` at once: a birth-death chain."""
     states = np.arange(1, most * (1 + WAITING_PER_SLOT) + 1, dtype=float)
     batch = np.minimum(states, most)
@@ -52,7 +52,7 @@ def expected(rate: float, model: Coefficients, prompt: float, output: float, mos
 
 
 @dataclass(slots=True)
-class Queueing:
+class QueueingAnalyzer:
     """As many replicas as the largest rate that keeps both promises divides the arrivals into."""
 
     start: Coefficients
@@ -73,18 +73,18 @@ class Queueing:
     def model(self) -> Coefficients:
         return Coefficients(*(float(value) for value in self._state))
 
-    def proposal(self, sight: PeerView) -> int:
-        prompt, output = sight.prompt_tokens, sight.output_tokens
-        if not sight.ready or output <= 0 or sight.requests_per_second <= 0:
-            return sight.wanted
-        self._observe(sight)
+    def proposal(self, view: PeerView) -> int:
+        prompt, output = view.prompt_tokens, view.output_tokens
+        if not view.ready or output <= 0 or view.requests_per_second <= 0:
+            return view.wanted
+        self._observe(view)
         rate = self._largest_rate(prompt, output)
-        return max(1, ceil(sight.requests_per_second / rate - 1e-9)) if rate > 0 else sight.wanted
+        return max(1, ceil(view.requests_per_second / rate - 1e-9)) if rate > 0 else view.wanted
 
-    def _observe(self, sight: PeerView) -> None:
+    def _observe(self, view: PeerView) -> None:
         """One Kalman step for each replica that says how long its tokens took."""
-        prompt, output = sight.prompt_tokens, sight.output_tokens
-        for replica in sight.ready:
+        prompt, output = view.prompt_tokens, view.output_tokens
+        for replica in view.ready:
             if replica.inter_token_seconds is None or replica.running < 1:
                 continue
             n = replica.running
@@ -102,7 +102,7 @@ class Queueing:
         low, high = 0.0, most / ((output + 1) * model.step_seconds(most, prompt, output))
         for _ in range(BISECTIONS):
             rate = (low + high) / 2
-            at = expected(rate, model, prompt, output, most)
+            at = expected_latency(rate, model, prompt, output, most)
             kept = (
                 at.first_token_seconds <= self.first_token_seconds
                 and at.inter_token_seconds <= self.inter_token_seconds

@@ -136,7 +136,7 @@ def flow_of_shape(text: str, seconds: float, seed: int, lengths: tuple[float, fl
 
         drawn = synthetic(text, shifted, span, seed + 1_000 * number, lengths=lengths, spread=SHAPE_SPREAD)
         flows.append(flow_of(drawn, span, flows[0].lengths if flows else None))
-    return joined(flows)
+    return join_flows(flows)
 
 
 def requests_of_shape(text: str, seconds: float) -> float:
@@ -145,7 +145,7 @@ def requests_of_shape(text: str, seconds: float) -> float:
     return float(shape_rate(text)(times).mean() * seconds)
 
 
-def joined(flows: Sequence[Flow]) -> Flow:
+def join_flows(flows: Sequence[Flow]) -> Flow:
     """One after the other; the classes of answers are those of the first, which all have been made with."""
     return replace(
         flows[0],

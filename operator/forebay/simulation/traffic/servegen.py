@@ -70,11 +70,11 @@ class Client:
 
 def read_clients(traces: Path, datasets: Path) -> tuple[Client, ...]:
     """All clients, the largest first. Raises TraceError and OSError."""
-    paces, lengths = _members(traces, "-trace.csv"), _members(datasets, "-dataset.json")
-    if not paces:
+    rates, lengths = _members(traces, "-trace.csv"), _members(datasets, "-dataset.json")
+    if not rates:
         raise TraceError(f"{traces.name}: no member ends in -trace.csv; it is no archive of ServeGen's client windows")
     clients = []
-    for name, content in sorted(paces.items()):
+    for name, content in sorted(rates.items()):
         data = json.loads(lengths[name]) if name in lengths else {}
         clients.append(
             Client(

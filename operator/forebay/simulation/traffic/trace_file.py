@@ -30,7 +30,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRequest:
     """One request."""
 
     time: float
@@ -50,7 +50,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    requests: tuple[Recorded, ...]
+    requests: tuple[RecordedRequest, ...]
 
     @property
     def times(self) -> tuple[float, ...]:
@@ -73,7 +73,7 @@ def read_trace(text: str) -> Recording:
     return recording
 
 
-def _csv_rows(lines: Iterable[str]) -> Iterator[Recorded]:
+def _csv_rows(lines: Iterable[str]) -> Iterator[RecordedRequest]:
     reader = csv.reader(lines)
     header = [name.strip().casefold() for name in next(reader, [])]
     columns = [_column(header, names) for names in (ARRIVALS, PROMPTS, OUTPUTS)]
@@ -86,7 +86,7 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[Recorded]:
             arrival, prompt, output = (row[column].strip() for column in columns)
             whose = "" if tenant is None else row[tenant].strip()
             batch = _is_batch("" if work is None else row[work])
-            yield Recorded(_seconds(arrival), float(prompt), float(output), whose, batch=batch)
+            yield RecordedRequest(_seconds(arrival), float(prompt), float(output), whose, batch=batch)
         except (ValueError, IndexError) as error:
             raise TraceError(
                 f"line {number}: {','.join(row)[:60]!r} is not time, prompt and answer ({error})"
@@ -102,7 +102,7 @@ def _column(header: list[str], names: tuple[str, ...]) -> int:
     )
 
 
-def _json_rows(lines: Iterable[str]) -> Iterator[Recorded]:
+def _json_rows(lines: Iterable[str]) -> Iterator[RecordedRequest]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -115,7 +115,7 @@ def _json_rows(lines: Iterable[str]) -> Iterator[Recorded]:
             whose = next((str(record[name]) for name in TENANTS if name in record), "")
             blocks = tuple(int(block) for block in record.get("hash_ids", ()))
             batch = _is_batch(str(record.get(CLASSES[0], "")))
-            yield Recorded(float(record[key]) * scale, float(prompt), float(output), whose, blocks, batch)
+            yield RecordedRequest(float(record[key]) * scale, float(prompt), float(output), whose, blocks, batch)
         except (ValueError, TypeError, StopIteration) as error:
             raise TraceError(f"line {number}: {line[:60]!r} is not a request with time, prompt and answer") from error
 

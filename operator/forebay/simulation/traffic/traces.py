@@ -83,10 +83,10 @@ class Trace:
 def read_file(path: Path) -> Trace:
     """A recording in any layout that `trace_file` reads. Raises TraceError and OSError."""
     content = path.read_bytes()
-    return of_recording(read_trace(content.decode()), path.name, sha256(content).hexdigest())
+    return trace_of_recording(read_trace(content.decode()), path.name, sha256(content).hexdigest())
 
 
-def of_recording(recording: Recording, name: str, digest: str = "") -> Trace:
+def trace_of_recording(recording: Recording, name: str, digest: str = "") -> Trace:
     """From its first request on; what was never answered, or has no length, is left out."""
     requests = sorted((r for r in recording.requests if r.answered), key=lambda r: r.time)
     left_out = len(recording.requests) - len(requests)
