@@ -48,8 +48,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/simulation/vllm_server/vllm_arguments.py",
-                "given = parser.parse_args(_spelled(arguments))",
-                "given, _ = parser.parse_known_args(_spelled(arguments))",
+                "given = parser.parse_args(_normalized(arguments))",
+                "given, _ = parser.parse_known_args(_normalized(arguments))",
             ),
         ),
         (

@@ -9,8 +9,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/simulation/peers/hpa.py",
-                "ratio = total / len(sight.ready) / self.target",
-                "ratio = 0.8 * total / len(sight.ready) / self.target",
+                "ratio = total / len(view.ready) / self.target",
+                "ratio = 0.8 * total / len(view.ready) / self.target",
             ),
         ),
         ("tests/simulation/peers/test_hpa.py::test_pods_metric",),
@@ -21,7 +21,7 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/simulation/compare/comparison.py",
-                "control = PolicyControl({self.case.key: entry.policy(self.ground)})",
+                "control = PolicyControl({self.case.key: entry.policy(self.peer_inputs)})",
                 "control = PolicyControl({self.case.key: Oracle(self.fleet)})",
             ),
         ),

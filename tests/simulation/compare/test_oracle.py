@@ -16,10 +16,10 @@ def a_trace(rate, seconds: float, seed: int = 3):
     return synthetic("test", rate, seconds, seed, lengths=(500, 200))
 
 
-@pytest.mark.parametrize(("replicas_worth", "most"), [(0.1, 1), (0.9, 1), (1.8, 3), (3.6, 5)])
-def test_need_follows_what_one_replica_carries(replicas_worth, max_replicas):
+@pytest.mark.parametrize(("replicas_worth", "max_need"), [(0.1, 1), (0.9, 1), (1.8, 3), (3.6, 5)])
+def test_need_follows_what_one_replica_carries(replicas_worth, max_need):
     found = needs(a_trace(steady(RATE_OF_ONE * replicas_worth), 120), a_model(), PROMISE, seconds=120)
-    assert max(found.counts) <= max_replicas
+    assert max(found.counts) <= max_need
     assert min(found.counts) >= replicas_worth * 0.7
 
 

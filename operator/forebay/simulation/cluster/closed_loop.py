@@ -1,7 +1,8 @@
-"""The closed loop in virtual time: traffic, engines, scrapes, and whatever decides, until the end.
+"""The closed loop in virtual time: traffic, engines, scrapes and a scaling controller, played to the end.
 
-A service meets a `Trace`, request by request, or a `Flow`, second by second: same cluster, scrapes and control.
-Deterministic: the same models, traces, control and seed give the same outcome, to the byte.
+The traffic of a service is a `Trace`, played request by request, or a `Flow`, played step by step. Cluster, scrapes and
+control are the same for both. A run is deterministic: the same models, traces, control and seed give the same outcome,
+to the byte.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from forebay.world.world import ServiceKey, WarmPoolView
 
 LoopOutcome = RunOutcome | FluidOutcome
 INITIAL_REPLICA_AGE_SECONDS = 3600.0
-"""For so long standing replicas have served when a simulation begins."""
+"""How long the initial replicas have been ready when a simulation begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """What all policies of a comparison share."""
+    """The settings that all policies of a comparison share."""
 
     pools: tuple[NodePool, ...] = (NodePool(),)
     starts: ColdStarts = field(default_factory=ColdStarts)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     seed: int = 0
     epoch: float = 1_750_000_000.0
-    """Unix time of the beginning; what schedules are read against."""
+    """Unix time at which the simulation begins; schedules are read against it."""
     initial_replicas: Mapping[ServiceKey, int] = field(default_factory=dict)
-    """Replicas that serve already when the simulation begins; otherwise minReplicas start cold."""
+    """Replicas that already serve when the simulation begins. A service without an entry starts minReplicas cold."""
     warm_pools: tuple[WarmPoolView, ...] = ()
-    """Held by a control that knows of them, which is the planner."""
+    """WarmPools of the cluster. Only a control that knows them, the planner, creates their pods."""
     tick_seconds: float = 10.0
-    """Between two entries of the outcome's time line."""
+    """Time between two entries of the outcome's timeline."""
 
 
 class ClosedLoop:
-    """One run of one control. `at` plans what goes wrong, `run` and `play` play it."""
+    """One run of one control. `at` schedules faults, `run` and `play` run the simulation."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class ClosedLoop:
         self.setting = setting
         self.control = control
         self.on_tick: Callable[[float], None] = lambda now: None
-        """Told how far the run has come, in simulated seconds."""
+        """Called at every tick with the progress of the run, in simulated seconds."""
         self.timeline = Timeline()
         self.cluster = ClusterModel(
             self.timeline, models, setting.pools, setting.starts, seed=setting.seed, epoch=setting.epoch
@@ -75,17 +76,17 @@ class ClosedLoop:
         self.cluster.on_change = control.news
 
     def at(self, seconds: float, act: Callable[[ClosedLoop], None]) -> ClosedLoop:
-        """Do this to the cluster at that time."""
+        """Call `act` at the given simulated time."""
         self.timeline.at(seconds, lambda: act(self))
         return self
 
     def run(self, seconds: float) -> dict[ServiceKey, RunOutcome]:
-        """Of traces, so with what became of each request."""
-        played = self.play(seconds)
-        return {key: outcome for key, outcome in played.items() if isinstance(outcome, RunOutcome)}
+        """Simulate services whose traffic is a trace; their outcomes know what became of each request."""
+        outcomes = self.play(seconds)
+        return {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, RunOutcome)}
 
     def play(self, seconds: float) -> dict[ServiceKey, LoopOutcome]:
-        """Until then; what is still on its way then is unfinished."""
+        """Simulate up to `seconds`; requests in flight at that time are unfinished."""
         self.scrapes.begin()
         self._create_initial_replicas()
         self.control.begin(self.cluster, self.scrapes)
@@ -99,7 +100,7 @@ class ClosedLoop:
     def _play(self, end: float) -> None:
         timeline, gateways = self.timeline, tuple(self.cluster.gateways.values())
         while True:
-            gateway = min(gateways, key=lambda each: _time(each.next_arrival))
+            gateway = min(gateways, key=lambda gateway: _time(gateway.next_arrival))
             arrival = _time(gateway.next_arrival)
             if arrival > end:
                 break
@@ -110,7 +111,7 @@ class ClosedLoop:
         timeline.pass_to(end)
 
     def _create_initial_replicas(self) -> None:
-        """Replicas that serve from the beginning, as if they had for an hour."""
+        """Create the replicas that serve from the beginning, as if they had been ready for an hour."""
         cluster = self.cluster
         for key, count in self.setting.initial_replicas.items():
             wanted = cluster.models[key].view.wanted
@@ -139,8 +140,8 @@ class ClosedLoop:
         cluster, gateway = self.cluster, self.cluster.gateways[key]
         replicas = [r for r in (*cluster.ended, *cluster.pods.values()) if r.view.key == key]
         gpu_seconds = sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas)
-        for place in cluster.placeholders_of(cluster.services[key].uid):
-            gpu_seconds += _held_seconds(place.placed_at, place.gone_at, seconds) * place.view.gpus
+        for placeholder in cluster.placeholders_of(cluster.services[key].uid):
+            gpu_seconds += _held_seconds(placeholder.placed_at, placeholder.gone_at, seconds) * placeholder.view.gpus
         ticks, changes, model = tuple(self.ticks[key]), tuple(cluster.changes.get(key, ())), cluster.models[key]
         if isinstance(gateway, FluidGateway):
             return FluidOutcome(key, seconds, gateway, ticks, gpu_seconds, changes, model)
@@ -148,7 +149,7 @@ class ClosedLoop:
 
 
 def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings) -> Gateway | FluidGateway:
-    """Requests are played one by one; a flow is played as a fluid."""
+    """The gateway of a service: a trace is played request by request, a flow as a fluid."""
     if isinstance(trace, Trace):
         return Gateway(trace, model, settings)
     if model.prefill_on_top:
@@ -162,7 +163,7 @@ def _time(arrival: float | None) -> float:
 
 
 def _held_seconds(placed_at: float | None, gone_at: float | None, end: float) -> float:
-    """How long a GPU was taken, from the placing of the pod to its end."""
+    """How long a pod held its GPUs: from its placement on a node to its end."""
     if placed_at is None:
         return 0.0
     return (end if gone_at is None else gone_at) - placed_at

@@ -1,7 +1,8 @@
-"""Forebay in a simulation: the production `plan()`, at the pace of the production loop, acting pod by pod.
+"""Forebay in a simulation: the production `plan()`, called as often as in the production loop.
 
-It is called every 5 s, when it asked to be woken, and a second after news, as the shell does. What it sees is a World
-put together from what the API server would say and what scrapes have told; what it wants is done by the same actions.
+It is called every 5 s, at the time it asked to be woken, and a second after a change. Its World is built from the
+simulated API server's state and from the scrapes that have arrived, and its actions are applied to the simulated
+cluster.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from forebay.world.world import ServiceKey, World
 
 TICK_SECONDS = 5.0
 DEBOUNCE_SECONDS = 1.0
-"""News is waited for that long, so that what comes together is planned together."""
+"""Delay between a change and the plan, so that changes that come together are planned together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision that differs from the one before."""
+    """A decision that differs from the previous one of the service."""
 
     at: float
     key: ServiceKey
@@ -34,7 +35,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An Event."""
+    """An Event that the planner wrote."""
 
     at: float
     key: ServiceKey
@@ -43,7 +44,7 @@ class Told:
 
 
 class PlannerControl:
-    """The operator, as far as it decides."""
+    """The planner of the operator as the control of a simulation."""
 
     def __init__(self, settings: Settings | None = None, scrape: SimulatedScrapes | None = None) -> None:
         self._settings = settings or Settings()
@@ -66,7 +67,7 @@ class PlannerControl:
         self._tick_at(cluster.timeline.now)
 
     def restart(self) -> None:
-        """The operator is started anew: it knows what the cluster says, and nothing else."""
+        """Restart the operator: only what the cluster stores survives."""
         self.state = State.empty(self._cluster.wall_time)
 
     def news(self) -> None:
@@ -76,7 +77,7 @@ class PlannerControl:
         return self._cluster.services[key].status.replicas.desired
 
     def _tick_at(self, time: float) -> None:
-        """The next tick, unless one comes sooner."""
+        """Schedule the next tick, unless an earlier one is scheduled."""
         if self._due is not None and self._due <= time:
             return
         self._due = time

@@ -15,8 +15,8 @@ run. A `ReplicaCountActuator` creates and deletes pods as a Deployment does.
             waiting = sum(r.sample.waiting_requests for r in view.replicas if r.sample)
             return ceil(waiting / 5)
 
-Forebay itself is not a `Policy`: its planner acts through actions on single pods (`planner_control.py`). The closed loop
-runs both through the interface `Control`.
+Forebay itself is not a `Policy`: its planner acts through actions on single pods (`planner_control.py`). The closed
+loop runs both through the interface `Control`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Time to the first token of a fluid's requests, by how busy the replicas are: measured on discrete events.
+"""Time to the first token of a fluid's requests, by how busy the replicas are, measured on discrete events.
 
-A fluid knows what came in 2.5 seconds, as a mean over its replicas. What it does not know decides who is late: the
-moments within that time, which replica has a long prompt in its batch already, the own prompt. Mean and variance do not
-say it (the variance of a step's rest, the own prompt and prompts in the same step gave a third to a fifth of the share
-above 500 ms that discrete events have). So a few replicas are played once for every profile and mix of lengths, with
-Poisson arrivals, and each request's time is kept with what the fluid would have known of its 2.5 seconds.
+A fluid knows the arrivals of 2.5 seconds as a mean over its replicas. Which requests are late depends on what it does
+not know: the arrival times within the 2.5 seconds, which replica already has a long prompt in its batch, and the
+request's own prompt. Mean and variance do not suffice: a formula from the variance of a step's rest, the own prompt and
+prompts in the same step gave only a third to a fifth of the share above 500 ms that discrete events have. So for every
+profile and mix of lengths, a few replicas are simulated once with Poisson arrivals. Each request's time to the first
+token is recorded together with what the fluid would know of its 2.5 seconds.
 """
 
 from __future__ import annotations
@@ -26,33 +27,32 @@ from forebay.simulation.traffic.flow import BIN_SECONDS, FlowLengths
 from forebay.simulation.traffic.traces import Floats
 
 MAX_BUSY_SHARE: Final = 0.97
-"""Of what is looked up; what is busier shows as waiting in the flow."""
+"""The highest busy share in the table; beyond it, requests wait in the fluid's queue instead."""
 TABLE_POINTS: Final = 65
 REPLICAS: Final = 4
-"""Behind one router. With twice or half as many the slowest hundredth comes up to a fifth sooner or later."""
+"""Replicas behind the router. With half or twice as many, the slowest 1 % of first tokens differs by up to a fifth."""
 LOAD_LEVELS: Final = (0.02, 0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""Shares of the rate that would fill the replicas."""
+"""Rates of arrival, as shares of the rate that would fill the replicas."""
 REQUESTS_PER_LEVEL: Final = 4_000
-"""At each level."""
 BUCKETS: Final = 20
 _UNBOUNDED_KV_TOKENS: Final = 100_000_000
-"""KV tokens: waiting for them is in the flow itself, and not counted twice."""
+"""KV tokens of the measured engines. The fluid itself models waiting for KV blocks, so it is not measured here."""
 _Z_P99: Final = 2.3263
 _FIT_DEGREE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FirstTokenTimes:
-    """Logarithm of the median and its standard deviation, of a lognormal that has the measured 50 and 99 %."""
+    """Table of log-normal distributions that have the measured 50 % and 99 % quantiles, by busy share."""
 
     busy: Floats
-    """Share of a step that is not fixed cost, 1 − a/T."""
+    """Busy share: the part of an engine step of T seconds that is not its fixed cost a, 1 − a/T."""
     log_median: Floats
     log_deviation: Floats
 
     @staticmethod
     def of(profile: EngineProfile, limits: EngineLimits, lengths: FlowLengths) -> FirstTokenTimes:
-        """Measured once for the same arguments."""
+        """The table for a profile, limits and lengths; measured once and cached."""
         return _measured(profile, limits, lengths.prompts.tobytes(), lengths.answers.tobytes())
 
     def at(self, busy: Floats) -> tuple[Floats, Floats]:
@@ -75,34 +75,34 @@ def _measured(profile: EngineProfile, limits: EngineLimits, prompts: bytes, answ
     measured = np.clip(busy, at[0], at[-1])
     log_median = np.polyval(np.polyfit(at, median, _FIT_DEGREE), measured)
     log_deviation = np.polyval(np.polyfit(at, (slow - median) / _Z_P99, _FIT_DEGREE), measured)
-    # busier than anything seen: all times grow with the length of a step, a/(1 − busy)
+    # beyond the busiest measured bucket, all times grow with the length of a step, a/(1 − busy)
     log_median += np.log((1 - at[-1]) / np.minimum(1 - busy, 1 - at[-1]))
     return FirstTokenTimes(busy, np.maximum.accumulate(log_median), np.maximum(log_deviation, 1e-3))
 
 
 class _LoadLevel:
-    """Replicas behind one router at one rate of arrivals."""
+    """A measurement: replicas behind one router at one rate of arrivals."""
 
     def __init__(
-        self, profile: EngineProfile, limits: EngineLimits, lengths: np.ndarray, apart_seconds: float, seed: int
+        self, profile: EngineProfile, limits: EngineLimits, lengths: np.ndarray, interval_seconds: float, seed: int
     ) -> None:
         self.profile = profile
         random = np.random.default_rng(seed)
-        self.times = np.cumsum(random.exponential(apart_seconds, REQUESTS_PER_LEVEL))
-        chosen = random.integers(0, lengths.shape[1], REQUESTS_PER_LEVEL)
-        self.prompts, self.answers = np.maximum(1, lengths[:, chosen])
+        self.times = np.cumsum(random.exponential(interval_seconds, REQUESTS_PER_LEVEL))
+        sampled = random.integers(0, lengths.shape[1], REQUESTS_PER_LEVEL)
+        self.prompts, self.answers = np.maximum(1, lengths[:, sampled])
         blocks = _UNBOUNDED_KV_TOKENS // limits.block_size
-        roomy = replace(limits, max_num_seqs=limits.max_num_batched_tokens, kv_blocks=blocks)
-        self.engines = [ReplicaEngine(profile, roomy, every_histogram=False) for _ in range(REPLICAS)]
+        unbounded_limits = replace(limits, max_num_seqs=limits.max_num_batched_tokens, kv_blocks=blocks)
+        self.engines = [ReplicaEngine(profile, unbounded_limits, every_histogram=False) for _ in range(REPLICAS)]
         self.kv_tokens = blocks * limits.block_size
         self.decode_seconds: list[float] = []
-        """Seconds of a step that only decodes, mean over the replicas, at the beginning of each 2.5 s."""
+        """Duration of a decode-only step, as a mean over the replicas, at the beginning of each 2.5 s."""
 
     def samples(self) -> Floats:
-        """(how busy the replicas were in its 2.5 s, seconds to the first token) of each request."""
+        """(busy share of the replicas in its 2.5 s, seconds to the first token) of each request."""
         arrivals = (self.times / BIN_SECONDS).astype(np.int64)
         first = np.full(REQUESTS_PER_LEVEL, np.nan)
-        for done in self._play():
+        for done in self._run():
             first[int(done.request.id)] = done.first_token_seconds
         prompts = self.prompts.astype(float)
         share = np.bincount(arrivals, prefill_seconds(self.profile, prompts, prompts)) / REPLICAS / BIN_SECONDS
@@ -110,7 +110,7 @@ class _LoadLevel:
         busy = np.clip(1 - self.profile.step_seconds / token, 0.0, MAX_BUSY_SHARE)
         return np.stack([busy[arrivals], first], axis=1)
 
-    def _play(self) -> Iterator[Completion]:
+    def _run(self) -> Iterator[Completion]:
         for number, (now, prompt, answer) in enumerate(zip(self.times, self.prompts, self.answers, strict=True)):
             time = float(now)
             while len(self.decode_seconds) * BIN_SECONDS <= time:

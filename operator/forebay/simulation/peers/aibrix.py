@@ -15,7 +15,7 @@ TOLERANCE = 0.1
 
 @dataclass(slots=True)
 class AdaptivePodAutoscaler:
-    """In proportion to a metric per pod, beyond a tolerance, at most doubled and at least halved."""
+    """Scales in proportion to a metric per pod, beyond a tolerance; a step at most doubles or halves the count."""
 
     metric: PodMetric = kv_fraction
     target: float = 0.5

@@ -1,4 +1,4 @@
-"""What a peer believes of one replica: step times by a profile, which need not be the true one."""
+"""The engine that a peer's rule assumes: step times by a profile, which may differ from the true one."""
 
 from dataclasses import dataclass
 
@@ -9,25 +9,28 @@ from forebay.simulation.peers.peer_view import PeerReplica
 
 @dataclass(frozen=True, slots=True)
 class AssumedEngine:
-    """One engine by its profile, and the limits it runs with."""
+    """One engine's assumed profile and its limits."""
 
     profile: EngineProfile
     max_num_seqs: int = 256
     batched_tokens: int = 8192
 
     def requests_per_second(self, prompt_tokens: float, output_tokens: float, inter_token_seconds: float) -> float:
-        """The most that one engine carries while a step stays within the limit: `(1 - a/ITL)/s` (science of the model:
-        `T = a/(1 - r·s)`)."""
+        """The highest rate at which an engine keeps `inter_token_seconds`: `(1 − a/L)/s`.
+
+        a is the fixed time of a step, s the work of a request in seconds, and L the limit. It follows from the replica
+        model's time of a step at rate r, `T = a/(1 − r·s)`.
+        """
         work = work_seconds(EngineModel(self.profile, self.profile.kv_tokens), Mix.fixed(prompt_tokens, output_tokens))
         return max(0.0, 1 - self.profile.step_seconds / inter_token_seconds) / work
 
     def first_token_seconds(self, replica: PeerReplica, prompt_tokens: float) -> float:
-        """For one more request: the prompts before it, its own, and a step."""
-        ahead = (replica.waiting + 1) * prompt_tokens
-        return self.inter_token_seconds(replica) + ahead * self.profile.prompt_token_seconds
+        """Time to the first token of one more request: the waiting prompts, its own prompt, and one step."""
+        queued_tokens = (replica.waiting + 1) * prompt_tokens
+        return self.inter_token_seconds(replica) + queued_tokens * self.profile.prompt_token_seconds
 
     def inter_token_seconds(self, replica: PeerReplica, times: float = 1.0) -> float:
-        """A step that only decodes, with the replica's load multiplied by `times`."""
+        """Duration of a decode-only step, with the replica's load multiplied by `times`."""
         profile = self.profile
         kv_tokens = replica.kv_fraction * profile.kv_tokens
         load = profile.sequence_seconds * replica.running + profile.kv_token_seconds * kv_tokens

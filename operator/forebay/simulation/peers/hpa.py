@@ -32,13 +32,13 @@ class Metric(Protocol):
     """One entry of an autoscaler's `metrics`."""
 
     def proposal(self, view: PeerView) -> int | None:
-        """The count it asks for; None when it has no data."""
+        """The replica count that this metric asks for; None if it has no data."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PerPod:
-    """`type: Pods`, AverageValue: pods that are not ready count as nothing on the way up and change nothing down."""
+    """`type: Pods`, AverageValue: pods that are not ready count as 0 when scaling up and are ignored otherwise."""
 
     metric: PodMetric
     target: float
@@ -49,16 +49,16 @@ class PerPod:
         total = fsum(self.metric(replica) for replica in view.ready)
         ratio = total / len(view.ready) / self.target
         if ratio <= 1 or not view.starting:
-            return view.wanted if _tolerable(ratio) else _up(ratio * len(view.ready))
+            return view.wanted if _within_tolerance(ratio) else _rounded_up(ratio * len(view.ready))
         with_starting = total / (len(view.ready) + view.starting) / self.target
-        if _tolerable(with_starting) or with_starting < 1:
+        if _within_tolerance(with_starting) or with_starting < 1:
             return view.wanted
-        return max(view.wanted, _up(with_starting * (len(view.ready) + view.starting)))
+        return max(view.wanted, _rounded_up(with_starting * (len(view.ready) + view.starting)))
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """`type: External`, AverageValue: a total is shared out, whoever is ready."""
+    """`type: External`, AverageValue: the total is divided by the wanted replicas, ready or not."""
 
     metric: PodMetric
     target: float
@@ -67,26 +67,32 @@ class Total:
         if not view.ready:
             return None
         total = fsum(self.metric(replica) for replica in view.ready)
-        return view.wanted if _tolerable(total / (self.target * view.wanted)) else _up(total / self.target)
+        return (
+            view.wanted if _within_tolerance(total / (self.target * view.wanted)) else _rounded_up(total / self.target)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """KEDA's cron trigger: desiredReplicas inside its window, else 1, as an External metric of target 1."""
+    """KEDA's cron trigger, an External metric with target 1: desiredReplicas inside a window, 1 outside."""
 
     windows: tuple[tuple[float, float], ...]
-    """Begin and end, seconds since the run began."""
+    """Begin and end of each window, in seconds since the run began."""
     desired: int
 
     def proposal(self, view: PeerView) -> int | None:
         inside = any(begin <= view.now < end for begin, end in self.windows)
         proposed = self.desired if inside else 1
-        return view.wanted if _tolerable(proposed / view.wanted) else proposed
+        return view.wanted if _within_tolerance(proposed / view.wanted) else proposed
 
 
 @dataclass(slots=True)
 class HorizontalPodAutoscaler:
-    """Default behaviour: up at once by the larger of 100 % and 4 pods per 15 s; down to the highest of 300 s."""
+    """The HPA's default behaviour.
+
+    It scales up at once, by at most the larger of 100 % and 4 pods per 15 s. It scales down to the highest proposal of
+    the last 300 s.
+    """
 
     name: str
     metrics: tuple[Metric, ...]
@@ -109,9 +115,9 @@ class HorizontalPodAutoscaler:
         return min(view.wanted, int(self._recommended.highest))
 
 
-def _tolerable(ratio: float) -> bool:
+def _within_tolerance(ratio: float) -> bool:
     return abs(ratio - 1) <= TOLERANCE + 1e-12
 
 
-def _up(replicas: float) -> int:
+def _rounded_up(replicas: float) -> int:
     return ceil(replicas - 1e-9)

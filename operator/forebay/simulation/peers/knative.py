@@ -16,10 +16,10 @@ MAX_SCALE_DOWN_RATE = 2.0
 
 @dataclass(slots=True)
 class KnativePodAutoscaler:
-    """A stable and a panic window over the total concurrency; in panic the count never falls."""
+    """Averages the total concurrency over a stable and a panic window; in panic mode the count never falls."""
 
     target: float = 70.0
-    """Requests in flight per pod: 70 % of the default container concurrency of 100."""
+    """Target of requests in flight per pod: 70 % of the default container concurrency of 100."""
     stable_seconds: float = 60.0
     panic_seconds: float = 6.0
     name: str = "Knative KPA"

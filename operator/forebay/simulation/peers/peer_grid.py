@@ -1,4 +1,7 @@
-"""Who is compared: every peer with its default, and the grid from which its best target is chosen on other data."""
+"""The peers of a comparison: each with its default setting, and the grid of settings that tuning chooses from.
+
+The best setting is chosen on other data than the comparison uses.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,20 @@ from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, HpaApplied, Satu
 from forebay.simulation.peers.wva_queueing import Coefficients, QueueingAnalyzer
 
 DIRECT_SCRAPES = SimulatedScrapes(period_seconds=5.0, delay_seconds=0.5)
-"""For rules that read their pods themselves."""
+"""Scrapes of rules that read the metrics of pods directly."""
 SHORT_WINDOW_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class PeerInputs:
-    """What a rule may be set up with: what its users know of the model and of their calendar."""
+    """What a rule may be configured with: what its users know of the model and of their calendar."""
 
     engine: AssumedEngine
     promise: Promise
     batch: float
-    """Sequences that a replica works on at its latency limit: the natural target of concurrency rules."""
+    """Sequences in the batch of a replica at its latency limit: the natural target of concurrency rules."""
     windows: tuple[tuple[float, float], ...] = ()
-    """Scheduled peaks, begin and end; given to rules that have a calendar."""
+    """Begin and end of scheduled peaks, for rules that have a calendar."""
     window_replicas: int = 1
     static_count: int = 1
 
@@ -45,9 +48,9 @@ class PeerSetting:
 
     rule: str
     version: str
-    """Of the product; where a rule was read from its main branch, the year."""
+    """Version of the product, or the year if the rule was read from its main branch."""
     target: str
-    """The setting, in the rule's own words."""
+    """The setting, in the terms of the rule."""
     tuned: bool
     build: Callable[[PeerInputs], Peer]
     scrape: SimulatedScrapes = PROMETHEUS
@@ -57,7 +60,7 @@ class PeerSetting:
 
 
 def defaults() -> tuple[PeerSetting, ...]:
-    """Each rule as it is documented; a rule without a default target takes the one its documentation shows."""
+    """Each rule with its documented default. A rule without a default target gets the one of its documentation."""
     return (
         _hpa_waiting(5, tuned=False),
         _hpa_kv(0.5, tuned=False),
@@ -75,9 +78,10 @@ def defaults() -> tuple[PeerSetting, ...]:
 
 
 def grid() -> Iterator[PeerSetting]:
-    """Settings of each rule from far too careful to what a user would try first; the best has to lie inside.
+    """Settings of each rule, from far too careful to what a user would try first, so that the best lies inside.
 
-    The careful end is far out: on bursts, rules that follow what has happened keep most with hardly any load on a pod.
+    The careful end reaches far: with bursts, a reactive rule serves the most requests in time when its pods have hardly
+    any load.
     """
     for queue in (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 20.0):
         yield _hpa_waiting(queue, tuned=True)
@@ -135,13 +139,13 @@ def _knative(share: float | None, *, tuned: bool) -> PeerSetting:
     def build(inputs: PeerInputs) -> Peer:
         return KnativePodAutoscaler() if share is None else KnativePodAutoscaler(share * inputs.batch)
 
-    said = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
-    return PeerSetting("Knative KPA", "1", said, tuned, build, SimulatedScrapes(2.0, 0.5))
+    setting = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
+    return PeerSetting("Knative KPA", "1", setting, tuned, build, SimulatedScrapes(2.0, 0.5))
 
 
 def _aibrix(target: float, *, tuned: bool) -> PeerSetting:
     return PeerSetting(
-        "AIBrix APA", "2026", f"KV {100 * target:g} %", tuned, lambda g: AdaptivePodAutoscaler(target=target)
+        "AIBrix APA", "2026", f"KV {100 * target:g} %", tuned, lambda inputs: AdaptivePodAutoscaler(target=target)
     )
 
 
@@ -149,12 +153,12 @@ def _ray(target: float | None, share: float | None, *, tuned: bool) -> PeerSetti
     def build(inputs: PeerInputs) -> Peer:
         return RayServe(target if target is not None else (share or 1.0) * inputs.batch)
 
-    said = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
-    return PeerSetting("Ray Serve", "2", said, tuned, build, SimulatedScrapes(10.0, 0.5))
+    setting = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
+    return PeerSetting("Ray Serve", "2", setting, tuned, build, SimulatedScrapes(10.0, 0.5))
 
 
 def _wva_saturation(kv: float, *, tuned: bool) -> PeerSetting:
-    """Its room to spare is an eighth of what is called saturated, as in its defaults."""
+    """The spare-KV threshold is an eighth of the saturation threshold, as in WVA's defaults."""
 
     def build(inputs: PeerInputs) -> Peer:
         analyzer = SaturationAnalyzer(kv_saturated=kv, spare_kv=kv / 8)
@@ -164,7 +168,7 @@ def _wva_saturation(kv: float, *, tuned: bool) -> PeerSetting:
 
 
 def _wva_tokens(up_at: float, *, tuned: bool) -> PeerSetting:
-    """Its lower target is 0.70/0.85 of the upper one, as in its defaults."""
+    """The lower target is 0.70/0.85 of the upper one, as in WVA's defaults."""
     down_at = float(f"{up_at * 0.70 / 0.85:.2g}")
 
     def build(inputs: PeerInputs) -> Peer:
@@ -190,7 +194,7 @@ def _wva_queueing(share: float, *, tuned: bool) -> PeerSetting:
 
 
 def _applied_after(tuned: bool) -> float:
-    """240 s both ways in its chart; who tunes it makes that short."""
+    """The HPA window: 240 s in WVA's chart, a short one where the rule is tuned."""
     return SHORT_WINDOW_SECONDS if tuned else APPLIED_AFTER_SECONDS
 
 
@@ -215,5 +219,5 @@ def _dynamo(share: float, *, by_load: bool, tuned: bool) -> PeerSetting:
             name=name,
         )
 
-    said = _of_the_slo(share) + (", load mode" if by_load else "")
-    return PeerSetting(name, "2026", said, tuned, build, DIRECT_SCRAPES)
+    setting = _of_the_slo(share) + (", load mode" if by_load else "")
+    return PeerSetting(name, "2026", setting, tuned, build, DIRECT_SCRAPES)

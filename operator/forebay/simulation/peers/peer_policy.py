@@ -1,4 +1,4 @@
-"""From what the loop shows a policy to what a rule reads: gauges of the last scrape, means of the last minute."""
+"""Adapts a peer's rule to the closed loop: it turns scrapes into gauges and means of the last minute."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from forebay.simulation.peers.peer_view import Peer, PeerReplica, PeerView
 
 MINUTE_SECONDS = 60.0
 PROMETHEUS = SimulatedScrapes(period_seconds=15.0, delay_seconds=1.0, staggered=True)
-"""What rules see that read Prometheus: its customary interval."""
+"""Scrapes of rules that read Prometheus, at its usual interval."""
 
 
 @dataclass(slots=True)
 class PeerPolicy:
-    """A peer as a policy of the loop. One object serves one service in one run."""
+    """A peer as a policy of the closed loop. One object serves one service in one run."""
 
     peer: Peer
     version: str
-    """Of the product, or the date at which its rule was read."""
+    """Version of the product, or the year in which its rule was read."""
     scrape: SimulatedScrapes = PROMETHEUS
     _samples: dict[str, deque[EngineSample]] = field(default_factory=dict)
 
@@ -54,14 +54,14 @@ class PeerPolicy:
         )
 
     def _remember(self, readings: list[ReplicaReading]) -> None:
-        """The samples of the last minute, and the one before them, which rates begin at."""
+        """Keep the samples of the last minute and the one before them, at which rates begin."""
         self._samples = {reading.name: self._samples.get(reading.name, deque()) for reading in readings}
         for reading in readings:
-            seen, sample = self._samples[reading.name], reading.sample
-            if sample is not None and (not seen or sample.taken_at > seen[-1].taken_at):
-                seen.append(sample)
-                while len(seen) > 2 and seen[1].taken_at <= sample.taken_at - MINUTE_SECONDS:
-                    seen.popleft()
+            samples, sample = self._samples[reading.name], reading.sample
+            if sample is not None and (not samples or sample.taken_at > samples[-1].taken_at):
+                samples.append(sample)
+                while len(samples) > 2 and samples[1].taken_at <= sample.taken_at - MINUTE_SECONDS:
+                    samples.popleft()
 
 
 def _replica(name: str, earlier: EngineSample, later: EngineSample) -> PeerReplica:
@@ -76,21 +76,22 @@ def _replica(name: str, earlier: EngineSample, later: EngineSample) -> PeerRepli
 
 
 def _mean(earlier: HistogramSample | None, later: HistogramSample | None) -> float | None:
-    seen = observed([(earlier, later)])
-    return None if seen is None else seen.mean_seconds
+    latency = observed([(earlier, later)])
+    return None if latency is None else latency.mean_seconds
 
 
 def _arrivals_per_second(earlier: EngineSample, later: EngineSample) -> float:
-    """Whatever came has finished, runs or waits."""
+    """Arrivals between two samples: requests that have finished, run or wait by now, and did not before."""
     elapsed = later.taken_at - earlier.taken_at
     if elapsed <= 0:
         return 0.0
-    came = (later.finished_requests or 0.0) + later.in_flight - (earlier.finished_requests or 0.0) - earlier.in_flight
-    return max(0.0, came) / elapsed
+    finished = (later.finished_requests or 0.0), (earlier.finished_requests or 0.0)
+    arrivals = finished[0] + later.in_flight - finished[1] - earlier.in_flight
+    return max(0.0, arrivals) / elapsed
 
 
 def _lengths(spans: Iterable[tuple[EngineSample, EngineSample]]) -> tuple[float, float]:
-    """Mean tokens of prompt and answer; 0 while nothing has begun or ended."""
+    """Mean tokens of prompt and answer; 0 while no request has got its first token, or none has finished."""
     pairs = list(spans)
     started = fsum(_count(late.time_to_first_token) - _count(early.time_to_first_token) for early, late in pairs)
     ended = fsum((late.finished_requests or 0.0) - (early.finished_requests or 0.0) for early, late in pairs)

@@ -12,16 +12,16 @@ from forebay.simulation.peers.sliding_window import SlidingWindow
 
 @dataclass(slots=True)
 class RayServe:
-    """In proportion to ongoing requests, once the same direction was asked for throughout its delay."""
+    """Scales in proportion to ongoing requests, once the rule has asked for the same direction for a delay."""
 
     target: float = 2.0
-    """Ongoing (queued and running) requests per replica."""
+    """Target of ongoing (queued and running) requests per replica."""
     look_back_seconds: float = 30.0
     up_delay_seconds: float = 30.0
     down_delay_seconds: float = 600.0
     name: str = "Ray Serve"
     period_seconds: float = 10.0
-    """Replicas report their ongoing requests so often."""
+    """How often replicas report their ongoing requests."""
     _ongoing: SlidingWindow = field(init=False)
     _direction: int = field(init=False, default=0)
     _since: float = field(init=False, default=0.0)

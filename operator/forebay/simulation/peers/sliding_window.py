@@ -1,4 +1,4 @@
-"""A sliding window of (time, value): what most rules remember."""
+"""A sliding window of (time, value), which most rules use as their memory."""
 
 from collections import deque
 from math import fsum
@@ -10,13 +10,13 @@ class SlidingWindow:
         self._values: deque[tuple[float, float]] = deque()
 
     def add(self, now: float, value: float) -> None:
-        """Take in a value; what is older than the window goes."""
+        """Add a value and drop the values that are older than the window."""
         self._values.append((now, value))
         while self._values[0][0] <= now - self._seconds:
             self._values.popleft()
 
     def begin(self, now: float, value: float) -> None:
-        """What a rule finds at its first look counts as asked for; later looks have it in the window already."""
+        """Add the present count on a rule's first call, as if the rule had proposed it; do nothing on later calls."""
         if not self._values:
             self.add(now, value)
 

@@ -1,4 +1,4 @@
-"""A fixed number of replicas: what most teams run, sized for their highest peak."""
+"""A fixed number of replicas, sized for the highest peak, which is what most teams run."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The workload-variant-autoscaler of llm-d (WVA): its saturation rule, and that rule's second version.
+"""The workload-variant-autoscaler of llm-d (WVA): its saturation rule and the second version of that rule.
 
 Rules: llm-d/llm-d-workload-variant-autoscaler `docs/saturation-analyzer.md` and the saturation_v2 sources. Both are
 applied by an HPA whose windows the chart sets to 240 s both ways.
@@ -16,20 +16,20 @@ APPLIED_AFTER_SECONDS = 240.0
 
 
 class Analyzer(Protocol):
-    """Proposes a count once a period; the HPA below it decides when that is acted on."""
+    """Proposes a replica count; the HPA that reads it decides when to act on it."""
 
     def proposal(self, view: PeerView) -> int: ...
 
 
 @dataclass(slots=True)
 class HpaApplied:
-    """An analyzer behind an HPA: the lowest count of its window on the way up, the highest on the way down."""
+    """An analyzer behind an HPA: it scales up to the lowest and down to the highest proposal of its window."""
 
     name: str
     analyzer: Analyzer
     window_seconds: float = APPLIED_AFTER_SECONDS
     period_seconds: float = 15.0
-    """Of the HPA."""
+    """Period of the HPA."""
     analyzed_every_seconds: float = 60.0
     _proposals: SlidingWindow = field(init=False)
     _analyzed_at: float | None = field(init=False, default=None)
@@ -50,8 +50,10 @@ class HpaApplied:
 
 @dataclass(slots=True)
 class SaturationAnalyzer:
-    """One replica more when the spare KV or queue room of those that are not saturated runs low, one less when it
-    would still be there on one fewer."""
+    """Adds or removes one replica by the spare KV cache and queue of the replicas that are not saturated.
+
+    It adds one when either falls below its threshold, and removes one when both would stay above with one fewer.
+    """
 
     kv_saturated: float = 0.80
     queue_saturated: float = 5.0
@@ -87,16 +89,16 @@ class SaturationAnalyzer:
         return [(kv.highest, queue.highest) for kv, queue in self._peaks.values()]
 
     def _spare_room(self, load: list[tuple[float, float]], over: int) -> tuple[float, float]:
-        """Mean room left when the load is spread over so many replicas; none when there are none."""
+        """Mean spare KV cache and queue if the load is spread over `over` replicas; 0 for no replicas."""
         if over == 0:
             return 0.0, 0.0
-        kv, queue = (fsum(each) / over for each in zip(*load, strict=True))
+        kv, queue = (fsum(values) / over for values in zip(*load, strict=True))
         return self.kv_saturated - kv, self.queue_saturated - queue
 
 
 @dataclass(frozen=True, slots=True)
 class TokenAnalyzer:
-    """The second version: demand and capacity in KV tokens, between two utilisation targets."""
+    """The second version: it keeps demand over capacity, both in KV tokens, between two utilization targets."""
 
     engine: AssumedEngine
     up_at: float = 0.85
@@ -109,15 +111,15 @@ class TokenAnalyzer:
         capacity = self._capacity(view.prompt_tokens, view.output_tokens)
         used = fsum(replica.kv_fraction for replica in view.ready) * self.engine.profile.kv_tokens
         demand = used + view.waiting * view.prompt_tokens
-        n, coming = len(view.ready), len(view.ready) + view.starting
-        lacking = demand / self.up_at - coming * capacity
-        if lacking > 0:
-            return coming + ceil(lacking / capacity)
+        n, with_starting = len(view.ready), len(view.ready) + view.starting
+        shortfall = demand / self.up_at - with_starting * capacity
+        if shortfall > 0:
+            return with_starting + ceil(shortfall / capacity)
         spare = n * capacity - demand / self.down_at
         return max(1, n - floor(spare / capacity)) if spare >= capacity and not view.starting else view.wanted
 
     def _capacity(self, prompt: float, output: float) -> float:
-        """KV tokens of one replica: what memory allows, or the sequences that its steps can keep fed."""
-        held = prompt + output / 2
-        fed = min(self.engine.batched_tokens * output / (prompt + output), self.engine.max_num_seqs)
-        return min(self.kv_share * self.engine.profile.kv_tokens, fed * held)
+        """KV tokens of one replica, limited by memory or by the number of sequences that its steps can serve."""
+        tokens_per_sequence = prompt + output / 2
+        sequences = min(self.engine.batched_tokens * output / (prompt + output), self.engine.max_num_seqs)
+        return min(self.kv_share * self.engine.profile.kv_tokens, sequences * tokens_per_sequence)

@@ -1,4 +1,4 @@
-"""WVA's queueing model: a state-dependent queue per replica, its coefficients followed by a Kalman filter.
+"""WVA's queueing model: a state-dependent queue per replica, whose coefficients a Kalman filter estimates.
 
 Rules: llm-d/llm-d-workload-variant-autoscaler `queueanalyzer.go` and `docs/parameter-estimation.md`.
 """
@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from forebay.simulation.peers.peer_view import PeerView
 
 WAITING_PER_SLOT = 10
-"""Length of the modelled queue, in full batches."""
+"""Length of the modelled queue, as a multiple of the largest batch."""
 BISECTIONS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """One step with n sequences takes `alpha + n·(beta·(I + O)/(O + 1) + gamma·(I + O/2))` seconds."""
+    """A step with n sequences takes `alpha + n·(beta·(I + O)/(O + 1) + gamma·(I + O/2))` seconds.
+
+    I is the prompt and O the answer of a request, in tokens.
+    """
 
     alpha: float
     beta: float
@@ -35,7 +38,7 @@ class QueueEstimate:
 
 
 def expected_latency(rate: float, model: Coefficients, prompt: float, output: float, most: int) -> QueueEstimate:
-    """Of one replica at `rate` requests a second that works on at most `most` at once: a birth-death chain."""
+    """Latencies of a replica at `rate` requests a second, with at most `most` in its batch, by a birth-death chain."""
     states = np.arange(1, most * (1 + WAITING_PER_SLOT) + 1, dtype=float)
     batch = np.minimum(states, most)
     step = model.alpha + batch * (model.beta * (prompt + output) / (output + 1) + model.gamma * (prompt + output / 2))
@@ -53,14 +56,14 @@ def expected_latency(rate: float, model: Coefficients, prompt: float, output: fl
 
 @dataclass(slots=True)
 class QueueingAnalyzer:
-    """As many replicas as the largest rate that keeps both promises divides the arrivals into."""
+    """Wants as many replicas as serve the arrivals, each at the largest rate that keeps both promises."""
 
     start: Coefficients
     first_token_seconds: float = 0.5
     inter_token_seconds: float = 0.04
     max_num_seqs: int = 256
     process_noise: float = 1e-3
-    """Relative, per step."""
+    """Standard deviation of a coefficient's drift per filter step, relative to the coefficient."""
     observation_noise: float = 0.05
     _state: NDArray[np.float64] = field(init=False)
     _covariance: NDArray[np.float64] = field(init=False)
@@ -82,7 +85,7 @@ class QueueingAnalyzer:
         return max(1, ceil(view.requests_per_second / rate - 1e-9)) if rate > 0 else view.wanted
 
     def _observe(self, view: PeerView) -> None:
-        """One Kalman step for each replica that says how long its tokens took."""
+        """One Kalman step for each replica that has a measured time between tokens."""
         prompt, output = view.prompt_tokens, view.output_tokens
         for replica in view.ready:
             if replica.inter_token_seconds is None or replica.running < 1:
@@ -102,10 +105,10 @@ class QueueingAnalyzer:
         low, high = 0.0, most / ((output + 1) * model.step_seconds(most, prompt, output))
         for _ in range(BISECTIONS):
             rate = (low + high) / 2
-            at = expected_latency(rate, model, prompt, output, most)
+            latency = expected_latency(rate, model, prompt, output, most)
             kept = (
-                at.first_token_seconds <= self.first_token_seconds
-                and at.inter_token_seconds <= self.inter_token_seconds
+                latency.first_token_seconds <= self.first_token_seconds
+                and latency.inter_token_seconds <= self.inter_token_seconds
             )
             low, high = (rate, high) if kept else (low, rate)
         return low
