@@ -1,4 +1,4 @@
-"""Builders of closed loops: one chat service on two nodes of eight H100, exact cold starts, one replica standing."""
+"""Builders of closed loops: one chat service on two nodes of eight H100, exact cold starts, one initial replica."""
 
 from dataclasses import replace
 from typing import Any
@@ -44,7 +44,7 @@ def a_view(
 
 
 def a_model(view: ServiceView | None = None, **true: Any) -> ServedModel:
-    """`true` replaces coefficients of the engine."""
+    """The service with its engine; `true` replaces coefficients of the true engine."""
     view = view or a_view()
     profile = replace(BUILT_IN["8b-h100"], **true)
     return ServedModel(view, profile, limits_of(view, profile))

@@ -1,4 +1,4 @@
-"""What may import what: the engine stays a calculation, and engine-sim stays light."""
+"""Limits on imports: the engine stays free of clocks and randomness, and engine-sim stays light."""
 
 import ast
 import os
@@ -32,5 +32,5 @@ def test_engine_sim_needs_aiohttp_alone():
     heavy = ["pydantic", "kubernetes", "kopf", "yaml", "typer", "rich", "prometheus_client"]
     code = f"import sys, forebay.simulation.vllm_server.engine_sim; print([m for m in {heavy!r} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE_ROOT)}
-    seen = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert seen.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Pages of metrics that say something else than the engine does: each is what `Scrapes` takes as `page`."""
+"""Metrics pages that differ from the true state of the engine, as `page` functions for the scrape model."""
 
 import re
 from collections.abc import Callable
@@ -24,13 +24,13 @@ def renamed(series: str) -> Callable[[str], str]:
 
 
 def saying(value: str, *series: str) -> Callable[[str], str]:
-    """The value in place of the true one."""
+    """Replace the values of the given series."""
     pattern = re.compile(rf"^((?:{'|'.join(series)})(?:\{{.*\}})?) \S+$", re.MULTILINE)
     return lambda text: pattern.sub(rf"\g<1> {value}", text)
 
 
 def between(since: float, until: float, change: Callable[[str], str | None], only: int | None = None) -> PageFilter:
-    """Changed for so long, on every replica or on the one of that number."""
+    """Apply `change` from `since` until `until`, on every replica or only on the replica with the given number."""
 
     def page(replica: SimulatedReplica, text: str) -> str | None:
         engine = replica.engine
@@ -41,7 +41,7 @@ def between(since: float, until: float, change: Callable[[str], str | None], onl
 
 
 def frozen(since: float, until: float = inf, only: int | None = None) -> PageFilter:
-    """The same page again and again."""
+    """Repeat the first page of the time span."""
     kept: dict[str, str] = {}
 
     def page(replica: SimulatedReplica, text: str) -> str | None:
@@ -51,12 +51,12 @@ def frozen(since: float, until: float = inf, only: int | None = None) -> PageFil
 
 
 def counting_anew(every: float) -> PageFilter:
-    """Counters that begin at nothing again every so many seconds, all of a page together."""
+    """Reset all counters of a page to 0 every so many seconds."""
     bases: dict[tuple[str, int], dict[str, str]] = {}
 
     def page(replica: SimulatedReplica, text: str) -> str:
         assert replica.engine is not None
         base = bases.setdefault((replica.view.uid, int(replica.engine.now // every)), dict(_COUNTER.findall(text)))
-        return _COUNTER.sub(lambda found: f"{found[1]} {float(found[2]) - float(base.get(found[1], 0))}", text)
+        return _COUNTER.sub(lambda match: f"{match[1]} {float(match[2]) - float(base.get(match[1], 0))}", text)
 
     return page

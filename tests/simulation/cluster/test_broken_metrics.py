@@ -1,7 +1,7 @@
-"""Metrics that vanish, are renamed, freeze, begin anew or lie: what the production planner makes of them.
+"""The production planner with metrics that vanish, are renamed, freeze, restart or lie.
 
-Three replicas under 2.5 requests a second, which is two of them at work and headroom. Load falls to next to nothing
-where holding has to be shown: a planner that took silence for idleness would give replicas away.
+Three replicas serve 2.5 requests a second, which is the work of two replicas plus headroom. Where a test shows that the
+count holds, the load falls to almost nothing: a planner that took missing metrics for idleness would scale down.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ RATE = 2.5
 FALLS = steps((0, RATE), (320, 0.1))
 BROKEN_FROM, BROKEN_UNTIL = 300.0, 700.0
 LATER = 650.0
-"""Lost, and long after the last window in which there was load."""
+"""A time at which metrics are lost, long after the last window with load."""
 QUICK = {"scaleDownCooldown": "120s"}
-"""So that the stories are short."""
+"""A short cooldown keeps the runs short."""
 
 
 def while_the_load_falls(page: PageFilter) -> Story:
@@ -62,7 +62,7 @@ def while_the_load_falls(page: PageFilter) -> Story:
     ],
 )
 def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None], says: str):
-    """Not even long after the load is gone; when it can be read again, the count falls as it would have."""
+    """The count holds even long after the load is gone, and falls as usual once the metrics can be read again."""
     story = while_the_load_falls(between(BROKEN_FROM, BROKEN_UNTIL, broken))
     assert set(story.wanted(BROKEN_FROM, BROKEN_UNTIL)) == {3}
     assert story.wanted()[-1] == 1
@@ -117,7 +117,7 @@ class TestFreeze:
 
 
 def test_counters_that_begin_anew_change_nothing():
-    """Every 100 s on every replica: no reset is an arrival, and none is silence."""
+    """Counters reset every 100 s on every replica. A reset is neither an arrival nor a gap in the metrics."""
     story = play(steady(RATE), 700, after=0, initial_replicas=3, page=counting_anew(100.0), ask=(650,))
     assert set(story.wanted(30)) == {3}
     assert "MetricsStale" not in story.reasons()
@@ -131,7 +131,7 @@ def test_counters_that_begin_anew_change_nothing():
 
 class TestLies:
     def test_gauges_that_always_say_idle_hide_no_work(self):
-        """The counters tell of the work, and it holds the count."""
+        """The counters still show the work, which holds the count."""
         story = play(
             steady(RATE),
             1000,
@@ -160,7 +160,7 @@ class TestLies:
         ],
     )
     def test_numbers_that_no_engine_can_reach_order_no_fleet(self, lie: Callable[[str], str]):
-        """One replica of three says so, for half a minute: its numbers are not believed, and it counts as silent."""
+        """One of three replicas reports such numbers for half a minute. They are rejected, as if it gave no metrics."""
         story = play(steady(RATE), 500, after=0, initial_replicas=3, page=between(400, 440, lie, only=1), ask=(435,))
         assert set(story.wanted(30)) == {3}
         assert {"MetricsStale", "MetricsBack"} <= story.reasons()
@@ -173,7 +173,7 @@ class TestLies:
         )
 
     def test_a_queue_that_one_replica_makes_up_is_answered_in_single_steps(self):
-        """It cannot be told from a true one when it stays; but it is one step of a guard per lead time, and no jump."""
+        """A lasting lie cannot be told from a true queue, but it causes one guard step per lead time and no jump."""
         story = play(
             steady(RATE),
             800,

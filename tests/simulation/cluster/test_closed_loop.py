@@ -23,7 +23,7 @@ from tests.simulation.loops import CHAT, EXACT, PRODUCT, PROMISE, a_loop, a_mode
 
 
 class Fixed:
-    """Wants what it is told to want from each second on."""
+    """A policy that wants given replica counts from given seconds on."""
 
     name, version, period_seconds = "fixed", "1", 15.0
 
@@ -160,7 +160,7 @@ class TestGateway:
 
 
 def test_what_a_scrape_told_is_seen_only_after_its_delay():
-    """Asked at 4, 8, 12, … s and seen 3.5 s later: at 15 s what was said at 12 s is still on its way."""
+    """Scrapes at 4, 8, 12, … s arrive 3.5 s later, so at 15 s the scrape of 12 s has not arrived yet."""
     policy = Fixed((0, 1), scrape=SimulatedScrapes(4.0, 3.5))
     a_loop(4.0, 60, control=PolicyControl({CHAT: policy}), initial_replicas=1).run(60)
     ages = [view.now - r.sample.taken_at for view in policy.views for r in view.replicas if r.sample]
@@ -231,7 +231,7 @@ def test_requests_that_no_replica_could_serve_in_time_are_told_apart():
 
 
 def test_a_prompt_may_be_given_the_time_that_computing_it_alone_takes():
-    """40,000 tokens take seconds: never in time by one limit for all, always by one that lets each prompt its own."""
+    """40,000 tokens take seconds: never in time under one limit for all, always if each prompt gets its own time."""
     trace = synthetic("long", steady(0.1), 200, 1, lengths=(40_000, 20))
     alone = replace(a_model(), prefill_on_top=True)
     for model, share in ((a_model(), 0.0), (alone, 1.0)):
@@ -243,7 +243,7 @@ def test_a_prompt_may_be_given_the_time_that_computing_it_alone_takes():
 
 
 def test_recovery_is_the_end_of_the_last_half_minute_that_was_late():
-    """One replica carries 20 requests a second and not 70; two more come 120 s after they are ordered."""
+    """One replica serves 20 requests a second but not 70; two more are ready 120 s after they are created."""
     crowd = steps((0, 20.0), (300, 70.0))
     loop, _ = a_fixed_loop((0, 1), (310, 3), initial_replicas=1, seconds=900, rate=crowd)
     done = loop.run(900)[CHAT]

@@ -1,5 +1,5 @@
-"""A simulated cluster plays every action: placeholders hold GPUs and give way, gated groups start together, variants
-go to their own nodes."""
+"""A simulated cluster applies every action: placeholders hold GPUs and are preempted, gated groups start together,
+and variants go to their own nodes."""
 
 from dataclasses import replace
 from typing import get_args
@@ -25,7 +25,7 @@ LABELS = ((PRODUCT_LABEL, PRODUCT),)
 
 
 def a_cluster(*pools: NodePool, **view) -> ClusterModel:
-    """One service and no pod; nothing decides."""
+    """A cluster with one service, no pods and no control."""
     model = a_model(a_view())
     model = replace(model, view=replace(model.view, **view))
     cluster = ClusterModel(Timeline(), [model], pools or (NodePool(nodes=1, gpus_per_node=2, labels=LABELS),), EXACT)
@@ -52,9 +52,9 @@ def serve(cluster: ClusterModel, name: str, *, revision=None, ordinal=0, rank=0)
 
 
 def pod(cluster: ClusterModel, name: str) -> PodView:
-    found = cluster.pod_view(CHAT.namespace, name)
-    assert found is not None, name
-    return found
+    view = cluster.pod_view(CHAT.namespace, name)
+    assert view is not None, name
+    return view
 
 
 def is_gone(cluster: ClusterModel, name: str) -> bool:

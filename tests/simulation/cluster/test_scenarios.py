@@ -1,9 +1,9 @@
 """Named scenarios: the production planner on a simulated cluster, and the trajectory that its design demands.
 
-Requests of 6,000 prompt and 1,000 answer tokens keep the numbers of requests small: an 8B model on an H100 carries 1.7
-of them a second within 40 ms between tokens. What is asserted is what people would see: how many replicas were wanted
-and served, when, and how many requests were in time; and what `forebay explain` says at a telling moment: the rule, its
-numbers, and what comes next.
+Requests of 6,000 prompt and 1,000 answer tokens keep the numbers of requests small: an 8B model on an H100 serves 1.7
+of them a second within 40 ms between tokens. The tests assert what users would see: how many replicas were wanted and
+served, when, and how many requests were in time. At an important moment they also check `forebay explain`: the rule,
+its numbers, and what comes next.
 """
 
 from math import ceil
@@ -18,7 +18,7 @@ from tests.simulation.stories import play
 
 
 def test_steady_load_with_noise_changes_nothing():
-    """At most 2 changes a day: none in three hours, once the start has been watched."""
+    """At most 2 changes a day: none in three hours, after the first half hour."""
     story = play(noisy(steady(4.0), 5, seed=1), 3.5 * 3600, after=0, initial_replicas=4, ask=(7200,))
     assert len([at for at, _ in story.done.changes if at > 1800]) == 0
     assert story.in_time(1800) > 0.995
@@ -58,7 +58,7 @@ def test_a_threefold_step_is_answered_in_one_cold_start():
 
 
 def test_a_slow_cold_start_does_not_run_away():
-    """10 → 30: what is ordered while pods load and when they come never exceeds one and a half times the need."""
+    """The need goes from 10 to 30: while pods load, the count never exceeds one and a half times the need."""
     starts = ColdStarts(ready_seconds=300.0, spread=0.0)
     story = play(steps((0, 16.0), (300, 48.0)), 1000, after=0, initial_replicas=12, starts=starts, ask=(450,))
     need = story.done.need(PROMISE)
@@ -93,7 +93,7 @@ def test_a_ramp_is_followed_ahead_of_the_need():
 
 
 def test_prefill_heavy_overload_is_seen_with_kv_at_a_third():
-    """The queue and the work tell of it; KV does not."""
+    """The queue and the work show the overload; the KV cache does not."""
     story = play(steps((0, 3.0), (300, 9.0)), 1200, lengths=(8000, 20), initial_replicas=1, ask=(330,))
     assert max(tick.kv_fraction for tick in story.done.ticks) < 0.6
     assert max(story.wanted(300, 400)) >= story.need(500, 1200)
@@ -111,11 +111,11 @@ def test_prefill_heavy_overload_is_seen_with_kv_at_a_third():
 
 
 def test_kv_that_saw_tooths_does_not_make_the_count_do_so():
-    """A small cache and long answers, so that chance alone fills and empties it."""
+    """A small cache and long answers: random arrivals alone fill and empty it."""
     small = a_model(a_view(max_replicas=100), kv_tokens=50_000)
     story = play(steady(1.8), 3600, lengths=(1000, 3000), initial_replicas=1, model=small, ask=(700, 1200))
-    seen = [tick.kv_fraction for tick in story.done.ticks if 600 < tick.at < 3600]
-    assert max(seen) > 0.8 > 0.4 > min(seen)
+    kv_fractions = [tick.kv_fraction for tick in story.done.ticks if 600 < tick.at < 3600]
+    assert max(kv_fractions) > 0.8 > 0.4 > min(kv_fractions)
     changes = [count for at, count in story.done.changes if at > 1200]
     assert len(changes) <= 1
     assert max(story.wanted(1200)) - min(story.wanted(1200, 3600)) <= 1

@@ -1,4 +1,4 @@
-"""A comparison: everybody meets the same, and windows are judged by what serves when they begin."""
+"""A comparison: all policies get the same traffic, and a window is met if its floor serves when it begins."""
 
 from collections import Counter
 from dataclasses import replace
@@ -28,10 +28,10 @@ def a_case(rate: float = 20.0, seed: int = 2, **fields) -> ComparedCase:
 
 def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
     case = a_case()
-    believed = case.replica_capacity.engine.step_profile
-    assert case.model.profile != believed
-    assert case.model.profile.step_seconds == pytest.approx(believed.step_seconds, rel=0.2)
-    assert Comparison(case).peer_inputs.engine.profile == believed
+    assumed = case.replica_capacity.engine.step_profile
+    assert case.model.profile != assumed
+    assert case.model.profile.step_seconds == pytest.approx(assumed.step_seconds, rel=0.2)
+    assert Comparison(case).peer_inputs.engine.profile == assumed
 
 
 def test_what_stands_at_the_beginning_is_what_the_first_minutes_need():
@@ -52,7 +52,7 @@ def test_all_policies_meet_the_same_requests():
 
 
 def test_only_the_oracle_knows_the_future():
-    """Two futures with the same first 150 seconds: what is decided in them is the same, but for the oracle."""
+    """Two futures with the same first 150 seconds: all decisions in those seconds are the same, except the oracle's."""
 
     def decided(later: float) -> tuple[list[int], list[int]]:
         quiet = synthetic("quiet", steady(10.0), SECONDS, 2)
@@ -83,7 +83,7 @@ def two_replicas() -> PeerSetting:
 
 
 def test_a_window_is_met_by_those_who_serve_its_floor_when_it_begins():
-    """A start of 120 s that is ordered in the first seconds is not there at 60 s, and is at 175 s."""
+    """A replica that is created at the beginning and starts in 120 s does not serve at 60 s, but does at 175 s."""
     case = a_case(windows=((60.0, 120.0),), window_replicas=2, starts=ColdStarts(ready_seconds=120.0, spread=0.0))
     early, late = Comparison(case), Comparison(replace(case, windows=((175.0, 200.0),)))
     assert met(early, early.peer(two_replicas())) == {"total": 1, "metByStart": 0}

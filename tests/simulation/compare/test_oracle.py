@@ -1,4 +1,4 @@
-"""The oracle: the fewest replicas that keep the promise, known in advance."""
+"""The oracle: the fewest replicas that keep the promise, computed from the true arrivals."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from forebay.simulation.traffic.traces import steady, steps, synthetic
 from tests.simulation.loops import CHAT, PROMISE, a_loop, a_model, a_view
 
 RATE_OF_ONE = 47.0
-"""Requests of 500/200 tokens a second that one 8B replica surely carries at 40 ms, by the published capacity of 52."""
+"""Requests of 500/200 tokens a second that one 8B replica certainly serves at 40 ms; its published capacity is 52."""
 
 
 def a_trace(rate, seconds: float, seed: int = 3):
@@ -18,9 +18,9 @@ def a_trace(rate, seconds: float, seed: int = 3):
 
 @pytest.mark.parametrize(("replicas_worth", "max_need"), [(0.1, 1), (0.9, 1), (1.8, 3), (3.6, 5)])
 def test_need_follows_what_one_replica_carries(replicas_worth, max_need):
-    found = needs(a_trace(steady(RATE_OF_ONE * replicas_worth), 120), a_model(), PROMISE, seconds=120)
-    assert max(found.counts) <= max_need
-    assert min(found.counts) >= replicas_worth * 0.7
+    result = needs(a_trace(steady(RATE_OF_ONE * replicas_worth), 120), a_model(), PROMISE, seconds=120)
+    assert max(result.counts) <= max_need
+    assert min(result.counts) >= replicas_worth * 0.7
 
 
 def test_a_slower_engine_needs_more():
@@ -38,8 +38,8 @@ def test_a_tighter_promise_needs_more():
 
 
 def test_bounds_hold_for_the_oracle_too():
-    found = needs(a_trace(steady(200.0), 60), a_model(), PROMISE, seconds=60, min_replicas=2, max_replicas=3)
-    assert set(found.counts) == {3}
+    result = needs(a_trace(steady(200.0), 60), a_model(), PROMISE, seconds=60, min_replicas=2, max_replicas=3)
+    assert set(result.counts) == {3}
     assert set(needs(a_trace(steady(1.0), 60), a_model(), PROMISE, seconds=60, min_replicas=2).counts) == {2}
 
 

@@ -1,4 +1,4 @@
-"""Profiles, histograms and KV blocks: what the replica engine is made of."""
+"""The parts of the replica engine: profiles, histograms and KV blocks."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""A plan's own load, put back in: the simulated engine, given a replica's share of the planned peak, keeps the SLO."""
+"""A capacity plan holds in the simulation: an engine under its share of the planned peak keeps the SLO."""
 
 import random
 from math import ceil
@@ -14,16 +14,16 @@ from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from tests.capacity.specs import LLAMA_8B, a_spec, traffic
 
 REQUESTS = 3000
-"""The first fifth fills the engine and is not counted."""
+"""Requests of a run. The first fifth fills the engine and is not counted."""
 SAMPLE = 1.35
-"""What the 95 % quantile of so few may be off from that of all there could be: a busy spell lasts seconds, so what they
-see comes from some hundred spells."""
+"""Factor by which the 95 % quantile of this sample may exceed that of all requests. A busy period lasts seconds, so the
+sample covers only some hundred of them."""
 MEAN_SAMPLE = 1.1
-"""The same for the mean between tokens."""
+"""The same factor for the mean time between tokens."""
 
 
 def completions(plan: CapacityPlan, prompt: int, output: int) -> list[Completion]:
-    """What one replica does at its share of the peak, so many random arrivals in the time that this share takes."""
+    """Completions of one replica at its share of the peak rate, with random arrivals."""
     assert plan.throughput is not None
     assert plan.fleet is not None
     assert plan.plan_input.demand is not None
@@ -71,10 +71,11 @@ def test_the_planned_load_meets_its_own_slo(prompt, output, rate, token_millisec
         known,
     )
     assume(not plan.problems and plan.fleet is not None)
-    seen = completions(plan, prompt, output)
-    first = sorted(c.first_token_seconds for c in seen if c.first_token_seconds is not None)
-    assert len(first) == len(seen)
+    measured = completions(plan, prompt, output)
+    first = sorted(c.first_token_seconds for c in measured if c.first_token_seconds is not None)
+    assert len(first) == len(measured)
     assert first[ceil(0.95 * len(first)) - 1] <= first_milliseconds / 1000 * SAMPLE
     assert (
-        fmean(c.token_seconds for c in seen if c.token_seconds is not None) <= token_milliseconds / 1000 * MEAN_SAMPLE
+        fmean(c.token_seconds for c in measured if c.token_seconds is not None)
+        <= token_milliseconds / 1000 * MEAN_SAMPLE
     )

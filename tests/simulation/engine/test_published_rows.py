@@ -1,7 +1,7 @@
-"""The replica engine against measurements that others published.
+"""The replica engine against published measurements.
 
-Rows whose figures the profile was fitted to must come out within 5 %, all others within 25 %. Not modelled, so not
-here:
+Rows that the profile was fitted to must be within 5 %, all others within 25 %. These rows are not modelled, so they are
+not tested:
 
 - TTFT at 64 streams (26.0 ms): the source does not say how its streams are spaced; the engine gives 18 ms when they are
   spread and 155 ms in lockstep, and the published figure must lie between (tested below).
@@ -62,12 +62,16 @@ def test_ttft_of_64_streams_lies_between_spread_and_lockstep():
     ],
 )
 def test_steady_state_follows_the_closed_form(profile, rate, token_seconds):
-    """`T = a / (1 − r·s)`: what the capacity plan computes is what the engine does, at random arrivals."""
-    chosen = BUILT_IN[profile]
-    done = run(ReplicaEngine(chosen, H100_LIMITS), poisson(rate, seconds=240, prompt=500, output=200))
+    """With random arrivals the engine's step takes `T = a / (1 − r·s)`, the formula of the capacity plan.
+
+    a is the fixed time of a step, r the rate of requests and s the work of a request in seconds.
+    """
+    engine_profile = BUILT_IN[profile]
+    done = run(ReplicaEngine(engine_profile, H100_LIMITS), poisson(rate, seconds=240, prompt=500, output=200))
     steady = [completion for completion in done if 60 < completion.request.arrival < 220]
     measured = fmean(completion.token_seconds or 0 for completion in steady)
-    assert measured == pytest.approx(chosen.step_seconds / (1 - rate * chosen.work_seconds(500, 200)), rel=0.06)
+    step_seconds = engine_profile.step_seconds / (1 - rate * engine_profile.work_seconds(500, 200))
+    assert measured == pytest.approx(step_seconds, rel=0.06)
     assert measured == pytest.approx(token_seconds, rel=0.06)
 
 

@@ -1,10 +1,10 @@
 """The fluid model against discrete events and against published measurements.
 
-Tolerances. In a fluid there are no single requests: an arrival joins between two steps at a mean moment, 2.5 seconds
-are the finest time, and replicas with the same load are alike. A steady state is held to 5 % (the median of the first
-token, which is only expected, to 15 %). In an hour with a ramp and a step decisions may fall some seconds apart, which
-moves a start of minutes by as much: GPU-hours are held to 5 %, the mean of running sequences to 8 %, attainment to two
-hundredths.
+Tolerances: a fluid has no single requests. An arrival joins at a mean time between two engine steps, time advances by
+2.5 seconds, and replicas with the same load are equal. So a steady state must agree within 5 %, and the median time to
+the first token, which is only estimated, within 15 %. In an hour with a ramp and a step, decisions may differ by some
+seconds, which shifts starts that take minutes. There, GPU-hours must agree within 5 %, the mean of running sequences
+within 8 %, and attainment within two percentage points.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ from forebay.simulation.traffic.traces import Rate, Trace, ramp, steady, steps, 
 from tests.simulation.loops import CHAT, PROMISE, a_loop, a_model, a_view
 
 LENGTHS = (6000, 1000)
-"""Few and large, so that the discrete run of an hour takes seconds."""
+"""Prompt and answer tokens. Requests are few and large, so that the discrete run of an hour takes seconds."""
 
 
 class Always:
-    """Wants as many as it wants."""
+    """A policy that always wants the same replica count."""
 
     name, version, period_seconds = "always", "1", 15.0
     scrape = SimulatedScrapes(15.0, 1.0, staggered=True)
@@ -57,7 +57,7 @@ def a_trace(rate: Rate, seconds: float, lengths: tuple[float, float] = LENGTHS, 
 def both(
     trace: Trace, seconds: float, control: Callable[[], Control], initial_replicas: int
 ) -> tuple[LoopOutcome, LoopOutcome]:
-    """Discrete, fluid."""
+    """The outcomes of a discrete and a fluid run."""
     outcomes = [
         a_loop(traffic, seconds, control=control(), initial_replicas=initial_replicas, max_replicas=12).play(
             seconds + 60
@@ -72,30 +72,30 @@ def test_an_hour_with_a_ramp_and_a_step():
         return ramp(600, 2.0, 1800, 6.0)(times) * steps((0, 1.0), (2400, 1.5), (3000, 1.0))(times)
 
     discrete, fluid = both(a_trace(rate, 3600), 3600, PlannerControl, 2)
-    one, other = discrete.summary(PROMISE), fluid.summary(PROMISE)
-    assert other.offered == one.offered
-    assert other.attainment == pytest.approx(one.attainment, abs=0.02)
-    assert other.gpu_hours == pytest.approx(one.gpu_hours, rel=0.05)
+    expected, actual = discrete.summary(PROMISE), fluid.summary(PROMISE)
+    assert actual.offered == expected.offered
+    assert actual.attainment == pytest.approx(expected.attainment, abs=0.02)
+    assert actual.gpu_hours == pytest.approx(expected.gpu_hours, rel=0.05)
     assert fluid.mean_running == pytest.approx(discrete.mean_running, rel=0.08)
-    assert abs(other.most_replicas - one.most_replicas) <= 1
+    assert abs(actual.most_replicas - expected.most_replicas) <= 1
 
 
 @pytest.mark.parametrize("rate", [20.0, 60.0, 90.0])
 def test_steady_latencies(rate):
     discrete, fluid = both(a_trace(steady(rate), 180, (500, 200)), 180, always(2), 2)
-    one, other = discrete.summary(PROMISE), fluid.summary(PROMISE)
-    assert other.inter_token_latency.p50 == pytest.approx(one.inter_token_latency.p50, rel=0.05)
-    assert other.inter_token_latency.p95 == pytest.approx(one.inter_token_latency.p95, rel=0.05)
-    assert other.time_to_first_token.p50 == pytest.approx(one.time_to_first_token.p50, rel=0.15)
+    expected, actual = discrete.summary(PROMISE), fluid.summary(PROMISE)
+    assert actual.inter_token_latency.p50 == pytest.approx(expected.inter_token_latency.p50, rel=0.05)
+    assert actual.inter_token_latency.p95 == pytest.approx(expected.inter_token_latency.p95, rel=0.05)
+    assert actual.time_to_first_token.p50 == pytest.approx(expected.time_to_first_token.p50, rel=0.15)
     assert fluid.mean_running == pytest.approx(discrete.mean_running, rel=0.05)
-    assert other.attainment == pytest.approx(one.attainment, abs=0.02)
+    assert actual.attainment == pytest.approx(expected.attainment, abs=0.02)
 
 
 def test_who_is_late_when_long_prompts_come_among_short_ones():
-    """A 70B model and lengths as conversations have them: half a percent is late, which is what scalers are judged by.
+    """A 70B model and lengths of conversations: half a percent is late, the magnitude by which scalers are compared.
 
-    Of 10,800 requests some 50 are late in discrete events, on seeds 3 to 5 between 0.40 and 0.65 % (fluid: 0.41 to
-    0.51 %); a formula from mean and variance had 0.08 %.
+    About 50 of 10,800 requests are late in discrete events: between 0.40 and 0.65 % with the seeds 3 to 5. The fluid
+    has 0.41 to 0.51 %; a formula from mean and variance had 0.08 %.
     """
     source = {"source": "hf://meta-llama/Llama-3.1-70B-Instruct"}
     view = a_view(model=source, engine={"tensorParallelSize": 4})
@@ -111,14 +111,14 @@ def test_who_is_late_when_long_prompts_come_among_short_ones():
 
 
 def test_a_replica_that_is_too_small_fills_up_and_lets_wait():
-    """105 requests a second on two replicas that carry 95: both models queue alike, and nearly nobody is in time."""
+    """105 requests a second on two replicas with a capacity of 95: both models queue alike, and few are in time."""
     discrete, fluid = both(a_trace(steady(105.0), 180, (500, 200)), 180, always(2), 2)
-    one, other = discrete.summary(PROMISE), fluid.summary(PROMISE)
-    assert max(one.attainment, other.attainment) < 0.25
+    expected, actual = discrete.summary(PROMISE), fluid.summary(PROMISE)
+    assert max(expected.attainment, actual.attainment) < 0.25
     assert discrete.ticks[17].running == 512
     assert fluid.ticks[17].running == pytest.approx(512, rel=0.03)
     assert fluid.ticks[17].waiting == pytest.approx(discrete.ticks[17].waiting, rel=0.25)
-    assert other.time_to_first_token.p95 == pytest.approx(one.time_to_first_token.p95, rel=0.25)
+    assert actual.time_to_first_token.p95 == pytest.approx(expected.time_to_first_token.p95, rel=0.25)
 
 
 @pytest.mark.parametrize(
@@ -130,18 +130,18 @@ def test_a_replica_that_is_too_small_fills_up_and_lets_wait():
     ],
 )
 def test_published_rows(profile, prompt, rate, token_seconds):
-    """The rows of `test_published_rows` that say a steady state, within the 5 % they are held to there."""
+    """The steady-state rows of `test_published_rows`, within the 5 % of that test."""
     output = 128 if prompt == 128 else 200
     trace = synthetic("row", steady(rate), 120, 1, lengths=(prompt, output))
     model = replace(a_model(), profile=BUILT_IN[profile], limits=EngineLimits(1024, 8192))
     flow = flow_of(trace, 120)
     fleet = FluidFleet(model, flow.lengths, PROMISE, BIN_SECONDS)
     fleet.start()
-    came = np.zeros((len(QueueColumn), 1, len(flow.lengths.outputs)))
+    arrivals = np.zeros((len(QueueColumn), 1, len(flow.lengths.outputs)))
     mean = rate * BIN_SECONDS / len(flow.lengths.outputs)
-    came[:] = np.array([mean, mean * prompt, 0.0, mean * prompt])[:, None, None]
+    arrivals[:] = np.array([mean, mean * prompt, 0.0, mean * prompt])[:, None, None]
     for number in range(60):
-        fleet.step((number + 1) * BIN_SECONDS, BIN_SECONDS, came)
+        fleet.step((number + 1) * BIN_SECONDS, BIN_SECONDS, arrivals)
     sample = fleet.counters.sample(0, 0.0, float(fleet.arrived[0]), 0.0, 0.5, 1)
     histogram = sample.inter_token_latency
     assert histogram is not None
@@ -161,18 +161,18 @@ def test_the_same_seed_gives_the_same_outcome():
 
 def test_every_request_has_one_fate():
     outcome = a_flow_run(steps((0, 20), (60, 200)), initial_replicas=1)
-    told = outcome.summary(PROMISE)
-    assert told.unfinished + told.shed + told.failed <= told.offered
-    assert told.offered == len(a_trace(steps((0, 20), (60, 200)), 240, (500, 200)))
+    summary = outcome.summary(PROMISE)
+    assert summary.unfinished + summary.shed + summary.failed <= summary.offered
+    assert summary.offered == len(a_trace(steps((0, 20), (60, 200)), 240, (500, 200)))
 
 
 def test_while_nothing_serves_requests_are_held_and_then_shed():
     trace = a_trace(steady(20.0), 110, (500, 200))
     loop = a_loop(flow_of(trace, 110), 110, control=always(1)(), initial_replicas=0)
-    told = loop.play(300)[CHAT].summary(PROMISE)
-    assert told.shed > 500, "the first minute's requests have waited too long when the replica comes after 120 s"
-    assert told.attainment < 0.1, "what was held has missed"
-    assert told.shed + told.failed + told.unfinished <= told.offered == len(trace)
+    summary = loop.play(300)[CHAT].summary(PROMISE)
+    assert summary.shed > 500, "the first minute's requests have waited too long when the replica comes after 120 s"
+    assert summary.attainment < 0.1, "what was held has missed"
+    assert summary.shed + summary.failed + summary.unfinished <= summary.offered == len(trace)
 
 
 def test_a_replica_that_dies_takes_its_requests_along():
@@ -224,8 +224,8 @@ def test_a_flow_holds_what_the_trace_held():
 def test_batch_work_is_told_apart():
     trace = a_trace(steady(10.0), 120, (500, 200))
     marked = replace(trace, batch_work=np.arange(len(trace)) % 4 == 0)
-    one, other = both(marked, 120, always(2), 2)
-    for outcome in (one, other):
+    outcomes = both(marked, 120, always(2), 2)
+    for outcome in outcomes:
         classes = outcome.by_class(PROMISE)
         assert set(classes) == {"interactive", "batch"}
         assert classes["batch"].offered == pytest.approx(len(trace) / 4, abs=1)

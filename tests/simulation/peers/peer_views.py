@@ -1,4 +1,4 @@
-"""Builders of what peers see."""
+"""Builders of the views that peers get."""
 
 from forebay.simulation.peers.peer_view import PeerReplica, PeerView
 
@@ -14,7 +14,7 @@ def replicas(count: int, *, waiting: float = 0, running: float = 0, kv: float = 
 def a_peer_view(
     now: float = 0.0, ready=(), *, wanted: int | None = None, starting: int = 0, rate: float = 0.0
 ) -> PeerView:
-    """With 500 prompt and 200 answer tokens a request."""
+    """A view of a service whose requests have 500 prompt and 200 answer tokens."""
     return PeerView(
         now=now,
         wanted=len(ready) + starting if wanted is None else wanted,

@@ -1,4 +1,4 @@
-"""Hand-computed steps of the HPA and of KEDA on top of it, and what they are known for."""
+"""The HPA, and KEDA on top of it: steps computed by hand, and their known weaknesses."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.simulation.peers.peer_views import a_peer_view, replicas
 
 
 @pytest.mark.parametrize(
-    ("seen", "asked"),
+    ("view", "expected"),
     [
         (a_peer_view(ready=replicas(4, running=10)), 4),  # exactly at the target
         (a_peer_view(ready=replicas(4, running=11)), 4),  # 1.1: inside the tolerance
@@ -23,12 +23,12 @@ from tests.simulation.peers.peer_views import a_peer_view, replicas
         (a_peer_view(ready=replicas(4, running=5), starting=2), 2),
     ],
 )
-def test_pods_metric(seen, asked):
-    assert PerPod(in_flight, 10).proposal(seen) == asked
+def test_pods_metric(view, expected):
+    assert PerPod(in_flight, 10).proposal(view) == expected
 
 
 @pytest.mark.parametrize(
-    ("seen", "asked"),
+    ("view", "expected"),
     [
         (a_peer_view(ready=replicas(2, waiting=30)), 6),
         (a_peer_view(ready=replicas(2, waiting=30), starting=4), 6),  # 60 / (10 × 6) = 1.0
@@ -36,8 +36,8 @@ def test_pods_metric(seen, asked):
         (a_peer_view(ready=replicas(2, waiting=0)), 0),
     ],
 )
-def test_external_metric_shares_a_total(seen, asked):
-    assert Total(waiting, 10).proposal(seen) == asked
+def test_external_metric_shares_a_total(view, expected):
+    assert Total(waiting, 10).proposal(view) == expected
 
 
 def test_up_is_limited_to_the_larger_of_twice_and_four_more():
@@ -60,7 +60,7 @@ def test_several_metrics_the_largest_counts():
 
 
 def test_on_a_queue_it_overshoots_while_pods_start():
-    """What it is known for: the queue grows while pods load, and every look orders more."""
+    """A known weakness: the queue grows while pods load, and every decision orders more of them."""
     hpa = HorizontalPodAutoscaler("HPA", (Total(waiting, 5),))
     wanted, queue = 2, 10.0
     for step in range(12):  # three minutes, no new pod ready, 5 more requests wait at every look

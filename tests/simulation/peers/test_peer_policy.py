@@ -1,4 +1,4 @@
-"""Peers in the loop: they see aged scrapes, and their counts come true as a Deployment's."""
+"""Peers in the closed loop: they see scrapes with a delay, and their replica counts are applied as a Deployment's."""
 
 import pytest
 
@@ -11,22 +11,22 @@ from tests.simulation.loops import CHAT, PROMISE, a_loop
 
 
 class Watching:
-    """Keeps what it sees."""
+    """A peer that stores the views it gets."""
 
     name, period_seconds = "watching", 15.0
 
     def __init__(self) -> None:
-        self.seen: list[PeerView] = []
+        self.views: list[PeerView] = []
 
-    def replicas(self, a_peer_view: PeerView) -> int:
-        self.seen.append(a_peer_view)
+    def replicas(self, view: PeerView) -> int:
+        self.views.append(view)
         return 2
 
 
 def test_it_sees_rates_and_lengths_of_the_last_minute():
     peer = Watching()
     a_loop(10.0, 400, control=PolicyControl({CHAT: PeerPolicy(peer, "1")}), initial_replicas=2).run(400)
-    last = peer.seen[-1]
+    last = peer.views[-1]
     assert last.requests_per_second == pytest.approx(10, rel=0.25)
     assert last.prompt_tokens == pytest.approx(500, rel=0.05)
     assert last.output_tokens == pytest.approx(200, rel=0.1)
@@ -38,11 +38,11 @@ def test_it_sees_rates_and_lengths_of_the_last_minute():
 
 
 def test_what_it_sees_is_as_old_as_a_scrape():
-    """Load begins at 300 s; nothing of it is seen before a scrape has been made and has arrived."""
+    """Load begins at 300 s. The peer sees nothing of it before a scrape has been made and has arrived."""
     peer = Watching()
     traffic = steps((0.0, 0.001), (300.0, 40.0))
     a_loop(traffic, 400, control=PolicyControl({CHAT: PeerPolicy(peer, "1")}), initial_replicas=2).run(400)
-    first = next(a_peer_view.now for a_peer_view in peer.seen if a_peer_view.in_flight > 4)
+    first = next(view.now for view in peer.views if view.in_flight > 4)
     assert 300 + PROMETHEUS.delay_seconds <= first <= 300 + 2 * PROMETHEUS.period_seconds + PROMETHEUS.delay_seconds
 
 

@@ -1,4 +1,4 @@
-"""Traffic: what is read from recordings, what is drawn, and what making it faster or slower does to it."""
+"""Traffic: reading of recordings, synthetic shapes, and the effect of a rate factor."""
 
 from hashlib import sha256
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Simulated vLLM servers for tests: one in the test's own event loop, or one as a process of its own."""
+"""Simulated vLLM servers for tests, in the test's own event loop or as a separate process."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ SLOW = '{"a": 0.05, "b": 1e-4, "c": 1e-4, "d": 1e-6, "kv_tokens": 20000}'
 
 @asynccontextmanager
 async def a_server(*flags: str, **environment: str):
-    """A client of a server that runs here; environment variables by name."""
+    """A client of a server in this event loop; keyword arguments are environment variables."""
     serve = parse_serve(["tiny", *flags])
     settings = read_settings({"ENGINE_SIM_PROFILE": FAST} | environment)
     server = build_server(serve, settings, serve.limits(settings.profile))
@@ -35,7 +35,7 @@ async def a_server(*flags: str, **environment: str):
 
 @dataclass
 class Stream:
-    """What a client saw of one stream."""
+    """What a client received of one stream."""
 
     status: int = 0
     sent_at: float = 0.0
@@ -100,7 +100,7 @@ class Process:
         self.url = f"http://127.0.0.1:{port}"
 
     async def started(self, session: aiohttp.ClientSession) -> None:
-        """Until `/health` answers; fails when the process ends before."""
+        """Wait until `/health` answers; fail if the process ends before."""
         while True:
             if self.process.returncode is not None:
                 raise AssertionError(f"engine-sim ended with {self.process.returncode}")
@@ -111,19 +111,19 @@ class Process:
             await asyncio.sleep(0.02)
 
     async def logged(self, words: str) -> None:
-        """Until the process has written a line with these words."""
+        """Wait until the process has logged a line with these words."""
         assert self.process.stderr is not None
         while words.encode() not in (line := await self.process.stderr.readline()):
             assert line, f"engine-sim ended without saying {words!r}"
 
     async def ended(self) -> int:
-        """Until the process is gone; its exit status."""
+        """Wait for the end of the process; return its exit status."""
         return await asyncio.wait_for(self.process.wait(), 30)
 
 
 @asynccontextmanager
 async def a_process(*flags: str, **environment: str):
-    """A server of its own process, and a session to talk to it."""
+    """A server as a separate process, and a client session."""
     (port,) = free_ports(1)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "forebay.simulation.vllm_server.engine_sim", "serve", "tiny", f"--port={port}"),

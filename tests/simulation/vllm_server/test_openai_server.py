@@ -1,4 +1,4 @@
-"""The OpenAI API as vLLM speaks it: lengths, streams, errors in their shape, queue bounds, clients that leave."""
+"""The OpenAI API as vLLM implements it: lengths, streams, the format of errors, queue bounds, clients that leave."""
 
 import asyncio
 import json

@@ -28,9 +28,9 @@ def types(text: str) -> dict[str, str]:
 
 
 def series(text: str) -> set[str]:
-    """Every series with its labels; Python's version is its own matter."""
-    found = {f"{name}{{{labels}}}" for name, labels, _ in SERIES.findall(text)}
-    return {re.sub(r'(major|minor|patchlevel|version)="[^"]*"', r"\1", one) for one in found}
+    """Every series with its labels, without the Python version."""
+    names = {f"{name}{{{labels}}}" for name, labels, _ in SERIES.findall(text)}
+    return {re.sub(r'(major|minor|patchlevel|version)="[^"]*"', r"\1", name) for name in names}
 
 
 async def scrape(client) -> str:
@@ -72,7 +72,7 @@ async def test_two_ranks_under_load():
     assert types(text) == types(sample("dp2-load"))
     assert series(text) == series(sample("dp2-load"))
     assert series(text) - series(idle) == {
-        one for one in series(text) if re.match("vllm:(num_requests_(running|waiting)|kv_cache_usage)", one)
+        name for name in series(text) if re.match("vllm:(num_requests_(running|waiting)|kv_cache_usage)", name)
     }
     assert value(text, "vllm:num_requests_running", 'engine="0"') == 2
     assert value(text, "vllm:num_requests_running", 'engine="1"') == 2
@@ -88,7 +88,7 @@ def value(text: str, name: str, *having: str) -> float:
 
 async def test_counters_equal_what_clients_received():
     """Streams, whole answers and one refusal: prompts and tokens add up exactly."""
-    asked = [(5, 3), (40, 20), (1, 1), (17, 33)]
+    lengths = [(5, 3), (40, 20), (1, 1), (17, 33)]
     received = prompts = 0
     async with a_server(*FLAGS) as client:
 
@@ -96,25 +96,25 @@ async def test_counters_equal_what_clients_received():
             body = {"prompt": [7] * prompt, "max_tokens": output, "stream": stream}
             return await client.post("/v1/completions", json=body)
 
-        answers = await asyncio.gather(*(ask(*size, stream=index % 2 == 0) for index, size in enumerate(asked)))
+        answers = await asyncio.gather(*(ask(*size, stream=index % 2 == 0) for index, size in enumerate(lengths)))
         for index, answer in enumerate(answers):
             if index % 2 == 0:
                 received += (await read_stream(answer, Stream())).tokens
             else:
                 received += (await answer.json())["usage"]["completion_tokens"]
-        prompts = sum(prompt for prompt, _ in asked)
+        prompts = sum(prompt for prompt, _ in lengths)
         assert (await ask(2000, 2000, stream=True)).status == 400
         text = await scrape(client)
-    assert received == sum(output for _, output in asked)
+    assert received == sum(output for _, output in lengths)
     assert value(text, "vllm:generation_tokens_total") == received
     assert value(text, "vllm:prompt_tokens_total") == prompts
     assert value(text, "vllm:prompt_tokens_by_source_total", 'source="local_compute"') == prompts
-    assert value(text, "vllm:request_success_total", 'finished_reason="length"') == len(asked)
-    assert value(text, "vllm:time_to_first_token_seconds_count") == len(asked)
-    assert value(text, "vllm:inter_token_latency_seconds_count") == received - len(asked)
+    assert value(text, "vllm:request_success_total", 'finished_reason="length"') == len(lengths)
+    assert value(text, "vllm:time_to_first_token_seconds_count") == len(lengths)
+    assert value(text, "vllm:inter_token_latency_seconds_count") == received - len(lengths)
     assert value(text, "vllm:request_generation_tokens_sum") == received
     assert value(text, "vllm:num_requests_running") == 0
-    assert value(text, "http_requests_total", 'status="2xx"') == len(asked)
+    assert value(text, "http_requests_total", 'status="2xx"') == len(lengths)
     assert value(text, "http_requests_total", 'status="4xx"') == 1
 
 
