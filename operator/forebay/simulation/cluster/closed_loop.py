@@ -154,7 +154,7 @@ def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings)
         return Gateway(trace, model, settings)
     if model.prefill_on_top:
         raise ValueError("a flow does not tell prompts apart, so none can be given time for its own; play the trace")
-    assert model.view.replica_capacity is not None, "what is simulated has a known engine"
+    assert model.view.replica_capacity is not None, "a simulated service has a known engine"
     return FluidGateway(trace, model, model.view.replica_capacity.promise, settings)
 
 

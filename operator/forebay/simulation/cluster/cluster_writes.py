@@ -37,7 +37,7 @@ class ClusterWrites(ABC):
     """Keeps revisions and children; a subclass that holds the pods creates, changes and ends them."""
 
     revisions: dict[str, list[Revision]]
-    """By uid of the service."""
+    """Stored revisions by uid of the service."""
     children: list[ChildView]
 
     @abstractmethod
@@ -65,7 +65,7 @@ class ClusterWrites(ABC):
     def remove_placeholder(self, pod: PodView) -> None:
         """Remove a placeholder at once, since nothing runs in it."""
 
-    def refused(self, action: Action) -> None:  # noqa: B027 - nobody has to count refusals
+    def refused(self, action: Action) -> None:  # noqa: B027 - subclasses need not count refusals
         """Called when a write is refused because the object had changed or the name was taken."""
 
     def write(self, owner: Owner, action: Action) -> None:

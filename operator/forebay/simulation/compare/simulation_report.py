@@ -85,7 +85,7 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
         "replicaChangesPerDay": summary.changes_per_day,
         "mostReplicas": summary.most_replicas,
         # empty for a flow, which does not distinguish tenants
-        "tenants": [{"name": name, "asked": asked, "served": served} for name, asked, served in result.by_tenant],
+        "tenants": [{"name": name, "asked": offered, "served": served} for name, offered, served in result.by_tenant],
         "timeline": timeline(result),
         "decisions": [
             {"at": decided.at, "desired": decided.desired, "rule": decided.rule, "because": decided.because}

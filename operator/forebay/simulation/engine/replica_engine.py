@@ -67,7 +67,7 @@ class ReplicaEngine:
         self.clock = 0.0
         """The last step boundary."""
         self.now = 0.0
-        """How far the caller has advanced."""
+        """The time to which the caller has advanced the engine."""
         self._arrivals: deque[Sequence] = deque()
         self._waiting: deque[Sequence] = deque()
         self._running: dict[str, Sequence] = {}

@@ -35,26 +35,26 @@ def parse_profile(text: str) -> EngineProfile:
     if text in BUILT_IN:
         return BUILT_IN[text]
     try:
-        given = json.loads(text)
+        fields = json.loads(text)
     except ValueError as fault:
         raise ValueError(f"profile: {text!r} is neither one of {', '.join(BUILT_IN)} nor JSON ({fault})") from fault
-    if not isinstance(given, dict):
+    if not isinstance(fields, dict):
         raise ValueError(f'profile: {text!r} is not a JSON object; write {{"a": 0.05, "kv_tokens": 20000, …}}')
-    name = given.pop("name", None)
+    name = fields.pop("name", None)
     if name is not None and name not in BUILT_IN:
         raise ValueError(f"profile name: {name!r} is not built in; use one of {', '.join(BUILT_IN)}")
-    for key, value in given.items():
+    for key, value in fields.items():
         if key not in _KEYS and key != "slow":
             raise ValueError(f"profile key: {key!r} is not known; use name, slow, {', '.join(_KEYS)}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"profile {key}: {value!r} is not a number")
-    missing = [key for key in ("a", "b", "c", "d", "kv_tokens") if key not in given]
+    missing = [key for key in ("a", "b", "c", "d", "kv_tokens") if key not in fields]
     if name is None and missing:
         raise ValueError(
             f"profile: {', '.join(missing)} missing; give all of a, b, c, d, kv_tokens or start from a name"
         )
-    slow = float(given.pop("slow", 1.0))
+    slow = float(fields.pop("slow", 1.0))
     start = BUILT_IN[name or "8b-h100"]
-    kv_tokens = int(given.pop("kv_tokens", start.kv_tokens))
-    changes: dict[str, float] = {_KEYS[key]: value for key, value in given.items()}
+    kv_tokens = int(fields.pop("kv_tokens", start.kv_tokens))
+    changes: dict[str, float] = {_KEYS[key]: value for key, value in fields.items()}
     return replace(start, kv_tokens=kv_tokens, **changes).slowed(slow)

@@ -32,7 +32,7 @@ class EngineCommand:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """What a command line that vLLM accepts comes to."""
+    """The parsed arguments, profile and limits of a command line that vLLM accepts."""
 
     arguments: ServeArguments
     profile: EngineProfile

@@ -81,13 +81,13 @@ class StatedArrivals:
 _KEYS: Final = ("requestsPerSecond", "promptTokens", "outputTokens", "shape")
 
 
-def parse_traffic(given: Any, base: Traffic, where: str) -> Traffic:
+def parse_traffic(document: Any, base: Traffic, where: str) -> Traffic:
     """Parse `{"requestsPerSecond": 12, "promptTokens": 500, "outputTokens": 200, "shape": …}`.
 
     Missing keys are taken from `base`, except the shape. A shape is `{"wave": {"periodSeconds": 600, "low": 0.2}}` or
     `{"steps": [[0, 1], [60, 3]], "repeatSeconds": 120}`. Raises a ValueError whose message begins with `where`.
     """
-    values = _mapping(given, where, _KEYS)
+    values = _mapping(document, where, _KEYS)
     return Traffic(
         requests_per_second=_number(values, "requestsPerSecond", base.requests_per_second, where, 0),
         prompt_tokens=int(_number(values, "promptTokens", base.prompt_tokens, where, 1)),
@@ -96,8 +96,8 @@ def parse_traffic(given: Any, base: Traffic, where: str) -> Traffic:
     )
 
 
-def _shape(given: Any, where: str) -> Wave | Steps:
-    values = _mapping(given, where, ("wave", "steps", "repeatSeconds"))
+def _shape(document: Any, where: str) -> Wave | Steps:
+    values = _mapping(document, where, ("wave", "steps", "repeatSeconds"))
     if "wave" in values:
         wave = _mapping(values["wave"], f"{where}.wave", ("periodSeconds", "low"))
         return Wave(
@@ -119,13 +119,13 @@ def _is_step(step: Any) -> bool:
     )
 
 
-def _mapping(given: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise ValueError(f"{where}: {given!r} is not an object; use the keys {', '.join(keys)}")
-    for key in given:
+def _mapping(document: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ValueError(f"{where}: {document!r} is not an object; use the keys {', '.join(keys)}")
+    for key in document:
         if key not in keys:
             raise ValueError(f"{where}.{key}: not known; use {', '.join(keys)}")
-    return given
+    return document
 
 
 def _number(values: dict[str, Any], key: str, default: float, where: str, least: float) -> float:

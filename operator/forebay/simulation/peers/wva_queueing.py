@@ -37,10 +37,10 @@ class QueueEstimate:
     inter_token_seconds: float
 
 
-def expected_latency(rate: float, model: Coefficients, prompt: float, output: float, most: int) -> QueueEstimate:
-    """Latencies of a replica at `rate` requests a second, with at most `most` in its batch, by a birth-death chain."""
-    states = np.arange(1, most * (1 + WAITING_PER_SLOT) + 1, dtype=float)
-    batch = np.minimum(states, most)
+def expected_latency(rate: float, model: Coefficients, prompt: float, output: float, max_batch: int) -> QueueEstimate:
+    """Latencies of a replica at `rate` requests a second, with at most `max_batch` in its batch, by a birth-death chain."""
+    states = np.arange(1, max_batch * (1 + WAITING_PER_SLOT) + 1, dtype=float)
+    batch = np.minimum(states, max_batch)
     step = model.alpha + batch * (model.beta * (prompt + output) / (output + 1) + model.gamma * (prompt + output / 2))
     served = batch / ((output + 1) * step)
     log_weights = np.concatenate(([0.0], np.cumsum(np.log(rate / served))))
@@ -101,11 +101,11 @@ class QueueingAnalyzer:
 
     def _largest_rate(self, prompt: float, output: float) -> float:
         model = self.model
-        most = self.max_num_seqs
-        low, high = 0.0, most / ((output + 1) * model.step_seconds(most, prompt, output))
+        max_batch = self.max_num_seqs
+        low, high = 0.0, max_batch / ((output + 1) * model.step_seconds(max_batch, prompt, output))
         for _ in range(BISECTIONS):
             rate = (low + high) / 2
-            latency = expected_latency(rate, model, prompt, output, most)
+            latency = expected_latency(rate, model, prompt, output, max_batch)
             kept = (
                 latency.first_token_seconds <= self.first_token_seconds
                 and latency.inter_token_seconds <= self.inter_token_seconds
