@@ -52,10 +52,10 @@ class Story:
         return [phrase for phrase in phrases if re.search(re.escape(phrase).replace(r"\#", _NUMBER), text) is None]
 
     def rules(self) -> set[str]:
-        return {decided.rule for decided in self.control.decisions}
+        return {decision.rule for decision in self.control.decisions}
 
     def reasons(self) -> set[str]:
-        return {told.reason for told in self.control.told}
+        return {event.reason for event in self.control.events}
 
 
 def play(

@@ -111,7 +111,7 @@ class TestFreeze:
             "chat-uidde-cllf6lv-1 is deleted at the latest: drainTimeout (300 s). It goes before that once it has "
             "finished its 11 requests",
         )
-        stalled = next(told for told in story.control.told if told.reason == "ReplicaStalled")
+        stalled = next(event for event in story.control.events if event.reason == "ReplicaStalled")
         assert "has made no step since" in stalled.message
         assert 120 <= stalled.at - BROKEN_FROM <= 140
 

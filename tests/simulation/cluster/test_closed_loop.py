@@ -11,7 +11,7 @@ from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.gateway_model import GatewaySettings, RequestState
 from forebay.simulation.cluster.planner_control import PlannerControl
 from forebay.simulation.cluster.policy import PolicyControl, PolicyView
-from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.cluster.served_model import drawn_profile, limits_of
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.engine.scraped_sample import sample_of_engine
@@ -27,9 +27,9 @@ class Fixed:
 
     name, version, period_seconds = "fixed", "1", 15.0
 
-    def __init__(self, *wants: tuple[float, int], scrape: SimulatedScrapes | None = None) -> None:
+    def __init__(self, *wants: tuple[float, int], scrape: ScrapeTiming | None = None) -> None:
         self.wants = wants
-        self.scrape = scrape or SimulatedScrapes(15.0, 1.0, staggered=True)
+        self.scrape = scrape or ScrapeTiming(15.0, 1.0, staggered=True)
         self.views: list[PolicyView] = []
 
     def decide(self, view: PolicyView) -> int:
@@ -161,7 +161,7 @@ class TestGateway:
 
 def test_what_a_scrape_told_is_seen_only_after_its_delay():
     """Scrapes at 4, 8, 12, … s arrive 3.5 s later, so at 15 s the scrape of 12 s has not arrived yet."""
-    policy = Fixed((0, 1), scrape=SimulatedScrapes(4.0, 3.5))
+    policy = Fixed((0, 1), scrape=ScrapeTiming(4.0, 3.5))
     a_loop(4.0, 60, control=PolicyControl({CHAT: policy}), initial_replicas=1).run(60)
     ages = [view.now - r.sample.taken_at for view in policy.views for r in view.replicas if r.sample]
     assert [round(age, 3) for age in ages] == [7.0, 6.0, 5.0, 4.0]
@@ -199,8 +199,8 @@ class TestPlanner:
         done = loop.run(400)[CHAT]
         assert not control.errors
         assert done.ticks[-1].serving >= 2
-        assert any(told.reason == "ScaledUp" for told in control.told)
-        assert {decided.rule for decided in control.decisions} > {"min_replicas"}
+        assert any(event.reason == "ScaledUp" for event in control.events)
+        assert {decision.rule for decision in control.decisions} > {"min_replicas"}
         assert loop.cluster.conflicts == 0
 
     def test_it_plans_every_five_seconds_and_after_news(self):

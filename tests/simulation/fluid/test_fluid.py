@@ -16,7 +16,7 @@ import pytest
 from forebay.simulation.cluster.closed_loop import LoopOutcome
 from forebay.simulation.cluster.planner_control import PlannerControl
 from forebay.simulation.cluster.policy import Control, PolicyControl, PolicyView
-from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.compare.comparison import ComparedCase, Comparison, true_model
 from forebay.simulation.engine.replica_engine import EngineLimits
 from forebay.simulation.engine.simulated_profile import BUILT_IN
@@ -37,7 +37,7 @@ class Always:
     """A policy that always wants the same replica count."""
 
     name, version, period_seconds = "always", "1", 15.0
-    scrape = SimulatedScrapes(15.0, 1.0, staggered=True)
+    scrape = ScrapeTiming(15.0, 1.0, staggered=True)
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -13,7 +13,7 @@ from forebay.api.status import DecisionStatus
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.simulation.cluster.cluster_model import ClusterModel
-from forebay.simulation.cluster.scrape_model import Scrapes, SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import Scrapes, ScrapeTiming
 from forebay.world.settings import Settings
 from forebay.world.world import ServiceKey, World
 
@@ -23,7 +23,7 @@ DEBOUNCE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class RecordedDecision:
     """A decision that differs from the previous one of the service."""
 
     at: float
@@ -34,7 +34,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordedEvent:
     """An Event that the planner wrote."""
 
     at: float
@@ -46,19 +46,19 @@ class Told:
 class PlannerControl:
     """The planner of the operator as the control of a simulation."""
 
-    def __init__(self, settings: Settings | None = None, scrape: SimulatedScrapes | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, scrape: ScrapeTiming | None = None) -> None:
         self._settings = settings or Settings()
-        self._scrape = scrape or SimulatedScrapes()
+        self._scrape = scrape or ScrapeTiming()
         self.state = State.empty(0.0)
-        self.decisions: list[Decided] = []
-        self.told: list[Told] = []
+        self.decisions: list[RecordedDecision] = []
+        self.events: list[RecordedEvent] = []
         self.errors: list[str] = []
         self.ticks = 0
         self._due: float | None = None
         self._generation = 0
 
     @property
-    def scrape(self) -> SimulatedScrapes:
+    def scrape(self) -> ScrapeTiming:
         return self._scrape
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:
@@ -103,7 +103,7 @@ class PlannerControl:
             before = cluster.services[share.key]
             cluster.services[share.key] = replace(before, status=share.status)
             self._note(share.key, before.status.decision, share.status.decision)
-            self.told += [Told(cluster.timeline.now, share.key, e.reason, e.message) for e in share.events]
+            self.events += [RecordedEvent(cluster.timeline.now, share.key, e.reason, e.message) for e in share.events]
         for pool in done.warm_pools:
             for action in pool.actions:
                 cluster.carry_out(cluster.warm_pools[pool.key], action)
@@ -126,4 +126,4 @@ class PlannerControl:
     def _note(self, key: ServiceKey, before: DecisionStatus | None, now: DecisionStatus | None) -> None:
         if now is None or (before is not None and (before.desired, before.rule) == (now.desired, now.rule)):
             return
-        self.decisions.append(Decided(self._cluster.timeline.now, key, now.desired, now.rule, now.because))
+        self.decisions.append(RecordedDecision(self._cluster.timeline.now, key, now.desired, now.rule, now.because))

@@ -27,7 +27,7 @@ from typing import Protocol
 from forebay.scaling.load.signals import EngineSample
 from forebay.simulation.cluster.cluster_model import ClusterModel
 from forebay.simulation.cluster.gateway_model import GatewaySample
-from forebay.simulation.cluster.scrape_model import Scrapes, SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import Scrapes, ScrapeTiming
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 from forebay.world.world import ServiceKey
 
@@ -82,7 +82,7 @@ class Policy(Protocol):
         ...
 
     @property
-    def scrape(self) -> SimulatedScrapes:
+    def scrape(self) -> ScrapeTiming:
         """How often the product scrapes, as documented."""
         ...
 
@@ -95,7 +95,7 @@ class Control(Protocol):
     """A controller that the closed loop runs. It observes the cluster and acts on it, at times of its own choice."""
 
     @property
-    def scrape(self) -> SimulatedScrapes: ...
+    def scrape(self) -> ScrapeTiming: ...
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:
         """Connect to the cluster and schedule the first decision on its timeline."""
@@ -146,7 +146,7 @@ class PolicyControl:
         self._actuators: dict[ServiceKey, ReplicaCountActuator] = {}
 
     @property
-    def scrape(self) -> SimulatedScrapes:
+    def scrape(self) -> ScrapeTiming:
         return next(iter(self._policies.values())).scrape
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:

@@ -31,7 +31,7 @@ PageFilter = Callable[[SimulatedReplica, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedScrapes:
+class ScrapeTiming:
     period_seconds: float = 5.0
     delay_seconds: float = 0.5
     """Time from a scrape until a policy can see its result."""
@@ -43,7 +43,7 @@ class SimulatedScrapes:
 @dataclass(slots=True)
 class Scrapes:
     cluster: ClusterModel
-    settings: SimulatedScrapes
+    settings: ScrapeTiming
     on_news: Callable[[], None]
     page: PageFilter | None = None
     signals: dict[str, PodSignals] = field(default_factory=dict)

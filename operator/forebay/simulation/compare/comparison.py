@@ -20,7 +20,7 @@ from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.simulation.cluster.closed_loop import ClosedLoop, LoopOutcome, LoopSettings
 from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.gateway_model import GatewaySettings
-from forebay.simulation.cluster.planner_control import Decided, PlannerControl
+from forebay.simulation.cluster.planner_control import PlannerControl, RecordedDecision
 from forebay.simulation.cluster.policy import Control, PolicyControl
 from forebay.simulation.cluster.served_model import ServedModel, drawn_profile, limits_of
 from forebay.simulation.compare.oracle import Needs, Oracle, needs, static_peak
@@ -192,7 +192,7 @@ class Result:
     """The share in time under a limit of 25 ms between tokens; None for a flow, which is judged during the run."""
     recovery_seconds: float | None = None
     """Time from the begin of a flash crowd until requests are in time again; infinite if they never are."""
-    decisions: tuple[Decided, ...] = ()
+    decisions: tuple[RecordedDecision, ...] = ()
 
 
 @dataclass

@@ -15,7 +15,7 @@ from math import ceil
 
 from forebay.capacity.model.replica_model import Promise
 from forebay.simulation.cluster.policy import PolicyView
-from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.compare.outcome import possible, prompt_and_computed_tokens
 from forebay.simulation.engine.engine_router import play_requests
@@ -122,7 +122,7 @@ class Oracle:
 
     def __init__(self, fleet: Needs) -> None:
         self.fleet = fleet
-        self.scrape = SimulatedScrapes()
+        self.scrape = ScrapeTiming()
 
     def decide(self, view: PolicyView) -> int:
         return self.fleet.at(view.now)

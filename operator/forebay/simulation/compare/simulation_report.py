@@ -88,8 +88,8 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
         "tenants": [{"name": name, "asked": offered, "served": served} for name, offered, served in result.by_tenant],
         "timeline": timeline(result),
         "decisions": [
-            {"at": decided.at, "desired": decided.desired, "rule": decided.rule, "because": decided.because}
-            for decided in result.decisions[:MAX_DECISIONS]
+            {"at": decision.at, "desired": decision.desired, "rule": decision.rule, "because": decision.because}
+            for decision in result.decisions[:MAX_DECISIONS]
         ],
     }
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from forebay.capacity.model.replica_model import Promise
 from forebay.simulation.cluster.policy import Policy
-from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.peers.aibrix import AdaptivePodAutoscaler
 from forebay.simulation.peers.assumed_engine import AssumedEngine
 from forebay.simulation.peers.dynamo import DynamoPlanner
@@ -23,7 +23,7 @@ from forebay.simulation.peers.static_replicas import StaticReplicas
 from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, HpaApplied, SaturationAnalyzer, TokenAnalyzer
 from forebay.simulation.peers.wva_queueing import Coefficients, QueueingAnalyzer
 
-DIRECT_SCRAPES = SimulatedScrapes(period_seconds=5.0, delay_seconds=0.5)
+DIRECT_SCRAPES = ScrapeTiming(period_seconds=5.0, delay_seconds=0.5)
 """Scrapes of rules that read the metrics of pods directly."""
 SHORT_WINDOW_SECONDS = 30.0
 
@@ -53,7 +53,7 @@ class PeerSetting:
     """The setting, in the terms of the rule."""
     tuned: bool
     build: Callable[[PeerInputs], Peer]
-    scrape: SimulatedScrapes = PROMETHEUS
+    scrape: ScrapeTiming = PROMETHEUS
 
     def policy(self, inputs: PeerInputs) -> Policy:
         return PeerPolicy(self.build(inputs), self.version, self.scrape)
@@ -140,7 +140,7 @@ def _knative(share: float | None, *, tuned: bool) -> PeerSetting:
         return KnativePodAutoscaler() if share is None else KnativePodAutoscaler(share * inputs.batch)
 
     setting = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
-    return PeerSetting("Knative KPA", "1", setting, tuned, build, SimulatedScrapes(2.0, 0.5))
+    return PeerSetting("Knative KPA", "1", setting, tuned, build, ScrapeTiming(2.0, 0.5))
 
 
 def _aibrix(target: float, *, tuned: bool) -> PeerSetting:
@@ -154,7 +154,7 @@ def _ray(target: float | None, share: float | None, *, tuned: bool) -> PeerSetti
         return RayServe(target if target is not None else (share or 1.0) * inputs.batch)
 
     setting = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
-    return PeerSetting("Ray Serve", "2", setting, tuned, build, SimulatedScrapes(10.0, 0.5))
+    return PeerSetting("Ray Serve", "2", setting, tuned, build, ScrapeTiming(10.0, 0.5))
 
 
 def _wva_saturation(kv: float, *, tuned: bool) -> PeerSetting:

@@ -8,11 +8,11 @@ from math import fsum
 from forebay.scaling.load.observed_latency import observed
 from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.simulation.cluster.policy import PolicyView, ReplicaReading
-from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.peers.peer_view import Peer, PeerReplica, PeerView
 
 MINUTE_SECONDS = 60.0
-PROMETHEUS = SimulatedScrapes(period_seconds=15.0, delay_seconds=1.0, staggered=True)
+PROMETHEUS = ScrapeTiming(period_seconds=15.0, delay_seconds=1.0, staggered=True)
 """Scrapes of rules that read Prometheus, at its usual interval."""
 
 
@@ -23,7 +23,7 @@ class PeerPolicy:
     peer: Peer
     version: str
     """Version of the product, or the year in which its rule was read."""
-    scrape: SimulatedScrapes = PROMETHEUS
+    scrape: ScrapeTiming = PROMETHEUS
     _samples: dict[str, deque[EngineSample]] = field(default_factory=dict)
 
     @property
