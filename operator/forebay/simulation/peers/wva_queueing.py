@@ -38,7 +38,7 @@ class QueueEstimate:
 
 
 def expected_latency(rate: float, model: Coefficients, prompt: float, output: float, max_batch: int) -> QueueEstimate:
-    """Latencies of a replica at `rate` requests a second and at most `max_batch` in its batch, by a birth-death chain."""
+    """Latencies of one replica at `rate` requests a second and at most `max_batch` sequences: a birth-death chain."""
     states = np.arange(1, max_batch * (1 + WAITING_PER_SLOT) + 1, dtype=float)
     batch = np.minimum(states, max_batch)
     step = model.alpha + batch * (model.beta * (prompt + output) / (output + 1) + model.gamma * (prompt + output / 2))
