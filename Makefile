@@ -84,7 +84,7 @@ demo: install ## a cluster, the operator, real traffic, scaling up and down, dra
 	$(BIN)/python -m e2e.demo
 
 test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in words or a plan
-	FOREBAY_MANIFESTS=10000 $(BIN)/pytest tests/cli/test_plan_manifests.py
+	FOREBAY_MANIFESTS=10000 $(BIN)/pytest tests/cli/plan/test_plan_manifests.py
 
 test-schedules: install ## 10,000 schedules around clock changes: floor by the minute, ready by start or AtRisk
 	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/scaling/test_schedule_minutes.py tests/planner/test_schedule_loop.py

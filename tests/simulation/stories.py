@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from forebay.cli.explain.explain import explanation
-from forebay.cli.explain.service_reading import ServiceReading
+from forebay.cli.explain.explain_service import explanation
+from forebay.cli.service_reading import ServiceReading
 from forebay.simulation.cluster.closed_loop import ClosedLoop
 from forebay.simulation.cluster.cold_start import NodePool
 from forebay.simulation.cluster.planner_control import PlannerControl

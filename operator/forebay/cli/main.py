@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from forebay import __version__
-from forebay.cli import kube_options as kube
+from forebay.cli import shared_options as kube
 from forebay.cli.crds_command import crds
 from forebay.cli.plan.fit_command import fit
 from forebay.cli.plan.plan_command import plan
@@ -65,8 +65,8 @@ def explain(
     context: kube.Context = None,
 ) -> None:
     """Say why a service has the replicas it has, what would change that, and what comes next."""
-    from forebay.cli.explain.explain import explain as show
     from forebay.cli.explain.explain_decision import NotAMomentError
+    from forebay.cli.explain.explain_service import explain as show
 
     try:
         code = show(service, namespace, kubeconfig, context, at)

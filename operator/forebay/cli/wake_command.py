@@ -13,7 +13,7 @@ import typer
 from forebay.api.instants import rfc3339
 from forebay.api.labels import WAKE_REQUESTED_AT
 from forebay.cli.cluster_connection import cluster_reader
-from forebay.cli.explain.service_reading import ServiceReading, read_service
+from forebay.cli.service_reading import ServiceReading, read_service
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, KubeApi
 
 

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import forebay
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.status import MOST_PAST_DECISIONS
-from forebay.cli.explain.explain import explanation, explanation_at
 from forebay.cli.explain.explain_decision import NotAMomentError, moment
-from forebay.cli.explain.service_reading import ServiceReading
+from forebay.cli.explain.explain_service import explanation, explanation_at
 from forebay.cli.main import app
+from forebay.cli.service_reading import ServiceReading
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.scaling.load.signals import HistogramSample
@@ -25,7 +25,7 @@ from tests.builders.cluster import Cluster
 from tests.builders.engines import Demand
 from tests.builders.plans import only
 from tests.builders.world import NOW, a_histogram, a_service, a_world, pods_of, signals_of
-from tests.cli.scenarios import busy, reading_of
+from tests.cli.explain.scenarios import busy, reading_of
 
 
 def waits(short: float = 0.0, middling: float = 0.0, long: float = 0.0) -> HistogramSample:

@@ -11,7 +11,7 @@ from forebay.capacity.plan.service_plan import plan_service
 from forebay.cli.main import app
 from forebay.cli.plan.plan_schedules import PlannedSchedule, planned_schedules, remarks, row
 from tests.capacity.specs import a_spec, traffic
-from tests.cli.plans import a_manifest
+from tests.cli.plan.plan_runs import a_manifest
 from tests.schedules.test_timetable import unix
 
 NOW = unix("2026-11-30T03:00", "Europe/Berlin")

@@ -12,7 +12,7 @@ from rich.text import Text
 from forebay.api.inference_service import ScheduleState, ScheduleStatus
 from forebay.api.learned_status import LearnedStatus
 from forebay.cli.cluster_connection import cluster_reader
-from forebay.cli.explain.service_reading import ServiceReading, read_services
+from forebay.cli.service_reading import ServiceReading, read_services
 from forebay.cluster.client.kube_api import ApiError
 
 READY = "Ready"

@@ -1,4 +1,4 @@
-"""`forebay fit`: from flags to options; what runs is `cli.plan.fit`."""
+"""`forebay fit`: from flags to options; what runs is `cli.plan.fit_run`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +36,7 @@ def fit(
 
     Exit codes: 0 a profile, 1 one that fits badly, 2 the files say nothing.
     """
-    from forebay.cli.plan.fit import FitOptions, run_fit
+    from forebay.cli.plan.fit_run import FitOptions, run_fit
 
     raise typer.Exit(
         run_fit(FitOptions(tuple(files), model, gpu, tensor, bits, engine_version, config, name)),

@@ -1,11 +1,11 @@
-"""`forebay plan`: from flags to options; what runs is `cli.plan.plan_report`."""
+"""`forebay plan`: from flags to options; what runs is `cli.plan.plan_run`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from forebay.cli import kube_options as kube
+from forebay.cli import shared_options as kube
 from forebay.cli.manifest_options import Files
 
 Formats = Literal["table", "json", "markdown"]
@@ -83,8 +83,8 @@ def plan(
 
     Exit codes: 0 everything fits, 1 something does not fit, 2 the input cannot be read or says too little.
     """
-    from forebay.cli.plan.plan_report import Method, Output, PlanOptions
-    from forebay.cli.plan.plan_report import plan as show
+    from forebay.cli.plan.plan_run import Method, Output, PlanOptions
+    from forebay.cli.plan.plan_run import plan as show
 
     options = PlanOptions(
         files=tuple(files),

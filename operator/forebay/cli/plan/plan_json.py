@@ -8,8 +8,8 @@ from forebay.capacity.plan.napkin import Napkin
 from forebay.capacity.plan.plan_problem import PlanProblem
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan, VariantPlan, totals
 from forebay.capacity.plan.sizing import CapacityPlan, Throughput
+from forebay.cli.manifest_input import BadInput
 from forebay.cli.plan import plan_schedules
-from forebay.cli.plan.manifest_input import BadInput
 from forebay.cli.plan.plan_changes import PlanChange
 from forebay.cli.plan.plan_schedules import PlannedSchedule, Schedules
 

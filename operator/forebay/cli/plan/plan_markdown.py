@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan, totals
+from forebay.cli.manifest_input import BadInput
 from forebay.cli.plan import plan_schedules
-from forebay.cli.plan.manifest_input import BadInput
 from forebay.cli.plan.plan_changes import PlanChange, ServiceFigures, in_all
+from forebay.cli.plan.plan_format import NUMBERS, arithmetic, columns, cost_of, count, row, state
 from forebay.cli.plan.plan_schedules import Schedules
-from forebay.cli.plan.plan_words import NUMBERS, arithmetic, columns, cost_of, count, row, state
 
 
 def comment(

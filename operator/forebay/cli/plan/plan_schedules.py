@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from forebay.api.instants import rfc3339
 from forebay.api.spec.schedule_spec import ScheduleFloor
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan
-from forebay.cli.plan.plan_words import UNKNOWN, count
+from forebay.cli.plan.plan_format import UNKNOWN, count
 from forebay.scaling.decision import number
 from forebay.scaling.learning.lead_time import Prospect
 from forebay.scaling.limits import Limits

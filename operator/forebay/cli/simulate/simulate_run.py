@@ -11,10 +11,10 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from forebay.cli.plan.manifest_input import Input, Manifest, read_input
+from forebay.cli.manifest_input import Input, Manifest, read_input
 from forebay.cli.plan.plan_chart import ChartError
 from forebay.cli.simulate.simulate_chart import draw
-from forebay.cli.simulate.simulate_page import page_of
+from forebay.cli.simulate.simulate_html import page_of
 from forebay.cli.simulate.simulate_table import table_of
 from forebay.planner.decide.service_schedules import planned_capacity
 from forebay.scaling.replica_weights import EVEN

@@ -20,7 +20,7 @@ from forebay.capacity.model.gpu_memory import Sizes
 from forebay.capacity.model.model_catalogue import CatalogueModel, gpu_of, model_of
 from forebay.capacity.model.profile_choice import ChosenProfile, EngineSetup, choose_profile
 from forebay.capacity.model.quantization import Quantization, quantization_of
-from forebay.cli.plan.fit_input import read_observations
+from forebay.cli.plan.fit_measurements import read_observations
 
 DONE, POOR, BAD_INPUT = 0, 1, 2
 """Exit codes: a profile, one that fits badly, and none."""

@@ -13,7 +13,7 @@ from forebay.api.learned_status import LEARNED_VERSION, LearnedStatus, StartTime
 from forebay.api.status import ScaledToZeroStatus, VariantState, VariantStatus
 from forebay.cli.cluster_connection import cluster_reader
 from forebay.cli.explain.explain_decision import age, decision_lines, moment, past_lines, wrapped
-from forebay.cli.explain.service_reading import ServiceReading, read_service
+from forebay.cli.service_reading import ServiceReading, read_service
 from forebay.scaling.learning.lead_time import ENOUGH_STARTS
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from forebay.api.inference_service import ScalingMode
 from forebay.api.instants import rfc3339
-from forebay.cli.explain.service_reading import ServiceReading
+from forebay.cli.service_reading import ServiceReading
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_replica_capacity

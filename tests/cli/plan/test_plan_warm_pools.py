@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.capacity.specs import H100
-from tests.cli.plans import CHAT, plan, planned
+from tests.cli.plan.plan_runs import CHAT, plan, planned
 
 
 class TestWarmPools:

@@ -18,13 +18,13 @@ from forebay.capacity.plan.plan_input import PlanContext
 from forebay.capacity.plan.regions import Region, RegionError, read_regions
 from forebay.capacity.plan.service_plan import PlanSettings, ServiceCapacityPlan, plan_service
 from forebay.capacity.plan.traffic_shape import recorded_rates
-from forebay.cli.plan.manifest_input import BadInput, Input, Manifest, read_input, read_yaml, said
+from forebay.cli.manifest_input import BadInput, Input, Manifest, read_input, read_yaml, said
 from forebay.cli.plan.plan_changes import PlanChange, changes
 from forebay.cli.plan.plan_json import document
 from forebay.cli.plan.plan_markdown import comment
 from forebay.cli.plan.plan_schedules import Schedules, planned_schedules
-from forebay.cli.plan.plan_text import report
-from forebay.cli.plan.plan_trace import usable_share
+from forebay.cli.plan.plan_table import report
+from forebay.cli.plan.recorded_usable_share import usable_share
 from forebay.simulation.traffic.trace_file import Recording, TraceError, read_trace
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
@@ -205,7 +205,7 @@ def _compared(
 def _live(options: PlanOptions) -> list[Manifest]:
     """What runs in the cluster; a spec that does not parse is left out, as its operator leaves it alone."""
     from forebay.cli.cluster_connection import cluster_reader
-    from forebay.cli.explain.service_reading import ServiceReading, read_services
+    from forebay.cli.service_reading import ServiceReading, read_services
 
     async def read() -> tuple[ServiceReading, ...]:
         async with cluster_reader(options.kubeconfig, options.context) as reader:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan, totals
 from forebay.cli.plan import plan_schedules
 from forebay.cli.plan.plan_changes import PlanChange, ServiceFigures, in_all
+from forebay.cli.plan.plan_format import aligned, arithmetic, cost_of, count, row, state
+from forebay.cli.plan.plan_format import columns as header
 from forebay.cli.plan.plan_schedules import Schedules
-from forebay.cli.plan.plan_words import aligned, arithmetic, cost_of, count, row, state
-from forebay.cli.plan.plan_words import columns as header
 
 WIDTH = 110
 """Columns of text for files and pipes, and the most for a terminal: longer lines are hard to read."""

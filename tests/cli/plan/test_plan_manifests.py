@@ -20,7 +20,7 @@ from forebay.capacity.plan.service_plan import PlanSettings, ServiceCapacityPlan
 from forebay.cli.plan.plan_json import document
 from forebay.cli.plan.plan_markdown import comment
 from forebay.cli.plan.plan_schedules import planned_schedules
-from forebay.cli.plan.plan_text import report
+from forebay.cli.plan.plan_table import report
 from tests.builders.manifests import a_full_spec
 
 EXAMPLES = int(os.environ.get("FOREBAY_MANIFESTS", "300"))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.cli.explain.explain import explanation
+from forebay.cli.explain.explain_service import explanation
 from tests.builders.cluster import Cluster
-from tests.cli.scenarios import SITUATIONS, reading_of
+from tests.cli.explain.scenarios import SITUATIONS, reading_of
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from forebay.cli.explain.service_reading import ServiceReading
+from forebay.cli.service_reading import ServiceReading
 from tests.capacity.specs import H100, LLAMA_2_7B, LLAMA_8B, LLAMA_70B, a_spec, traffic
-from tests.cli.plans import AGENTS, CHAT, NEW, SLOW, a_manifest, only, plan, planned
+from tests.cli.plan.plan_runs import AGENTS, CHAT, NEW, SLOW, a_manifest, only, plan, planned
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {
@@ -370,7 +370,7 @@ class TestAgainst:
             return tuple(running)
 
         monkeypatch.setattr("forebay.cli.cluster_connection.cluster_reader", connected)
-        monkeypatch.setattr("forebay.cli.explain.service_reading.read_services", listed)
+        monkeypatch.setattr("forebay.cli.service_reading.read_services", listed)
         found = planned(CHAT, AGENTS, flags=("--against", "live"))["against"]
         assert [(change["name"], change["state"]) for change in found] == [("agents", "added"), ("chat", "changed")]
         assert found[1]["tokensPerMinute"] == {"before": 238_889, "after": 477_778}

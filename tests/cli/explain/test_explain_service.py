@@ -1,8 +1,8 @@
 from typing import Any
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
-from forebay.cli.explain.explain import explanation
-from forebay.cli.explain.service_reading import ServiceReading
+from forebay.cli.explain.explain_service import explanation
+from forebay.cli.service_reading import ServiceReading
 from forebay.cluster.read.projections import unix_seconds
 
 NOW = unix_seconds("2026-03-01T12:00:00Z") or 0.0

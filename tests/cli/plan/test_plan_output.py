@@ -4,9 +4,9 @@ import yaml
 
 from forebay.api.schema.manifest import read_service
 from forebay.capacity.plan.service_plan import plan_service
-from forebay.cli.plan.plan_text import report
+from forebay.cli.plan.plan_table import report
 from tests.capacity.specs import LLAMA_2_7B
-from tests.cli.plans import AGENTS, CHAT, NEW, SLOW, a_manifest, plan
+from tests.cli.plan.plan_runs import AGENTS, CHAT, NEW, SLOW, a_manifest, plan
 
 
 class TestTable:
