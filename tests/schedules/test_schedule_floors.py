@@ -10,9 +10,9 @@ from forebay.schedules.schedule_floors import (
     PlannedCapacity,
     StartPace,
     WindowFloor,
-    schedule_floor,
     local_time,
     replicas_for,
+    schedule_floor,
     schedule_floor_of,
 )
 from forebay.schedules.timetable import timetable

@@ -1,4 +1,7 @@
-"""Manifests as Git holds them: files, folders and standard input, read into services to plan, or into what is wrong."""
+"""Reads manifests as Git holds them: files, folders and standard input.
+
+Every document becomes a service, a profile or a WarmPool, or a `BadInput` that says where it is and what is wrong.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,11 +27,11 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
-    """What cannot be read, and where."""
+    """Something that cannot be read, and where it stands."""
 
     file: str
     document: int | None
-    """Counted from 1; None for the file as a whole."""
+    """Its number in the file, from 1; None for the file as a whole."""
     field: str
     reason: str
 
@@ -38,8 +41,8 @@ class BadInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """A service, and where it was found."""
+class ServiceManifest:
+    """A service, and the document that declares it."""
 
     file: str
     document: int
@@ -53,10 +56,10 @@ class Manifest:
 
 
 @dataclass(slots=True)
-class Input:
-    """Everything that was read."""
+class ManifestInput:
+    """All objects and all faults of the manifests."""
 
-    manifests: list[Manifest] = field(default_factory=list)
+    services: list[ServiceManifest] = field(default_factory=list)
     profiles: list[GivenProfile] = field(default_factory=list)
     warm_pools: list[WarmPool] = field(default_factory=list)
     bad: list[BadInput] = field(default_factory=list)
@@ -65,29 +68,29 @@ class Input:
         self.bad.append(BadInput(file, document, field_, reason))
 
 
-def read_input(paths: Iterable[str]) -> Input:
-    """All services of files, folders (with what is below them) and `-`; nothing is left out silently."""
-    found = Input()
+def read_input(paths: Iterable[str]) -> ManifestInput:
+    """Read files, folders (recursively) and `-`. What cannot be read is in `bad`; nothing is left out silently."""
+    result = ManifestInput()
     for path in paths:
-        for name, text in _texts(path, found):
-            _read(name, text, found)
-    _refuse_repetition(found)
-    if not found.manifests and not found.bad:
-        found.refuse(", ".join(paths), None, "", f"no InferenceService of {GROUP} is in it")
-    return found
+        for name, text in _texts(path, result):
+            _read(name, text, result)
+    _refuse_duplicates(result)
+    if not result.services and not result.bad:
+        result.refuse(", ".join(paths), None, "", f"it holds no InferenceService of {GROUP}")
+    return result
 
 
 def read_yaml(text: str) -> Any:
-    """One document. Raises yaml.YAMLError."""
+    """Parse one document. Raises yaml.YAMLError."""
     return yaml.load(text, Loader=_LOADER)
 
 
-def said(error: Exception) -> str:
-    """A parser's many lines as one."""
+def on_one_line(error: Exception) -> str:
+    """The message of a parser, which may have several lines."""
     return " ".join(str(error).split())
 
 
-def _texts(path: str, found: Input) -> Iterator[tuple[str, str]]:
+def _texts(path: str, result: ManifestInput) -> Iterator[tuple[str, str]]:
     if path == STANDARD_INPUT:
         yield "<stdin>", sys.stdin.read()
         return
@@ -95,30 +98,30 @@ def _texts(path: str, found: Input) -> Iterator[tuple[str, str]]:
     if root.is_dir():
         files = sorted(file for file in root.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not files:
-            found.refuse(path, None, "", f"no file that ends with {', '.join(SUFFIXES)} is in the folder")
+            result.refuse(path, None, "", f"the folder holds no file that ends with {', '.join(SUFFIXES)}")
     else:
         files = [root]
     for file in files:
         try:
             yield str(file), file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else said(error)
-            found.refuse(str(file), None, "", f"cannot be read: {reason}")
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else on_one_line(error)
+            result.refuse(str(file), None, "", f"cannot be read: {reason}")
 
 
-def _read(file: str, text: str, found: Input) -> None:
+def _read(file: str, text: str, result: ManifestInput) -> None:
     position = 0
     try:
         for position, document in enumerate(yaml.load_all(text, Loader=_LOADER), start=1):
             for item in _items(document):
                 if _is_ours(item):
-                    _read_object(file, position, item, found)
+                    _read_object(file, position, item, result)
     except (yaml.YAMLError, RecursionError) as error:
-        found.refuse(file, position + 1, "", f"not YAML: {said(error)}")
+        result.refuse(file, position + 1, "", f"not YAML: {on_one_line(error)}")
 
 
 def _items(document: Any) -> Iterator[Any]:
-    """The objects of a List, as kubectl prints them, or the object itself."""
+    """The objects of a List, which kubectl prints, or the object itself."""
     if isinstance(document, Mapping) and document.get("kind") == "List" and isinstance(document.get("items"), list):
         yield from document["items"]
     else:
@@ -126,52 +129,52 @@ def _items(document: Any) -> Iterator[Any]:
 
 
 def _is_ours(document: Any) -> bool:
-    """Of the group, whatever the kind: one that is misspelt is refused, not passed over."""
+    """Whether an object is of our API group. A misspelt kind counts, so that it is refused and not skipped."""
     return isinstance(document, Mapping) and str(document.get("apiVersion", "")).startswith(f"{GROUP}/")
 
 
-def _read_object(file: str, document: int, item: Mapping[str, Any], found: Input) -> None:
+def _read_object(file: str, document: int, item: Mapping[str, Any], result: ManifestInput) -> None:
     kind = item.get("kind")
     try:
         if kind == KIND:
-            _read_service(file, document, item, found)
+            _read_service(file, document, item, result)
         elif kind == PROFILE_KIND:
             profile = read_profile(item)
-            found.profiles.append(given_profile(profile.metadata.name, profile.spec))
+            result.profiles.append(given_profile(profile.metadata.name, profile.spec))
         elif kind == WARM_POOL_KIND:
-            found.warm_pools.append(read_warm_pool(item))
+            result.warm_pools.append(read_warm_pool(item))
         else:
-            reason = f'"{kind}" is not a kind that is planned; use {KIND}, {PROFILE_KIND} or {WARM_POOL_KIND}'
-            found.refuse(file, document, "kind", reason)
+            reason = f'"{kind}" cannot be planned; use {KIND}, {PROFILE_KIND} or {WARM_POOL_KIND}'
+            result.refuse(file, document, "kind", reason)
     except ManifestError as error:
         for problem in error.problems:
             where, separator, reason = problem.partition(": ")
-            found.refuse(file, document, where if separator else "", reason if separator else problem)
+            result.refuse(file, document, where if separator else "", reason if separator else problem)
 
 
-def _read_service(file: str, document: int, item: Mapping[str, Any], found: Input) -> None:
-    """Raises ManifestError."""
+def _read_service(file: str, document: int, item: Mapping[str, Any], result: ManifestInput) -> None:
+    """Add a service. Raises ManifestError."""
     service = read_service(item)
     metadata = item.get("metadata")
     namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
     if namespace is not None and not isinstance(namespace, str):
-        found.refuse(file, document, "metadata.namespace", f"{namespace!r} is not text; put it in quotes")
+        result.refuse(file, document, "metadata.namespace", f"{namespace!r} is not text; put it in quotes")
         return
-    found.manifests.append(
-        Manifest(file, document, namespace or DEFAULT_NAMESPACE, service.metadata.name, service.spec)
+    result.services.append(
+        ServiceManifest(file, document, namespace or DEFAULT_NAMESPACE, service.metadata.name, service.spec)
     )
 
 
-def _refuse_repetition(found: Input) -> None:
-    first: dict[tuple[str, str], Manifest] = {}
-    for manifest in found.manifests:
-        other = first.setdefault(manifest.key, manifest)
-        if other is not manifest:
-            where = f"{other.file}, document {other.document}"
-            found.refuse(
-                manifest.file,
-                manifest.document,
+def _refuse_duplicates(result: ManifestInput) -> None:
+    first: dict[tuple[str, str], ServiceManifest] = {}
+    for service in result.services:
+        earlier = first.setdefault(service.key, service)
+        if earlier is not service:
+            where = f"{earlier.file}, document {earlier.document}"
+            result.refuse(
+                service.file,
+                service.document,
                 "metadata.name",
-                f'"{manifest.namespace}/{manifest.name}" is also in {where}; keep one, or pipe the output of kustomize',
+                f'"{service.namespace}/{service.name}" is also in {where}; keep one, or pipe the output of kustomize',
             )
-    found.manifests[:] = first.values()
+    result.services[:] = first.values()

@@ -1,4 +1,8 @@
-"""What `explain` and `top` know of a service: its object as the API server has it, and nothing else."""
+"""A service as the API server has it, read for a command.
+
+`explain`, `top`, `wake` and `plan --against LIVE` know a service from its object alone: they reach no pod, no engine
+and no operator.
+"""
 
 from dataclasses import dataclass
 
@@ -13,24 +17,28 @@ _READER = Reader(InferenceServiceObject)
 
 @dataclass(frozen=True, slots=True)
 class ServiceReading:
+    """One InferenceService, parsed as far as it can be."""
+
     namespace: str
     name: str
     generation: int
     spec: InferenceServiceSpec | None
-    """None when it does not parse; the conditions say why."""
+    """None when the spec does not parse; the conditions say why."""
     status: InferenceServiceStatus | None
-    """None when no operator has written one."""
+    """None when no operator has written a status yet."""
 
 
 async def read_service(api: KubeApi, namespace: str, name: str) -> ServiceReading:
-    """Raises ApiError."""
+    """One service by name. Raises ApiError."""
     return _reading(_READER.one(await api.get(INFERENCE_SERVICES, namespace, name)))
 
 
 async def read_services(api: KubeApi, namespace: str | None) -> tuple[ServiceReading, ...]:
-    """In order of namespace and name; None for all namespaces. Raises ApiError."""
+    """All services of a namespace, or of all namespaces for None, by namespace and name. Raises ApiError."""
     listed = _READER.listed(await api.list(INFERENCE_SERVICES, namespace=namespace))
-    return tuple(sorted((_reading(item) for item in listed.items), key=lambda each: (each.namespace, each.name)))
+    return tuple(
+        sorted((_reading(item) for item in listed.items), key=lambda reading: (reading.namespace, reading.name))
+    )
 
 
 def _reading(item: InferenceServiceObject) -> ServiceReading:

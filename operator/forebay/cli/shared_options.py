@@ -1,4 +1,4 @@
-"""Flags with which every command that talks to a cluster says which one; as in kubectl."""
+"""Options that several commands share: which cluster, as in kubectl, and which manifests."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +19,21 @@ Context = Annotated[
     typer.Option(
         "--context",
         envvar="FOREBAY_CONTEXT",
-        help="Context of the kubeconfig. Default: its current one.",
+        help="Context of the kubeconfig. Default: its current context.",
         show_default=False,
     ),
 ]
 Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", help="Namespace. Default: that of the context.", show_default=False),
+]
+ManifestFiles = Annotated[
+    list[str],
+    typer.Option(
+        "--file",
+        "-f",
+        metavar="FILE|DIR|-",
+        help="Manifests: a file, a folder and everything below it, or - for standard input. Repeatable.",
+        show_default=False,
+    ),
 ]

@@ -1,4 +1,4 @@
-"""What `forebay explain` says in situations people ask about, as whole texts: each has to read right by itself."""
+"""The whole text of `forebay explain` in situations that people ask about, as golden files to review."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`forebay plan` as people and pipelines run it, and the services that it is asked about."""
+"""Runs of `forebay plan` from the command line, and the manifests that they plan."""
 
 import json
 from typing import Any
@@ -27,14 +27,15 @@ def plan(*arguments: str, text: str | None = None) -> Result:
 
 
 def planned(*manifests: Any, flags: tuple[str, ...] = (), exit_code: int = 0) -> dict[str, Any]:
-    """The JSON answer to manifests on standard input."""
+    """The JSON plan of manifests on standard input."""
     result = plan("-f", "-", "-o", "json", *flags, text=yaml.safe_dump_all(manifests))
     assert result.exit_code == exit_code, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
 
 
 def only(*manifests: Any, **options: Any) -> dict[str, Any]:
+    """The JSON of the only service."""
+    service: dict[str, Any]
     [service] = planned(*manifests, **options)["services"]
-    found: dict[str, Any] = service
-    return found
+    return service

@@ -19,7 +19,7 @@ TRUE = BUILT_IN["8b-h100"].profile
 """The engine that is measured: faster than what is believed of the card it is said to run on."""
 LIMITS = EngineLimits(1024, 8192)
 LOADS = ((1, 128, 128), (8, 128, 128), (64, 128, 128), (4, 2000, 100), (16, 2000, 100), (32, 500, 800))
-SAMPLES = Path(__file__).parent.parent / "samples"
+SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def fit(*arguments: str) -> Result:
@@ -95,8 +95,8 @@ def as_metrics(engine: ReplicaEngine) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_planned(spec: Any) -> None:
-    """What the fit must get right for plans: the bare step, and the work of a request."""
+def check_profile(spec: Any) -> None:
+    """What plans need of the fit: the time of an empty step, and the work of a request."""
     assert spec.step_milliseconds == pytest.approx(TRUE.step_seconds * 1000, rel=0.08)
     work = 500 * spec.prompt_token_microseconds * 1e-6 + 200 * (
         spec.sequence_microseconds * 1e-6 + 600 * spec.kv_token_nanoseconds * 1e-9
@@ -108,21 +108,21 @@ def test_a_result_of_guidellm(loads, tmp_path):
     path = tmp_path / "benchmarks.json"
     path.write_text(as_guidellm(loads))
     result = fit(str(path))
-    as_planned(profile_of(result))
-    assert "started from 8b-a100" in result.stderr
+    check_profile(profile_of(result))
+    assert "8b-a100" in result.stderr
 
 
 @pytest.mark.parametrize("nested", [True, False])
 def test_results_of_aiperf(loads, tmp_path, nested):
     for index, load in enumerate(loads):
         (tmp_path / f"{index}.json").write_text(as_aiperf(load, nested=nested))
-    as_planned(profile_of(fit(str(tmp_path))))
+    check_profile(profile_of(fit(str(tmp_path))))
 
 
 def test_a_series_of_metrics(tmp_path):
-    """One engine, asked every ten seconds under loads of different lengths."""
+    """One engine, scraped every ten seconds under loads of different lengths."""
     engine = ReplicaEngine(TRUE, LIMITS)
-    start, answer = 0.0, 0
+    start, scrapes = 0.0, 0
     for rate, prompt, output in ((5, 128, 128), (30, 128, 128), (60, 128, 200), (4, 4000, 50), (8, 2000, 400)):
         arrivals = poisson(rate, 40, prompt, output)
         for offset in range(0, 40, 10):
@@ -132,15 +132,15 @@ def test_a_series_of_metrics(tmp_path):
                     engine.advance(at)
                     engine.submit(type(request)(f"{rate}-{request.id}-{prompt}", prompt, output, at))
             engine.advance(start + offset + 10)
-            (tmp_path / f"{answer:03}.txt").write_text(as_metrics(engine))
-            answer += 1
+            (tmp_path / f"{scrapes:03}.txt").write_text(as_metrics(engine))
+            scrapes += 1
         start += 60
         engine.advance(start)
-    as_planned(profile_of(fit(str(tmp_path))))
+    check_profile(profile_of(fit(str(tmp_path))))
 
 
 def test_real_answers_of_vllm_are_read(tmp_path):
-    """Two answers of vLLM 0.32 that ran between them: idle, then under load."""
+    """Two responses of one vLLM 0.32: idle, then under load."""
     for index, name in enumerate(("idle", "load")):
         (tmp_path / f"{index}.txt").write_text((SAMPLES / f"vllm-metrics-{name}.txt").read_text())
     result = fit(str(tmp_path))
@@ -164,26 +164,26 @@ def test_the_profile_says_what_it_is_for(loads, tmp_path):
 def test_loads_of_one_length_are_said_to_tell_little(loads, tmp_path):
     path = tmp_path / "benchmarks.json"
     path.write_text(as_guidellm(loads[1:3]))
-    assert "not told by these loads: vary the lengths of prompts and answers" in fit(str(path)).stderr
+    assert "vary the prompt and output lengths" in fit(str(path)).stderr
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says"),
+    ("name", "text", "message"),
     [
         ("a.json", "{", "not a result of guidellm or aiperf"),
         ("a.json", "{}", "not a result of guidellm or aiperf ('request_throughput' is missing)"),
         ("a.json", '{"benchmarks": [{"metrics": {}}]}', "'requests_per_second' is missing"),
         ("a.json", '{"benchmarks": 5}', "not a result of guidellm or aiperf"),
-        ("a.json", '{"benchmarks": []}', "nothing was measured in these files"),
+        ("a.json", '{"benchmarks": []}', "these files hold no measurement"),
         ("a.txt", "vllm:prompt_tokens_total 5", "the answer is cut"),
-        ("a.txt", "# nothing\n", "nothing was measured in these files"),
+        ("a.txt", "# nothing\n", "these files hold no measurement"),
     ],
 )
-def test_files_that_say_nothing(tmp_path, name, text, says):
+def test_files_that_say_nothing(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     result = fit(str(tmp_path / name))
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert message in result.stderr
 
 
 def test_a_series_that_lacks_a_name(tmp_path):
@@ -191,17 +191,17 @@ def test_a_series_that_lacks_a_name(tmp_path):
         (tmp_path / f"{index}.txt").write_text("vllm:prompt_tokens_total 5\n")
     result = fit(str(tmp_path))
     assert result.exit_code == 2
-    assert "vllm:iteration_tokens_total_count is not in it" in result.stderr
+    assert "vllm:iteration_tokens_total_count is missing" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("model", "gpu", "says"),
+    ("model", "gpu", "message"),
     [
         ("hf://a/b", PRODUCT, '--model: "hf://a/b" is not in the catalogue; give its config.json with --config'),
-        (MODEL, "H100", '--gpu: "H100" is not a card of the catalogue'),
+        (MODEL, "H100", '--gpu: "H100" is not a GPU of the catalogue'),
     ],
 )
-def test_a_pair_nobody_knows(tmp_path, model, gpu, says):
+def test_a_pair_nobody_knows(tmp_path, model, gpu, message):
     result = CliRunner().invoke(app, ["fit", str(tmp_path), "--model", model, "--gpu", gpu])
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert message in result.stderr

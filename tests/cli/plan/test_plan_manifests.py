@@ -1,6 +1,6 @@
-"""Random manifests: each is refused in words or planned, and never ends in a traceback.
+"""Random manifests: each is planned or refused with a message, and none ends in a traceback.
 
-CI tries some hundreds; `FOREBAY_MANIFESTS=10000` tries as many as it says.
+CI tries a few hundred; `FOREBAY_MANIFESTS=10000` tries that many.
 """
 
 import copy
@@ -47,7 +47,7 @@ def maybe(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 
 
 def numbers(most: int) -> st.SearchStrategy[int]:
-    """Small ones, and any up to the bound; what is beyond it is the other test's."""
+    """Small numbers, and any up to the bound; another test goes beyond the bound."""
     return st.one_of(st.integers(1, min(most, 64)), st.integers(1, most))
 
 

@@ -1,4 +1,4 @@
-"""What `forebay plan` prints for people: a table with its arithmetic, a comment for a pull request, a chart."""
+"""The formats of `forebay plan` for people: a table with its arithmetic, a pull request comment, a chart."""
 
 import yaml
 
@@ -22,7 +22,8 @@ class TestTable:
 
     def test_without_traffic_there_is_nothing_to_ask_for(self):
         text = plan("-f", "-", text=yaml.safe_dump(a_manifest("chat", traffic=None))).stdout
-        assert "No traffic is given (spec.traffic): memory alone was planned." in text
+        assert "spec.traffic" in text
+        assert "ask for" not in text
 
     def test_the_arithmetic_is_shown(self):
         text = plan("-f", "-", text=yaml.safe_dump(CHAT)).stdout

@@ -1,4 +1,4 @@
-"""`forebay plan` as people and pipelines run it: files in, exit code and JSON out."""
+"""`forebay plan` from the command line: files in, exit code and JSON out."""
 
 import json
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from forebay.cli.service_reading import ServiceReading
 from tests.capacity.specs import H100, LLAMA_2_7B, LLAMA_8B, LLAMA_70B, a_spec, traffic
 from tests.cli.plan.plan_runs import AGENTS, CHAT, NEW, SLOW, a_manifest, only, plan, planned
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 4096,
@@ -129,12 +129,12 @@ class TestExitCodes:
         assert "set spec.model.architecture with parameters, layers" in problem["options"][0]
 
     @pytest.mark.parametrize(
-        ("text", "says"),
+        ("text", "message"),
         [
             pytest.param("a: [", "<stdin>: document 1: not YAML: while parsing", id="no YAML"),
             pytest.param("a: 1\n---\nb: [", "<stdin>: document 2: not YAML: while parsing", id="no YAML later on"),
-            pytest.param("kind: Secret", "-: no InferenceService of forebay.dev is in it", id="nothing to plan"),
-            pytest.param("", "-: no InferenceService of forebay.dev is in it", id="nothing at all"),
+            pytest.param("kind: Secret", "-: it holds no InferenceService of forebay.dev", id="nothing to plan"),
+            pytest.param("", "-: it holds no InferenceService of forebay.dev", id="nothing at all"),
             pytest.param(
                 yaml.safe_dump(CHAT | {"spec": CHAT["spec"] | {"scalling": {}}}),
                 "<stdin>: document 1: spec.scalling: unknown field; did you mean scaling?",
@@ -142,7 +142,7 @@ class TestExitCodes:
             ),
             pytest.param(
                 yaml.safe_dump(CHAT | {"kind": "InferenceServices"}),
-                '<stdin>: document 1: kind: "InferenceServices" is not a kind that is planned',
+                '<stdin>: document 1: kind: "InferenceServices" cannot be planned',
                 id="a kind that is not one",
             ),
             pytest.param(
@@ -157,10 +157,10 @@ class TestExitCodes:
             ),
         ],
     )
-    def test_2_names_file_document_field_and_reason(self, text, says):
+    def test_2_names_file_document_field_and_reason(self, text, message):
         result = plan("-f", "-", text=text)
         assert result.exit_code == 2
-        assert says in result.stderr
+        assert message in result.stderr
 
     def test_2_still_plans_the_rest(self):
         found = planned(CHAT, CHAT | {"kind": "Chat"}, exit_code=2)
@@ -170,7 +170,7 @@ class TestExitCodes:
                 "file": "<stdin>",
                 "document": 2,
                 "field": "kind",
-                "reason": '"Chat" is not a kind that is planned; use InferenceService, PerformanceProfile or WarmPool',
+                "reason": '"Chat" cannot be planned; use InferenceService, PerformanceProfile or WarmPool',
             }
         ]
 
@@ -178,7 +178,7 @@ class TestExitCodes:
         planned(SLOW, NEW, exit_code=2)
 
     @pytest.mark.parametrize(
-        ("flags", "says"),
+        ("flags", "message"),
         [
             (("--regions", "north"), '--regions: "north" is not name=share'),
             (("--prices", "/nowhere"), "--prices: cannot be read: No such file or directory"),
@@ -187,10 +187,10 @@ class TestExitCodes:
             (("--against", "/nowhere"), "--against: /nowhere: cannot be read"),
         ],
     )
-    def test_2_for_flags_that_cannot_be_read(self, flags, says):
+    def test_2_for_flags_that_cannot_be_read(self, flags, message):
         result = plan("-f", "-", *flags, text=yaml.safe_dump(CHAT))
         assert result.exit_code == 2
-        assert says in result.stderr
+        assert message in result.stderr
 
 
 class TestInput:
@@ -222,7 +222,7 @@ class TestInput:
     def test_an_empty_folder(self, tmp_path):
         result = plan("-f", str(tmp_path))
         assert result.exit_code == 2
-        assert "no file that ends with .yaml, .yml, .json is in the folder" in result.stderr
+        assert "the folder holds no file that ends with .yaml, .yml, .json" in result.stderr
 
     def test_a_file_that_is_not_text(self, tmp_path):
         (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
@@ -302,7 +302,7 @@ class TestTrace:
     AZURE = str(ROOT / "examples/traces/azure-2023-conv-first-15-minutes.csv")
 
     def test_recorded_lengths_leave_less_usable(self):
-        """Conversations of Azure: means of 1,173 and 254 tokens, and a share of the mean capacity that was played."""
+        """Azure conversations have means of 1,173 and 254 tokens; the usable share is measured on their lengths."""
         found = only(CHAT, flags=("--trace", self.AZURE))
         assert any(text.startswith("lengths are those of 4,424 recorded requests") for text in found["assumptions"])
         fixed = only(a_manifest("chat", traffic=traffic(6_000_000, 4, 1173, 254, 1.5), scaling={"maxReplicas": 4}))
@@ -318,7 +318,7 @@ class TestTrace:
         assert recorded == [True, False]
 
     @pytest.mark.parametrize(
-        ("text", "says"),
+        ("text", "message"),
         [
             ("time,prompt,output\n0,5,x\n", "line 2: '0,5,x' is not time, prompt and answer"),
             ("when,prompt,output\n", "line 1: no column timestamp in 'when,prompt,output'"),
@@ -327,10 +327,10 @@ class TestTrace:
             ("", "line 1: no column timestamp"),
         ],
     )
-    def test_one_that_cannot_be_read(self, write, text, says):
+    def test_one_that_cannot_be_read(self, write, text, message):
         result = plan("-f", "-", "--trace", write("t.csv", text), text=yaml.safe_dump(CHAT))
         assert result.exit_code == 2
-        assert says in result.stderr
+        assert message in result.stderr
 
 
 class TestAgainst:
@@ -355,7 +355,7 @@ class TestAgainst:
         assert "Nothing changes in GPUs, TPM or cost." in result.stdout
 
     def test_against_what_runs(self, monkeypatch):
-        """Services of the cluster that are not in the manifests are none of this plan's business."""
+        """Services of the cluster that are not in the manifests are left out of the comparison."""
         running = [
             ServiceReading("team-a", "chat", 1, a_spec(traffic=traffic(3_000_000, 4, 600, 260, 1.5)), None),
             ServiceReading("team-z", "other", 1, a_spec(), None),

@@ -1,4 +1,4 @@
-"""`forebay explain SERVICE`: the decision, its numbers and the conditions, in words, from the service's own status."""
+"""`forebay explain SERVICE`: describes a service's replicas, decision and conditions from its status."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from forebay.api.instants import unix_seconds
 from forebay.api.learned_status import LEARNED_VERSION, LearnedStatus, StartTimes
 from forebay.api.status import ScaledToZeroStatus, VariantState, VariantStatus
 from forebay.cli.cluster_connection import cluster_reader
-from forebay.cli.explain.explain_decision import age, decision_lines, moment, past_lines, wrapped
+from forebay.cli.explain.explain_decision import age, decision_lines, past_lines, time_of, wrapped
 from forebay.cli.service_reading import ServiceReading, read_service
 from forebay.scaling.learning.lead_time import ENOUGH_STARTS
 
@@ -20,20 +20,20 @@ from forebay.scaling.learning.lead_time import ENOUGH_STARTS
 def explain(
     service: str, namespace: str | None, kubeconfig: Path | None, context: str | None, at: str | None = None
 ) -> int:
-    """Print the explanation, of now or of an earlier moment; the exit code. Raises NotAMomentError."""
-    then = None if at is None else moment(at, time.time())
+    """Print the explanation, of now or of the time `at`, and return the exit code. Raises TimeFormatError."""
+    earlier = None if at is None else time_of(at, time.time())
 
     async def read() -> ServiceReading:
         async with cluster_reader(kubeconfig, context) as reader:
             return await read_service(reader.api, namespace or await reader.namespace(), service)
 
     reading, now = asyncio.run(read()), time.time()
-    print("\n".join(explanation(reading, now) if then is None else explanation_at(reading, then, now)))
+    print("\n".join(explanation(reading, now) if earlier is None else explanation_at(reading, earlier, now)))
     return 0
 
 
 def explanation(reading: ServiceReading, now: float) -> Iterator[str]:
-    """The lines people read; `now` in unix seconds."""
+    """The lines of the explanation; `now` in unix seconds."""
     source = f"  {reading.spec.model.source}" if reading.spec else ""
     yield f"{reading.namespace}/{reading.name}{source}"
     status = reading.status
@@ -42,12 +42,12 @@ def explanation(reading: ServiceReading, now: float) -> Iterator[str]:
         return
     if status.observed_generation < reading.generation:
         yield (
-            f"The newest spec (generation {reading.generation}) has not been looked at yet; "
+            f"The newest spec (generation {reading.generation}) has not been read by the operator yet; "
             f"what follows is about generation {status.observed_generation}."
         )
     yield _replicas(reading, status)
     if status.variants:
-        yield "Its shapes, in order of preference (base is what the service's own fields say):"
+        yield "Variants, in order of preference (base is the service's own engine and GPU):"
     for variant in status.variants:
         yield from wrapped(_variant(variant), "  ")
     if status.scaled_to_zero is not None:
@@ -74,7 +74,7 @@ def explanation(reading: ServiceReading, now: float) -> Iterator[str]:
 
 
 def explanation_at(reading: ServiceReading, at: float, now: float) -> Iterator[str]:
-    """What held at an earlier moment, from the decisions that status keeps."""
+    """The decision that was in force at an earlier time, from those that the status keeps."""
     yield f"{reading.namespace}/{reading.name}"
     yield from past_lines(reading.status.decisions if reading.status else (), at, now)
 
@@ -92,37 +92,37 @@ def _replicas(reading: ServiceReading, status: InferenceServiceStatus) -> str:
         scaling = reading.spec.scaling
         line += f"; bounds {scaling.min_replicas} to {scaling.max_replicas}, mode {scaling.mode.value}"
     if counts.warm:
-        line += f"; {counts.warm} of them warm, on top of need"
+        line += f"; {counts.warm} of them warm, beyond what the load needs"
     return line + "."
 
 
-_USE: Final = {
-    VariantState.NEXT: "the next replica is of it",
-    VariantState.STANDBY: "used if those before cannot be had",
+_STATE_TEXTS: Final = {
+    VariantState.NEXT: "used for the next replica",
+    VariantState.STANDBY: "used when the variants before it are unavailable",
 }
 
 
 def _variant(variant: VariantStatus) -> str:
     moving = ((variant.loading, "loading"), (variant.draining, "draining"))
     parts = [f"{variant.ready} ready", *(f"{number} {word}" for number, word in moving if number)]
-    what = _USE.get(variant.state) or f"not to be had: {variant.message}"
-    carries = "" if variant.carries_percent == 100 else f", each carries {variant.carries_percent} % of one of base"
-    return f"{variant.name}: {', '.join(parts)}{carries}; {what}"
+    use = _STATE_TEXTS.get(variant.state) or f"unavailable: {variant.message}"
+    capacity = "" if variant.carries_percent == 100 else f", each carries {variant.carries_percent} % of a base replica"
+    return f"{variant.name}: {', '.join(parts)}{capacity}; {use}"
 
 
 def _at_zero(reading: ServiceReading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:
     since = unix_seconds(zero.since)
     ago = "" if since is None else f" ({age(now - since)} ago)"
-    yield f"At zero since {zero.since}{ago}: nothing had been asked of it for scaleToZeroAfter."
+    yield f"At zero since {zero.since}{ago}: no request had arrived for scaleToZeroAfter."
     yield f"`forebay wake {reading.name} -n {reading.namespace}` starts a replica; a raised minReplicas does too."
 
 
 def _load(status: InferenceServiceStatus) -> str:
     load = status.load
     if load.queue is None and load.kv_percent is None and status.replicas.ready == 0:
-        return "No replica is known to serve, so there is no load to see."
+        return "No replica is known to serve, so there is no load to show."
     if load.queue is None and load.kv_percent is None:
-        return "Load unknown: no engine gives metrics to go by. Missing is not zero, so nothing is scaled down."
+        return "Load unknown: no engine gives usable metrics. Missing is not zero, so nothing is scaled down."
     queue = "queue unknown" if load.queue is None else f"{_count(load.queue, 'request')} waiting"
     kv_cache = "KV cache unknown" if load.kv_percent is None else f"KV cache {load.kv_percent} % full"
     return f"{queue}, {kv_cache}."
@@ -133,8 +133,8 @@ def _schedule(schedule: ScheduleStatus) -> Iterator[str]:
     yield from wrapped(schedule.message, " " * 4)
     if schedule.floor_released_at and schedule.drains_until:
         released = (
-            f"The last window ended at {schedule.floor_released_at}; what only it held is drained by "
-            f"{schedule.drains_until} at the latest, if the load lets it go."
+            f"The last window ended at {schedule.floor_released_at}; replicas that only it kept are drained by "
+            f"{schedule.drains_until} at the latest, if the load allows."
         )
         yield from wrapped(released, " " * 4)
 
@@ -146,10 +146,10 @@ def _learned(learned: LearnedStatus) -> Iterator[str]:
         yield _starts("on a ready node", lead.ready_node)
         yield _starts("on a new node", lead.new_node)
     if growth is not None and growth.days:
-        pairs = sum(sum(day.steps) for day in growth.days)
+        comparisons = sum(sum(day.steps) for day in growth.days)
         yield (
             f"  growth: up to {growth.p95_percent} % within the lead time in 95 of 100 cases "
-            f"({_count(pairs, 'comparison')} on {_count(len(growth.days), 'day')})"
+            f"({_count(comparisons, 'comparison')} on {_count(len(growth.days), 'day')})"
         )
     lengths = learned.lengths
     if lengths is not None and lengths.requests:
@@ -159,14 +159,14 @@ def _learned(learned: LearnedStatus) -> Iterator[str]:
         )
 
 
-def _starts(where: str, starts: StartTimes) -> str:
+def _starts(place: str, starts: StartTimes) -> str:
     if not starts.seconds:
-        return f"  start {where}: none seen, {starts.p95_seconds} s are assumed"
+        return f"  start {place}: none seen, {starts.p95_seconds} s assumed"
     if len(starts.seconds) < ENOUGH_STARTS:
-        few = f"{_count(len(starts.seconds), 'start')} seen, which is too few to tell"
-        return f"  start {where}: {few}; {starts.p95_seconds} s are assumed"
+        few = f"{_count(len(starts.seconds), 'start')} seen, too few to learn from"
+        return f"  start {place}: {few}; {starts.p95_seconds} s assumed"
     return (
-        f"  start {where}: 95 of 100 within {starts.p95_seconds} s, half within {starts.p50_seconds} s "
+        f"  start {place}: 95 of 100 within {starts.p95_seconds} s, half within {starts.p50_seconds} s "
         f"({_count(len(starts.seconds), 'start')})"
     )
 

@@ -1,8 +1,10 @@
-"""What was measured of an engine, read into observations of its steps.
+"""Reads measurements of an engine as observations of its steps.
 
-Two kinds of files are read. A benchmark's result (guidellm's `benchmarks`, or aiperf's `profile_export_aiperf.json`):
-each load gives a mean time between tokens and a mean time to the first token. A series of vLLM's `/metrics`, one answer
-a file in order of time: each pair of answers gives the mean step between them.
+Two kinds of files are read:
+- the result of a benchmark (guidellm's `benchmarks`, or aiperf's `profile_export_aiperf.json`): each load gives a mean
+  time between tokens and a mean time to the first token;
+- a series of vLLM's `/metrics`, one response per file in order of time: each pair of responses gives the mean step
+  between them.
 """
 
 import json
@@ -24,14 +26,14 @@ OUTPUTS = "vllm:generation_tokens_total"
 KV_USE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 CACHE = "vllm:cache_config_info"
 FEWEST_STEPS = 20
-"""Between two answers; fewer are left out, as one of them is then half of what is seen."""
+"""Between two responses; with fewer steps, the step in progress at either end distorts the mean too much."""
 FIRST_TOKEN_WEIGHT = 0.25
-"""Beside the time between tokens: how arrivals fall into steps is in it too."""
+"""Relative to the time between tokens: a first token also waits for the step that runs when its request arrives."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoad:
-    """One load of a benchmark, in seconds and tokens; streams run at the same time."""
+    """One load of a benchmark, in means: seconds, tokens, and streams at the same time."""
 
     requests_per_second: float
     prompt_tokens: float
@@ -42,19 +44,20 @@ class MeasuredLoad:
 
 
 def read_observations(paths: Sequence[Path]) -> list[Observation]:
-    """Raises FitError, naming the file."""
+    """The observations of all files. Raises FitError that names the file."""
     observations: list[Observation] = []
-    series: list[tuple[str, Readings]] = []
+    responses: list[tuple[str, Readings]] = []
     for path in _files(paths):
         body = _body(path)
         if body.lstrip()[:1] in (b"{", b"["):
             observations += _benchmark(path, body)
         else:
-            series.append((str(path), _metrics(path, body)))
-    observations += [seen for (_, before), (name, after) in pairwise(series) if (seen := _step(name, before, after))]
+            responses.append((str(path), _metrics(path, body)))
+    steps = (_step(name, before, after) for (_, before), (name, after) in pairwise(responses))
+    observations += [step for step in steps if step is not None]
     if not observations:
         raise FitError(
-            "nothing was measured in these files; give a result of guidellm or aiperf, or two answers or more of one "
+            "these files hold no measurement; give a result of guidellm or aiperf, or at least two responses of one "
             "engine's /metrics under load, in order of time"
         )
     return observations
@@ -125,7 +128,7 @@ def _aiperf(records: Mapping[str, Any]) -> MeasuredLoad:
 
 
 def _observations(load: MeasuredLoad) -> Iterator[Observation]:
-    """A step between tokens; and, for a single stream, the prefill of a prompt, which nothing else disturbs."""
+    """The step between tokens and, for a single stream, the prefill of a prompt, which no other request disturbs."""
     decoding = load.requests_per_second * load.output_tokens * load.token
     yield Observation(
         seconds=load.token,
@@ -145,15 +148,15 @@ def _metrics(path: Path, body: bytes) -> Readings:
     try:
         return _READER.read(body)
     except MalformedMetrics as error:
-        raise FitError(f"{path}: not an answer of vLLM's /metrics: {error}") from error
+        raise FitError(f"{path}: not a response of vLLM's /metrics: {error}") from error
 
 
 def _step(name: str, before: Readings, after: Readings) -> Observation | None:
-    """The mean step between two answers; None when the engine restarted between them or hardly worked."""
-    steps = _grown(name, (STEPS,), before, after)
-    tokens = _grown(name, TOKEN_COUNTS, before, after)
-    seconds = _grown(name, TOKEN_SUMS, before, after)
-    prompts, outputs = (_grown(name, (series,), before, after) for series in (PROMPTS, OUTPUTS))
+    """The mean step between two responses; None when the engine restarted between them or was almost idle."""
+    steps = _increase(name, (STEPS,), before, after)
+    tokens = _increase(name, TOKEN_COUNTS, before, after)
+    seconds = _increase(name, TOKEN_SUMS, before, after)
+    prompts, outputs = (_increase(name, (series,), before, after) for series in (PROMPTS, OUTPUTS))
     if steps < FEWEST_STEPS or tokens <= 0 or min(seconds, prompts, outputs) < 0:
         return None
     use = (_value(name, KV_USE, before) + _value(name, KV_USE, after)) / 2
@@ -165,24 +168,27 @@ def _step(name: str, before: Readings, after: Readings) -> Observation | None:
     )
 
 
-def _grown(name: str, series: Sequence[str], before: Readings, after: Readings) -> float:
+def _increase(name: str, series: Sequence[str], before: Readings, after: Readings) -> float:
     return _value(name, series, after) - _value(name, series, before)
 
 
 def _value(name: str, series: Sequence[str], readings: Readings) -> float:
-    for one in series:
-        if one in readings:
-            if len(readings[one]) > 1:
-                raise FitError(f"{name}: {one} is there {len(readings[one])} times; give the answer of one engine")
-            return readings[one][0].value
-    raise FitError(f"{name}: {series[0]} is not in it")
+    """The first of these series that is in the response; vLLM has renamed some of them."""
+    for metric in series:
+        if metric in readings:
+            if len(readings[metric]) > 1:
+                raise FitError(
+                    f"{name}: {metric} occurs {len(readings[metric])} times; give the response of one engine"
+                )
+            return readings[metric][0].value
+    raise FitError(f"{name}: {series[0]} is missing")
 
 
 def _cache_tokens(name: str, readings: Readings) -> float:
     if CACHE not in readings:
-        raise FitError(f"{name}: {CACHE} is not in it")
+        raise FitError(f"{name}: {CACHE} is missing")
     labels = readings[CACHE][0].labels
     try:
         return float(labels["num_gpu_blocks"]) * float(labels["block_size"])
     except (KeyError, ValueError) as error:
-        raise FitError(f"{name}: {CACHE} does not say num_gpu_blocks and block_size") from error
+        raise FitError(f"{name}: {CACHE} lacks num_gpu_blocks or block_size") from error

@@ -1,4 +1,4 @@
-"""`forebay fit`: from measurements of one engine to a PerformanceProfile, with how well it fits."""
+"""`forebay fit`: turns measurements of one engine into a PerformanceProfile and says how well it fits."""
 
 import json
 import re
@@ -13,7 +13,9 @@ import yaml
 from forebay.api.performance_profile import PROFILE_KIND
 from forebay.api.schema.base_model import API_VERSION
 from forebay.api.schema.manifest import ManifestError, read_profile
-from forebay.capacity.calibration.step_fit import COEFFICIENTS, Fit, FitError, fit
+from forebay.api.schema.base_model import API_VERSION
+from forebay.capacity.calibration.step_fit import COEFFICIENTS, Fit, FitError
+from forebay.capacity.calibration.step_fit import fit as fit_steps
 from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.checkpoint_config import ConfigError, read_config
 from forebay.capacity.model.gpu_memory import Sizes
@@ -23,14 +25,17 @@ from forebay.capacity.model.quantization import Quantization, quantization_of
 from forebay.cli.plan.fit_measurements import read_observations
 
 DONE, POOR, BAD_INPUT = 0, 1, 2
-"""Exit codes: a profile, one that fits badly, and none."""
+"""Exit codes: a profile, a profile that fits badly, no profile."""
 POOR_ERROR = 0.25
-"""Mean error from which on a profile is worth less than the built-in estimates."""
+"""Above this mean error the built-in estimates are better than the profile."""
 LETTERS = {"step_seconds": "a", "prompt_token_seconds": "b", "sequence_seconds": "c", "kv_token_seconds": "d"}
+"""The coefficients of the step's time T = a + b·P + c·B + d·K (prompt tokens, sequences, KV tokens)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
+    """The flags as they were typed; no file has been opened."""
+
     files: tuple[Path, ...]
     model: str
     gpu: str
@@ -41,26 +46,26 @@ class FitOptions:
     name: str | None = None
 
 
-def run_fit(options: FitOptions) -> int:
-    """Print the profile, and on standard error how well it fits; the exit code."""
+def fit(options: FitOptions) -> int:
+    """Print the profile, and on standard error how well it fits. Returns the exit code."""
     try:
-        believed = _believed(options)
-        found = fit(read_observations(options.files), believed.profile)
-        manifest = _manifest(options, found)
+        prior = _prior(options)
+        result = fit_steps(read_observations(options.files), prior.profile)
+        manifest = _manifest(options, result)
         read_profile(manifest)
     except (FitError, ManifestError) as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
     print(yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True), end="")
-    print("\n".join(_words(found, believed)), file=sys.stderr)
-    return POOR if found.mean_error > POOR_ERROR else DONE
+    print("\n".join(_summary(result, prior)), file=sys.stderr)
+    return POOR if result.mean_error > POOR_ERROR else DONE
 
 
-def _believed(options: FitOptions) -> ChosenProfile:
-    """What would be planned with if nothing had been measured."""
+def _prior(options: FitOptions) -> ChosenProfile:
+    """The profile that a plan would use without any measurement."""
     gpu = gpu_of(options.gpu)
     if gpu is None:
-        raise FitError(f'--gpu: "{options.gpu}" is not a card of the catalogue')
+        raise FitError(f'--gpu: "{options.gpu}" is not a GPU of the catalogue')
     known = model_of(options.model)
     architecture = _architecture(options, known)
     pairing = EngineSetup(
@@ -92,13 +97,15 @@ def _architecture(options: FitOptions, known: CatalogueModel | None) -> Architec
 
 
 def _quantization(options: FitOptions, known: CatalogueModel | None) -> Quantization:
-    found = quantization_of(None, known.bits if known else None, options.bits) or quantization_of("none", None, None)
-    assert found is not None
-    return found
+    quantization = quantization_of(None, known.bits if known else None, options.bits) or quantization_of(
+        "none", None, None
+    )
+    assert quantization is not None
+    return quantization
 
 
-def _manifest(options: FitOptions, found: Fit) -> dict[str, Any]:
-    profile = found.profile
+def _manifest(options: FitOptions, result: Fit) -> dict[str, Any]:
+    profile = result.profile
     spec: dict[str, Any] = {
         "model": options.model.partition("@")[0],
         "product": options.gpu,
@@ -107,8 +114,8 @@ def _manifest(options: FitOptions, found: Fit) -> dict[str, Any]:
         "promptTokenMicroseconds": _rounded(profile.prompt_token_seconds * 1e6),
         "sequenceMicroseconds": _rounded(profile.sequence_seconds * 1e6),
         "kvTokenNanoseconds": _rounded(profile.kv_token_seconds * 1e9),
-        "errorPercent": min(100, max(5, round(200 * found.mean_error))),
-        "measuredWith": f"forebay fit, {found.observations} observations, mean error {found.mean_error:.1%}",
+        "errorPercent": min(100, max(5, round(200 * result.mean_error))),
+        "measuredWith": f"forebay fit, {result.observations} observations, mean error {result.mean_error:.1%}",
     }
     if options.bits is not None:
         spec["weightBits"] = options.bits
@@ -119,24 +126,24 @@ def _manifest(options: FitOptions, found: Fit) -> dict[str, Any]:
 
 
 def _name(options: FitOptions) -> str:
-    """Of the model and the card, as an object may be called."""
+    """Model and GPU as a valid object name."""
     model = options.model.partition("@")[0].rstrip("/").rpartition("/")[2]
-    words = re.sub("[^a-z0-9.]+", "-", f"{model}-{options.gpu}-tp{options.tensor}".casefold())
-    return words.strip("-.")
+    name = re.sub("[^a-z0-9.]+", "-", f"{model}-{options.gpu}-tp{options.tensor}".casefold())
+    return name.strip("-.")
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _words(found: Fit, believed: ChosenProfile) -> Iterator[str]:
+def _summary(result: Fit, prior: ChosenProfile) -> Iterator[str]:
     yield (
-        f"{found.observations} observations, mean error {found.mean_error:.1%}, largest {found.largest_error:.1%}; "
-        f"started from {believed.name}"
+        f"{result.observations} observations, mean error {result.mean_error:.1%}, largest {result.largest_error:.1%}; "
+        f"the prior is {prior.name}"
     )
     for name in COEFFICIENTS:
-        before, after = getattr(believed.profile, name), getattr(found.profile, name)
-        told = "" if name in found.determined else " (not told by these loads: vary the lengths of prompts and answers)"
-        yield f"  {LETTERS[name]}  {after:.4g} s, {after / before:.2f} times what was believed{told}"
-    if found.mean_error > POOR_ERROR:
-        yield "This fits worse than the built-in estimates; were all measurements of one engine, without errors?"
+        before, after = getattr(prior.profile, name), getattr(result.profile, name)
+        note = "" if name in result.determined else " (these loads do not determine it; vary the prompt and output lengths)"
+        yield f"  {LETTERS[name]}  {after:.4g} s, {after / before:.2f} times the prior{note}"
+    if result.mean_error > POOR_ERROR:
+        yield "This fits worse than the built-in estimates. Are all measurements of one engine, without errors?"

@@ -1,4 +1,4 @@
-"""Numbers and lines of a plan, as the terminal and Markdown both write them."""
+"""The cells and lines of a plan that the terminal and the Markdown comment share."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,17 +13,17 @@ COLUMNS = ("SERVICE", "GPU", "REPLICAS", "GPUS", "TPM", "TPM + HEADROOM", "TTFT 
 NUMBERS = frozenset(("REPLICAS", "GPUS", "TPM", "TPM + HEADROOM", "TTFT p95", "ITL", "KV", "COST/H"))
 """Columns that are aligned to the right."""
 LEAST_NEEDED = ("BOUND", "KV", "ITL", "TTFT p95", "TPM", "COST/H")
-"""Columns that a narrow terminal does without, the first of them first."""
+"""Columns that a narrow terminal leaves out, in this order."""
 UNKNOWN = "?"
 
 
 def columns(priced: bool) -> tuple[str, ...]:
-    """Of the table of all services; what it costs only where prices are known."""
+    """The header of the table of services; the cost column only where prices are known."""
     return (*COLUMNS[:-1], "COST/H", COLUMNS[-1]) if priced else COLUMNS
 
 
 def row(plan: ServiceCapacityPlan, priced: bool) -> tuple[str, ...]:
-    """One service of that table; unknown is shown as `?`."""
+    """The row of one service; an unknown value is shown as `?`."""
     fleet = plan.plan.fleet if plan.plan else None
     throughput = plan.plan.throughput if plan.plan else None
     demand = plan.demand
@@ -45,13 +45,14 @@ def row(plan: ServiceCapacityPlan, priced: bool) -> tuple[str, ...]:
 
 
 def state(plan: ServiceCapacityPlan) -> str:
+    """`fits`, `does not fit`, or `unknown` where the manifest says too little."""
     if plan.unknown:
         return "unknown"
     return "does not fit" if plan.problems else "fits"
 
 
 def arithmetic(plan: ServiceCapacityPlan) -> Iterator[tuple[str, str]]:
-    """The steps of a plan, each with a heading: from memory to replicas, every factor in it."""
+    """The steps of a plan from memory to replicas, with every factor: pairs of heading and text."""
     if plan.plan is not None:
         yield from _memory(plan.plan)
     yield from _demand(plan)
@@ -168,12 +169,12 @@ def _fleet(plan: CapacityPlan, throughput: Throughput, fleet: PlannedFleet) -> I
             f"({plan.plan_input.gpu.product})"
         ),
     )
-    seen = fleet.expected
+    expected = fleet.expected
     yield (
         "At the peak",
-        f"TTFT p50 {milliseconds(seen.first_token_p50)}, p95 {milliseconds(seen.first_token_p95)} "
-        f"(promised {milliseconds(promise.time_to_first_token)}); ITL {milliseconds(seen.inter_token_mean)} "
-        f"({milliseconds(promise.inter_token_latency)}); end to end p95 {seen.end_to_end_p95:.3g} s"
+        f"TTFT p50 {milliseconds(expected.first_token_p50)}, p95 {milliseconds(expected.first_token_p95)} "
+        f"(promised {milliseconds(promise.time_to_first_token)}); ITL {milliseconds(expected.inter_token_mean)} "
+        f"({milliseconds(promise.inter_token_latency)}); end to end p95 {expected.end_to_end_p95:.3g} s"
         + (f" ({promise.end_to_end:g} s)" if promise.end_to_end else "")
         + f"; KV cache {fleet.kv_fraction:.0%}",
     )
@@ -203,7 +204,7 @@ def _bases(plan: ServiceCapacityPlan) -> str:
     if shown and chosen[-1] is not shown[-1]:
         chosen.append(shown[-1])
     served = ", ".join(f"{base.replicas}: {base.share_of_requests:.0%}" for base in chosen)
-    return f"share of the month's requests that so many reserved replicas serve: {served}"
+    return f"share of the month's requests by number of reserved replicas: {served}"
 
 
 def _gib(bytes_: int) -> str:
@@ -211,14 +212,14 @@ def _gib(bytes_: int) -> str:
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
-    """Lines of a table whose columns are as wide as their widest cell; with a `width`, as few columns as it takes."""
+    """The lines of a table with each column as wide as its widest cell; columns are left out to keep to `width`."""
     table = [tuple(header), *(tuple(row) for row in rows)]
     for name in LEAST_NEEDED:
         if width is None or sum(_widths(table)) + len(_GAP) * (len(table[0]) - 1) <= width:
             break
         if name in table[0]:
-            dropped = table[0].index(name)
-            table = [cells[:dropped] + cells[dropped + 1 :] for cells in table]
+            index = table[0].index(name)
+            table = [cells[:index] + cells[index + 1 :] for cells in table]
     widths = _widths(table)
     for cells in table:
         padded = [

@@ -1,17 +1,17 @@
-"""The plan for a terminal: one table of all services, then the arithmetic of each."""
+"""Writes the plan for a terminal: one table of all services, then the arithmetic of each service."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
 
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan, totals
 from forebay.cli.plan import plan_schedules
-from forebay.cli.plan.plan_changes import PlanChange, ServiceFigures, in_all
+from forebay.cli.plan.plan_changes import PlanChange, change_cells, total_change
 from forebay.cli.plan.plan_format import aligned, arithmetic, cost_of, count, row, state
 from forebay.cli.plan.plan_format import columns as header
 from forebay.cli.plan.plan_schedules import Schedules
 
 WIDTH = 110
-"""Columns of text for files and pipes, and the most for a terminal: longer lines are hard to read."""
+"""Width of text in files and pipes, and at most on a terminal: longer lines are hard to read."""
 NARROWEST = 60
 _HEADING = 16
 
@@ -25,8 +25,11 @@ def report(
     details: bool | None,
     columns: int | None = None,
 ) -> Iterator[str]:
-    """Lines. `details`: of all services, of none, or (None) of those that do not fit and of few. `columns` are those of
-    a terminal; for None the table takes what it needs."""
+    """The lines of the report.
+
+    `details` shows the arithmetic of all services (True), of none (False), or of up to `FEW` services and of those that
+    do not fit (None). `columns` is the width of the terminal; None sets no limit for the table.
+    """
     width = WIDTH if columns is None else max(NARROWEST, min(WIDTH, columns))
     priced = any(plan.cost for plan in plans)
     if plans:
@@ -46,26 +49,26 @@ def report(
 
 
 FEW = 5
-"""So many services are explained without being asked for it."""
+"""Up to this many services, all show their arithmetic by default."""
 
 
 def _totals(plans: Sequence[ServiceCapacityPlan]) -> Iterator[str]:
     if not any(plan.demand for plan in plans):
-        yield "No traffic is given (spec.traffic): memory alone was planned."
+        yield "No service declares traffic (spec.traffic), so only memory was planned."
         return
-    found = totals(plans)
+    total = totals(plans)
     yield (
-        f"Together {round(found.tokens_per_minute):,} TPM, {round(found.with_headroom):,} with headroom: ask for "
-        f"{found.asked_for:,} TPM. {count(found.gpus, 'GPU')}."
+        f"Together {round(total.tokens_per_minute):,} TPM, {round(total.with_headroom):,} with headroom: ask for "
+        f"{total.asked_for:,} TPM. {count(total.gpus, 'GPU')}."
     )
-    if found.cost is not None:
-        yield f"{cost_of(found.cost)}."
+    if total.cost is not None:
+        yield f"{cost_of(total.cost)}."
 
 
 def _schedules(schedules: Schedules, width: int) -> Iterator[str]:
-    found = [one for of_service in schedules.values() for one in of_service]
-    yield from aligned(plan_schedules.COLUMNS, [plan_schedules.row(one) for one in found])
-    for remark in plan_schedules.remarks(found):
+    planned = [schedule for of_service in schedules.values() for schedule in of_service]
+    yield from aligned(plan_schedules.COLUMNS, [plan_schedules.row(schedule) for schedule in planned])
+    for remark in plan_schedules.remarks(planned):
         yield from textwrap.wrap(remark, width, break_long_words=False, break_on_hyphens=False)
 
 
@@ -78,14 +81,14 @@ def _service(plan: ServiceCapacityPlan, napkin: bool, width: int) -> Iterator[st
     for heading, text in arithmetic(plan):
         yield from _line(heading, text)
     if plan.napkin is not None:
-        sketch = plan.napkin
+        estimate = plan.napkin
         yield from _line(
             "Napkin",
-            f"{sketch.step_seconds * 1000:.3f} ms a step, {sketch.tokens_per_second:,.0f} tokens/s, "
-            f"{sketch.requests_per_second:.1f} requests/s: {sketch.active} active + {sketch.warm} warm",
+            f"{estimate.step_seconds * 1000:.3f} ms a step, {estimate.tokens_per_second:,.0f} tokens/s, "
+            f"{estimate.requests_per_second:.1f} requests/s: {estimate.active} active + {estimate.warm} warm",
         )
         if napkin:
-            scaling = sketch.scaling
+            scaling = estimate.scaling
             yield from _line(
                 "",
                 f"queue {scaling.queue_depth}, cooldowns {scaling.scale_up_cooldown_seconds:g} s and "
@@ -105,32 +108,21 @@ def _service(plan: ServiceCapacityPlan, napkin: bool, width: int) -> Iterator[st
             yield from _line("", f"- {option}")
 
 
-def _changes(found: Sequence[PlanChange]) -> Iterator[str]:
+def _changes(changed: Sequence[PlanChange]) -> Iterator[str]:
     titles = ("CHANGE", "SERVICE", "GPUS", "TPM", "COST/H")
     rows = [
         (
             change.state,
             f"{change.namespace}/{change.name}",
-            *_sides(change.before, change.after),
+            *change_cells(change.before, change.after),
         )
-        for change in found
+        for change in changed
         if change.state != "same"
     ]
     if not rows:
         yield "Nothing changes in GPUs, TPM or cost."
         return
-    yield from aligned(titles, [*rows, ("", "together", *_sides(*in_all(found)))])
-
-
-def _sides(before: ServiceFigures, after: ServiceFigures) -> tuple[str, str, str]:
-    cost = "-"
-    if before.cost_per_hour is not None or after.cost_per_hour is not None:
-        cost = f"{before.cost_per_hour or 0:,.2f} → {after.cost_per_hour or 0:,.2f}"
-    return (
-        f"{before.gpus:,} → {after.gpus:,}",
-        f"{round(before.tokens_per_minute):,} → {round(after.tokens_per_minute):,}",
-        cost,
-    )
+    yield from aligned(titles, [*rows, ("", "together", *change_cells(*total_change(changed)))])
 
 
 def _wrapped(heading: str, text: str, width: int) -> Iterator[str]:

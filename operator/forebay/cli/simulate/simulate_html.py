@@ -1,4 +1,4 @@
-"""The report of a simulation as one page that needs nothing else: picture, table, decisions, and the JSON itself."""
+"""Writes the report of a simulation as one self-contained page: picture, table, decisions, and the JSON."""
 
 import base64
 import json
@@ -17,8 +17,8 @@ p.note { color: #556; }
 """
 
 
-def page_of(documents: list[dict[str, Any]]) -> str:
-    """HTML. Raises ChartError without matplotlib."""
+def html_of(documents: list[dict[str, Any]]) -> str:
+    """The page as HTML. Raises ChartError without matplotlib."""
     body = "\n".join(_service(document) for document in documents)
     data = json.dumps(documents).replace("</", "<\\/")
     return (
@@ -79,7 +79,7 @@ def _policies(document: dict[str, Any]) -> str:
         "token p95 ms",
         "shed",
         "failed",
-        "changes a day",
+        "changes per day",
     )
     head = "".join(f"<th>{title}</th>" for title in heads)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
