@@ -1,4 +1,4 @@
-"""Situations that people ask about, played out by the production planner against a cluster in memory."""
+"""Situations that people ask about, played by the production planner against a cluster in memory."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ def reading_of(cluster: Cluster, name: str = "chat") -> ServiceReading:
 
 
 def busy(replicas: int, requests: float, *, gpus: int = 8, **fields: Any) -> Cluster:
-    """The service `chat` under a load, served by as many replicas as its minimum, looked at for ten minutes."""
+    """The service `chat` under a load, served by its minimum of replicas, after ten minutes of observation."""
     fields = {"min_replicas": replicas, "max_replicas": 8, **fields}
     cluster = a_cluster(a_service("chat", **fields))
     cluster.nodes = {"node-0": a_node("node-0", gpus=gpus)}
@@ -57,7 +57,7 @@ def loading() -> Cluster:
 
 
 def cooldown() -> Cluster:
-    """The new replica serves, and more still wait."""
+    """The new replica serves, and too many requests still wait."""
     cluster = busy(2, 120)
     cluster.demand["chat"] = Demand(requests=390)
     cluster.run(5)
@@ -67,7 +67,7 @@ def cooldown() -> Cluster:
 
 
 def coming_down() -> Cluster:
-    """A peak is over, and its replicas are still there."""
+    """A peak is over, and its replicas still serve."""
     cluster = busy(2, 120)
     cluster.demand["chat"] = Demand(requests=250)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
@@ -161,7 +161,7 @@ def crash_loop() -> Cluster:
 
 
 def scheduled(at: str, *, gpus: int = 8, replicas: int = 4) -> Cluster:
-    """Ten minutes and a half after 15:06:40 there is a window ahead, or open."""
+    """At 15:17:10, ten and a half minutes after the start, a window is upcoming or open."""
     return busy(2, 60, gpus=gpus, schedules=(a_schedule(at=(at,), zone="UTC", replicas=replicas),))
 
 
@@ -174,7 +174,7 @@ def schedule_warming() -> Cluster:
 
 
 def schedule_at_risk() -> Cluster:
-    """Four replicas are asked for, and the nodes have room for three."""
+    """A schedule asks for four replicas, and the nodes have GPUs for three."""
     return scheduled("2025-06-15T15:22", gpus=3)
 
 
@@ -185,7 +185,7 @@ def schedule_open() -> Cluster:
 
 
 def sleepy() -> Cluster:
-    """One replica that nobody asks, and that may go."""
+    """One replica without requests, which may scale to zero."""
     cluster = a_cluster(a_service("chat", min_replicas=0, max_replicas=4, scale_to_zero_after="15m"))
     cluster.demand["chat"] = Demand(requests=0, arrivals=0)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 1)
@@ -208,7 +208,7 @@ def woken() -> Cluster:
 
 
 def variant_used() -> Cluster:
-    """The service's own GPU has room for one of three."""
+    """GPUs of the service's own product are free for one of three replicas."""
     cluster = a_mixed_cluster(big=1)
     cluster.run_until(serve(cluster, 1, 2))
     cluster.run(60)
@@ -216,14 +216,14 @@ def variant_used() -> Cluster:
 
 
 def variants_all_short() -> Cluster:
-    """Neither GPU has room for the third replica."""
+    """Neither GPU product is free for the third replica."""
     cluster = a_mixed_cluster(small=0)
     cluster.run(800)
     return cluster
 
 
 def variant_returning() -> Cluster:
-    """Nodes with the service's own GPU have come, and the first replica is on its way back."""
+    """Nodes with the service's own GPU were added, and the first replica fails back."""
     cluster = a_mixed_cluster(big=1)
     cluster.run_until(serve(cluster, 1, 2))
     cluster.add_node(a_node("more", product=BIG))
@@ -233,7 +233,7 @@ def variant_returning() -> Cluster:
 
 
 def variant_without_surge() -> Cluster:
-    """There is room on the service's own GPU, but none under maxReplicas."""
+    """The service's own GPU is free, but maxReplicas is reached."""
     cluster = a_mixed_cluster(big=1, max_surge=0)
     cluster.run_until(serve(cluster, 1, 2))
     cluster.add_node(a_node("more", product=BIG))

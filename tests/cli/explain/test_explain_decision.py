@@ -1,4 +1,4 @@
-"""Nothing is told that the record does not hold, and what changes in it changes what is told."""
+"""`forebay explain` shows only what the decision record holds, and a changed record changes the text."""
 
 import os
 import subprocess
@@ -91,7 +91,7 @@ def test_each_silent_replica_changes_the_text():
 
 
 def days_of_change() -> Cluster:
-    """A load that comes and goes, for hours."""
+    """A load that rises and falls for hours."""
     cluster = busy(2, 120)
     for _ in range(12):
         for requests in (290.0, 40.0):

@@ -1,4 +1,4 @@
-"""`forebay fit`: what tools and engines print of a load, turned into a profile that plans can use."""
+"""`forebay fit` turns results of benchmark tools and engine metrics into a profile for plans."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.simulation.load import closed_loop, poisson
 
 MODEL, PRODUCT = "hf://meta-llama/Llama-3.1-8B-Instruct", "NVIDIA-A100-SXM4-80GB"
 TRUE = BUILT_IN["8b-h100"].profile
-"""The engine that is measured: faster than what is believed of the card it is said to run on."""
+"""The measured engine, which is faster than the built-in profile of its GPU."""
 LIMITS = EngineLimits(1024, 8192)
 LOADS = ((1, 128, 128), (8, 128, 128), (64, 128, 128), (4, 2000, 100), (16, 2000, 100), (32, 500, 800))
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -156,7 +156,7 @@ def a_manifest(spec: Any) -> dict[str, Any]:
 
 
 def judge(manifest: dict[str, Any]) -> ServiceCapacityPlan | None:
-    """The plan, written in every form; None for a manifest that is refused in words."""
+    """The plan of a manifest, written in every format; None for a manifest that is refused with a message."""
     try:
         service = read_service(manifest)
     except ManifestError as error:
@@ -169,7 +169,7 @@ def judge(manifest: dict[str, Any]) -> ServiceCapacityPlan | None:
 
 
 def written(plan: ServiceCapacityPlan) -> ServiceCapacityPlan:
-    """The same, once it has been written in every form."""
+    """The plan, after writing it in every format."""
     assert plan.plan is not None or plan.problems
     schedules = planned_schedules([plan], 0.0)
     text = json.dumps(document([plan], [], None, schedules), allow_nan=False)
@@ -180,7 +180,7 @@ def written(plan: ServiceCapacityPlan) -> ServiceCapacityPlan:
 
 
 def consistent(plan: ServiceCapacityPlan) -> None:
-    """What must hold whatever was asked."""
+    """The invariants of every plan."""
     found = plan.plan
     if found is None or found.fleet is None or found.throughput is None or plan.demand is None:
         return
@@ -221,7 +221,7 @@ _JUNK = st.one_of(
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths of every node below the top."""
+    """The paths of all nodes below the root."""
     if isinstance(value, dict):
         inner = [leaf for key, item in value.items() for leaf in leaves(item, (*path, key))]
     elif isinstance(value, list):

@@ -59,7 +59,7 @@ def test_a_window_that_is_open_now_and_one_that_never_comes():
     [({"requestsPerSecond": 120}, 4), ({"tokensPerMinute": 8_000_000}, 5), ({"tokensPerMinute": 1}, 1)],
 )
 def test_a_rate_is_turned_into_replicas_by_what_one_carries(floor, replicas):
-    """1,783,286 TPM of 860 tokens each, as the plan says."""
+    """By the plan, a replica carries 1,783,286 TPM at 860 tokens per request."""
     assert planned_schedule(a_schedule(**floor)).replicas == replicas
 
 
