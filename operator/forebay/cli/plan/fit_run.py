@@ -13,7 +13,6 @@ import yaml
 from forebay.api.performance_profile import PROFILE_KIND
 from forebay.api.schema.base_model import API_VERSION
 from forebay.api.schema.manifest import ManifestError, read_profile
-from forebay.api.schema.base_model import API_VERSION
 from forebay.capacity.calibration.step_fit import COEFFICIENTS, Fit, FitError
 from forebay.capacity.calibration.step_fit import fit as fit_steps
 from forebay.capacity.model.architecture import Architecture
@@ -143,7 +142,11 @@ def _summary(result: Fit, prior: ChosenProfile) -> Iterator[str]:
     )
     for name in COEFFICIENTS:
         before, after = getattr(prior.profile, name), getattr(result.profile, name)
-        note = "" if name in result.determined else " (these loads do not determine it; vary the prompt and output lengths)"
+        note = (
+            ""
+            if name in result.determined
+            else " (these loads do not determine it; vary the prompt and output lengths)"
+        )
         yield f"  {LETTERS[name]}  {after:.4g} s, {after / before:.2f} times the prior{note}"
     if result.mean_error > POOR_ERROR:
         yield "This fits worse than the built-in estimates. Are all measurements of one engine, without errors?"

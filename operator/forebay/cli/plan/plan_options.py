@@ -15,9 +15,9 @@ import yaml
 from forebay.capacity.model.checkpoint_config import CheckpointConfig, ConfigError, read_config
 from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.capacity.plan.cost import PriceError, Prices, read_prices
-from forebay.capacity.plan.plan_input import KnownParts
+from forebay.capacity.plan.plan_input import PlanContext
 from forebay.capacity.plan.regions import Region, RegionError, read_regions
-from forebay.capacity.plan.service_plan import Questions
+from forebay.capacity.plan.service_plan import PlanSettings
 from forebay.cli.manifest_input import BadInput, on_one_line, read_yaml
 from forebay.simulation.traffic.trace_file import Recording, TraceError, read_trace
 
@@ -68,7 +68,7 @@ class PlanOptionError(Exception):
 class PlanRequest:
     """What the options ask for, read from their files."""
 
-    questions: Questions
+    questions: PlanSettings
     recordings: dict[str, Recording]
     """By namespace/name or name of a service; the empty name stands for all other services."""
 
@@ -80,9 +80,9 @@ class PlanRequest:
 
 def read_plan_request(options: PlanOptions, profiles: Iterable[GivenProfile]) -> PlanRequest:
     """Read the files that the options name. Raises PlanOptionError."""
-    known = KnownParts(profiles=tuple(profiles), configs=_configs(options.configs), product=options.gpu)
+    known = PlanContext(profiles=tuple(profiles), configs=_configs(options.configs), product=options.gpu)
     return PlanRequest(
-        questions=Questions(known=known, prices=_prices(options.prices), regions=_regions(options.regions)),
+        questions=PlanSettings(context=known, prices=_prices(options.prices), regions=_regions(options.regions)),
         recordings=_recordings(options.traces),
     )
 

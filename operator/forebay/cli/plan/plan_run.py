@@ -124,11 +124,16 @@ def _plan(manifest: ServiceManifest, request: PlanRequest) -> ServiceCapacityPla
 def _measured_share(first: ServiceCapacityPlan, recording: Recording) -> float | None:
     """The usable share of the first plan's engine; None where the simulated engine cannot play the service."""
     sized = first.plan
-    if sized is None or sized.throughput is None or sized.subject.mix is None or sized.subject.speculation is not None:
+    if (
+        sized is None
+        or sized.throughput is None
+        or sized.plan_input.mix is None
+        or sized.plan_input.speculation is not None
+    ):
         return None
     throughput = sized.throughput
     return usable_share(
-        throughput.engine, sized.subject.mix, sized.subject.promise, recording.lengths, throughput.batched_tokens
+        throughput.engine, sized.plan_input.mix, sized.plan_input.promise, recording.lengths, throughput.batched_tokens
     )
 
 
