@@ -56,4 +56,18 @@ FAULTS = (
             "test_recommend_replaces_what_is_lost_and_does_not_follow_the_load",
         ),
     ),
+    Fault(
+        "bounds.actions-out-of-order",
+        claim="what goes is done before what comes, since a plan lists actions in one order and that order is kept",
+        planted="a plan lists actions as they come, and the last one listed is carried out first",
+        changes=(
+            at("in_order", returns("tuple(actions)")),
+            at("Applier._serve", replaced("actions", "_[::-1]")),
+        ),
+        guards=(
+            "test_what_pods_rest_on_comes_first_and_what_goes_comes_before_what_is_new",
+            "test_a_plan_lists_its_actions_in_their_one_order",
+            "test_actions_are_carried_out_as_the_plan_lists_them",
+        ),
+    ),
 )

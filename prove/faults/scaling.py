@@ -102,4 +102,19 @@ FAULTS = (
             "test_pods_that_live_tell_what_the_status_does_not",
         ),
     ),
+    Fault(
+        "scaling.remembered-before-it-is-final",
+        claim="what scaling remembers is the count that sharing has left, not the one that was decided",
+        planted="memory is written before the counts are shared out",
+        changes=(
+            at(
+                "share:share",
+                returns(
+                    "granted(tuple(isolated(_with_memory, service) if isinstance(service, DecidedContext) else service"
+                    " for service in services))"
+                ),
+            ),
+        ),
+        guards=("test_a_count_that_sharing_cuts_is_remembered_as_it_was_cut",),
+    ),
 )

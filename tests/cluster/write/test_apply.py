@@ -12,6 +12,7 @@ from forebay.world.plan import (
     Action,
     AdoptPod,
     CancelDrain,
+    CreatePod,
     DeletePod,
     DeleteRevision,
     Plan,
@@ -68,6 +69,21 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
             ("get", "controllerrevisions"): 1,
             ("delete", "controllerrevisions"): 1,
         }
+
+
+@in_virtual_time
+async def test_actions_are_carried_out_as_the_plan_lists_them():
+    scene = Scene()
+    scene.api.put(PODS, a_stored_pod("serving", scene.owner))
+    async with scene.running() as world:
+        serving = world.pods[0]
+        drain = StartDrain(serving.name, serving.uid, serving.resource_version, reason="surplus")
+        listed = a_plan(world, drain, create(world))
+        assert [type(action) for action in listed.actions] == [StartDrain, CreatePod]
+        turned_round = replace(listed, actions=listed.actions[::-1])
+        scene.api.calls.clear()
+        await scene.applier.apply(Plan((turned_round,)), NOW + now())
+        assert scene.written() == ["create pods team/chat-0", "patch pods team/serving"]
 
 
 @in_virtual_time
