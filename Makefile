@@ -4,7 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install fmt lint crds test e2e prove cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-capacity bench-engine bench-telemetry clean
+# Processes of pytest. Two cores are worth five of them: most of the API-server suite waits.
+UNIT_WORKERS ?= 2
+APISERVER_WORKERS ?= 3
+
+.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-long e2e e2e-long prove prove-quick cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -29,15 +33,49 @@ lint: install ## format, lint, types, layers
 crds: install ## write crds/, the chart's copy and docs/api.md from the models
 	$(BIN)/forebay crds --output crds --output charts/forebay/files/crds --docs docs/api.md
 
-test: lint ## lint, types, layers, unit, property, simulation, and the API-server suite (no root needed)
-	$(BIN)/pytest tests
-	$(BIN)/pytest e2e/apiserver e2e/telemetry
+test: install ## lint, types, layers, unit, property, simulation, and the API-server suite (no root needed)
+	@.ci/beside lint binaries
+	@.ci/beside unit apiserver
+	@.ci/beside alone
+
+binaries: install ## build what the clusters consist of, once per machine, with progress
+	$(BIN)/python -m e2e.harness build
+
+images: install ## build the operator's image and the simulated engine's, as root or with Docker
+	$(BIN)/python -m e2e.harness images
+
+unit: install ## unit, property and simulation tests
+	$(BIN)/pytest -n $(UNIT_WORKERS) -m "not alone" tests
+
+apiserver: install ## the suite on a real API server: a control plane of its own for each process of pytest
+	$(BIN)/pytest -n $(APISERVER_WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" e2e/apiserver e2e/telemetry
+
+alone: install ## tests of both that measure time or look at the whole machine
+	$(BIN)/pytest -m alone tests e2e/apiserver
 
 e2e: install ## the full cluster suite on two real nodes, as root
 	$(BIN)/pytest e2e/cluster
 
+# What CI repeats less often, as often as a release asks for. The file is replaced when all of it has passed.
+LONG := e2e/results/long.txt
+LONG_FIGURES := FOREBAY_QUIET_TICKS=720 FOREBAY_SCALE_UP_STEPS=20 FOREBAY_STREAMS=2000 FOREBAY_OPERATOR_KILLS=20
+LONG_TESTS := e2e/apiserver/test_operator_fleet.py e2e/cluster/test_scale_up.py e2e/cluster/test_no_stream_is_cut.py
+
+e2e-long: install ## before a release, as root: quiet ticks, steps, streams and kills in full, into e2e/results/long.txt
+	@mkdir -p $(dir $(LONG))
+	@set -o pipefail; { \
+	  echo "Forebay $$($(BIN)/pip show forebay | sed -n 's/^Version: //p'), commit $$(git describe --always --dirty)," \
+	    "$$(date --utc +%F)"; \
+	  echo "$(LONG_FIGURES)"; \
+	  $(LONG_FIGURES) $(BIN)/pytest --no-header --color=no -rP $(LONG_TESTS); \
+	} | tee $(LONG).new
+	@mv $(LONG).new $(LONG)
+
 prove: install ## plant faults in a copy; the guarding tests must turn red
 	$(BIN)/python -m prove
+
+prove-quick: install ## the same for a dozen faults, in a minute
+	$(BIN)/python -m prove --quick
 
 cluster-up: install ## start a cluster: two real nodes as root, else a control plane with KWOK
 	$(BIN)/python -m e2e.harness up
@@ -49,10 +87,14 @@ demo: install ## a cluster, the operator, real traffic, scaling up and down, dra
 	$(BIN)/python -m e2e.demo
 
 test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in words or a plan
-	FOREBAY_MANIFESTS=10000 $(BIN)/pytest tests/cli/test_plan_manifests.py
+	FOREBAY_MANIFESTS=10000 $(BIN)/pytest tests/cli/plan/test_plan_manifests.py
 
 test-schedules: install ## 10,000 schedules around clock changes: floor by the minute, ready by start or AtRisk
 	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/scaling/test_schedule_minutes.py tests/planner/test_schedule_loop.py
+
+test-long: install ## the property tests that take longest, with three times the examples of make test
+	FOREBAY_SCHEDULES=300 FOREBAY_HISTORIES=25 $(BIN)/pytest -n $(UNIT_WORKERS) tests/scaling/test_schedule_minutes.py \
+	  tests/planner/test_schedule_loop.py tests/planner/test_properties.py
 
 bench: bench-evenings bench-weeks bench-robustness ## Forebay beside other systems' rules: make bench TRACES=DIR
 
@@ -70,6 +112,12 @@ bench-quick: install ## the same on the excerpt in examples/, in minutes
 
 bench-check: install ## play the excerpt and fail when bench/results/quick.json is not what this code gives
 	$(BIN)/python -m bench.policies --check
+
+bench-decisions: install ## does this checkout decide as COMMIT does? every call, status and event: make bench-decisions COMMIT=REV
+	$(BIN)/python -m bench.decisions --against $(COMMIT)
+
+bench-plan: install ## CPU seconds of plan() for 1,000 services of 10 pods, against COMMIT in the same run
+	$(BIN)/python -m bench.plan_cost --against $(COMMIT)
 
 bench-capacity: install ## the capacity model against published rows, into docs/capacity.md
 	$(BIN)/python -m bench.capacity

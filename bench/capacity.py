@@ -1,7 +1,7 @@
-"""The capacity plan against what others measured, what engines logged, and what the simulated engine does.
+"""Compares the capacity plan with published measurements, with logs of engines, and with the simulated engine.
 
-Run `python -m bench.capacity`: it rewrites the tables in docs/capacity.md and prints how long 200 services take to
-plan. It fails when a row is further off than its label allows.
+`python -m bench.capacity` rewrites the tables in docs/capacity.md and prints how long planning 200 services takes. It
+fails if the error of a row is larger than its label allows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "operator"), str(ROOT)]
 from bench.engine_logs import LOGS  # noqa: E402
 from bench.published_rows import ROWS, UNMODELLED  # noqa: E402
 from forebay.capacity.model.engine_profile import BUILT_IN  # noqa: E402
-from forebay.capacity.model.expected_latency import expected  # noqa: E402
+from forebay.capacity.model.expected_latency import expected_latency  # noqa: E402
 from forebay.capacity.model.gpu_memory import Sizes  # noqa: E402
 from forebay.capacity.model.model_catalogue import gpus, models  # noqa: E402
 from forebay.capacity.model.quantization import UNQUANTIZED, quantization_of  # noqa: E402
@@ -40,16 +40,16 @@ MOST_SECONDS = 2.0
 
 
 def kv_cache() -> list[str]:
-    """Tokens that engines logged, and that the plan computes."""
+    """KV cache tokens in the logs of engines, and as the plan computes them."""
     rows = []
     for log in LOGS:
-        own, default = log.computed().kv_tokens, log.computed(DEFAULT_OVERHEAD_GIB).kv_tokens
+        computed, default = log.computed().kv_tokens, log.computed(DEFAULT_OVERHEAD_GIB).kv_tokens
         rows.append(
             (
                 log.name,
                 f"{log.kv_tokens:,}",
                 f"{log.overhead_gib} GiB",
-                f"{own:,} ({'exact' if own == log.kv_tokens else _percent(own / log.kv_tokens - 1)})",
+                f"{computed:,} ({'exact' if computed == log.kv_tokens else _percent(computed / log.kv_tokens - 1)})",
                 f"{default:,} ({_percent(default / log.kv_tokens - 1)})",
                 log.source,
             )
@@ -58,7 +58,7 @@ def kv_cache() -> list[str]:
 
 
 def published() -> list[str]:
-    """Rows of other people's measurements."""
+    """Published measurements beside the replica model."""
     rows = [
         (
             row.name,
@@ -70,23 +70,23 @@ def published() -> list[str]:
         )
         for row in ROWS
     ]
-    left = [(row.name, row.published, row.why) for row in UNMODELLED]
+    unmodelled = [(row.name, row.published, row.why) for row in UNMODELLED]
     return [
         *_table(("row", "published", "model", "error", "label", "source"), rows),
         "",
         "Not modelled:",
         "",
-        *_table(("row", "published", "why"), left),
+        *_table(("row", "published", "why"), unmodelled),
     ]
 
 
 def rooflines() -> list[str]:
-    """Requests a second within the promise, by estimate and by profile."""
+    """Relative errors of the requests per second within the promise, by roofline estimate instead of profile."""
     rows = []
     for name, entry in BUILT_IN.items():
         quantization = UNQUANTIZED if entry.bits == 16 else quantization_of("fp8", None, None)
         assert quantization is not None
-        guess = estimate(
+        roofline = estimate(
             models()[entry.models[0]].architecture,
             gpus()[entry.gpus[0]],
             Sizes(entry.tensor_parallel_size),
@@ -97,13 +97,13 @@ def rooflines() -> list[str]:
         errors = []
         for prompt, output in MIXES:
             mix = Mix.fixed(prompt, output)
-            guessed, known = (
+            estimated, measured = (
                 capacity(
                     EngineModel(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise
                 ).requests_per_second
-                for profile in (guess, entry.profile)
+                for profile in (roofline, entry.profile)
             )
-            errors.append(_percent(guessed / known - 1))
+            errors.append(_percent(estimated / measured - 1))
         rows.append((name, *errors))
     return _table(("profile", *(f"{prompt:,} + {output:,}" for prompt, output in MIXES)), rows)
 
@@ -117,22 +117,22 @@ def simulated() -> list[str]:
         engine = EngineModel(profile, profile.kv_tokens)
         rate = capacity(engine, mix, promise).requests_per_second / 1.5
         chunk = batched_tokens(engine, mix, promise, 8192)
-        found = expected(engine, mix, rate, chunk)
+        latency = expected_latency(engine, mix, rate, chunk)
         seconds = 2500 / rate
         played = run(
             ReplicaEngine(profile, EngineLimits(engine.max_num_seqs, chunk)), poisson(rate, seconds, prompt, output)
         )
         steady = [done for done in played if seconds * 0.2 < done.request.arrival < seconds * 0.9]
-        first = sorted(done.first_token_seconds or 0.0 for done in steady)
-        whole = sorted(done.finished - done.request.arrival for done in steady)
+        first_token = sorted(done.first_token_seconds or 0.0 for done in steady)
+        end_to_end = sorted(done.finished - done.request.arrival for done in steady)
         token = fmean(done.token_seconds or 0.0 for done in steady)
         rows.append(
             (
                 f"{name}, {prompt:,} + {output:,}, {rate:.1f}/s",
-                _beside(found.first_token_p50 * 1000, median(first) * 1000),
-                _beside(found.first_token_p95 * 1000, first[int(0.95 * len(first))] * 1000),
-                _beside(found.inter_token_mean * 1000, token * 1000),
-                _beside(found.end_to_end_p95, whole[int(0.95 * len(whole))]),
+                _pair(latency.first_token_p50 * 1000, median(first_token) * 1000),
+                _pair(latency.first_token_p95 * 1000, first_token[int(0.95 * len(first_token))] * 1000),
+                _pair(latency.inter_token_mean * 1000, token * 1000),
+                _pair(latency.end_to_end_p95, end_to_end[int(0.95 * len(end_to_end))]),
             )
         )
     return _table(("engine and load", "TTFT p50, ms", "TTFT p95, ms", "ITL, ms", "end to end p95, s"), rows)
@@ -142,30 +142,30 @@ SECTIONS = {"kv-cache": kv_cache, "published": published, "roofline": rooflines,
 
 
 def page(text: str, names: Iterable[str] = SECTIONS) -> str:
-    """The page with the tables of these sections made anew."""
+    """The text of the page with new tables in these sections."""
     for name in names:
         begin, end = f"<!-- {name}: made by python -m bench.capacity -->", f"<!-- end of {name} -->"
-        made = "\n".join([begin, "", *SECTIONS[name](), "", end])
-        text, found = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, made=made: made, text, flags=re.S)  # type: ignore[misc]
-        if found != 1:
-            raise SystemExit(f"{PAGE}: {found} places for the table {name}; there must be one")
+        table = "\n".join([begin, "", *SECTIONS[name](), "", end])
+        text, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, table=table: table, text, flags=re.S)  # type: ignore[misc]
+        if count != 1:
+            raise SystemExit(f"{PAGE}: {count} places for the table {name}; there must be one")
     return text
 
 
 def broken() -> list[str]:
-    """Rows that are further off than their label allows."""
+    """Rows whose error is larger than their label allows."""
     faults = [f"{row.name}: {_percent(row.error)}" for row in ROWS if abs(row.error) > row.within]
     for log in LOGS:
-        own, default = log.computed().kv_tokens, log.computed(DEFAULT_OVERHEAD_GIB).kv_tokens
-        if log.exact and own != log.kv_tokens:
-            faults.append(f"{log.name}: {own} tokens, logged {log.kv_tokens}")
+        computed, default = log.computed().kv_tokens, log.computed(DEFAULT_OVERHEAD_GIB).kv_tokens
+        if log.exact and computed != log.kv_tokens:
+            faults.append(f"{log.name}: {computed} tokens, logged {log.kv_tokens}")
         if abs(default / log.kv_tokens - 1) > WITHIN_DEFAULT:
             faults.append(f"{log.name}: {default} tokens with the default overhead, logged {log.kv_tokens}")
     return faults
 
 
 def manifests(count: int) -> str:
-    """So many services of different models, cards and loads, as JSON documents in one YAML stream."""
+    """Services of different models, GPUs and loads, as JSON documents in one YAML stream."""
     sources = ["meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "Qwen/Qwen3-32B", "google/gemma-2-9b"]
     products = ["NVIDIA-H100-80GB-HBM3", "NVIDIA-H200", "NVIDIA-L40S"]
     documents = [
@@ -191,25 +191,25 @@ def manifests(count: int) -> str:
 
 
 def seconds_to_plan(count: int) -> float:
-    """CPU seconds of a whole `forebay plan` process, starting Python included."""
+    """CPU seconds of a whole `forebay plan` process, including the start of Python."""
     before = getrusage(RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "forebay.cli.main", "plan", "-f", "-", "--no-details"]
-    answer = subprocess.run(command, input=manifests(count), capture_output=True, text=True, check=False)
-    if answer.returncode not in (0, 1) or "ask for" not in answer.stdout:
-        raise SystemExit(f"forebay plan failed: {answer.stderr}")
+    completed = subprocess.run(command, input=manifests(count), capture_output=True, text=True, check=False)
+    if completed.returncode not in (0, 1) or "ask for" not in completed.stdout:
+        raise SystemExit(f"forebay plan failed: {completed.stderr}")
     after = getrusage(RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
-    """Write the page, print the time, and fail on a row that is off."""
+    """Writes the page, prints the time, and fails if the error of a row is too large."""
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(ROOT)}")
-    spent = seconds_to_plan(SERVICES)
-    print(f"{SERVICES} services planned in {spent:.2f} s of CPU, Python's start included (most {MOST_SECONDS:g} s)")
+    seconds = seconds_to_plan(SERVICES)
+    print(f"{SERVICES} services planned in {seconds:.2f} s of CPU, Python's start included (most {MOST_SECONDS:g} s)")
     faults = broken()
-    if spent > MOST_SECONDS:
-        faults.append(f"{SERVICES} services took {spent:.2f} s")
+    if seconds > MOST_SECONDS:
+        faults.append(f"{SERVICES} services took {seconds:.2f} s")
     if faults:
         raise SystemExit("\n".join(faults))
 
@@ -222,8 +222,8 @@ def _percent(error: float) -> str:
     return f"{error * 100:+.1f} %"
 
 
-def _beside(ours: float, theirs: float) -> str:
-    return f"{ours:.3g} / {theirs:.3g}"
+def _pair(expected: float, simulated: float) -> str:
+    return f"{expected:.3g} / {simulated:.3g}"
 
 
 if __name__ == "__main__":

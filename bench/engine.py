@@ -1,6 +1,6 @@
-"""How fast the replica engine simulates: requests per second of wall time, against the same engine step by step.
+"""Measures how fast the replica engine simulates, against the same engine step by step: `python bench/engine.py`.
 
-Run `python bench/engine.py`. Both engines get the same requests in one run; the ratio is what travels between machines.
+Both engines get the same requests in one run, so the ratio of their CPU time compares across machines.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ LIMITS = EngineLimits(max_num_seqs=1024, max_num_batched_tokens=8192)
 
 
 def requests(rate: float, prompt: int, output: int) -> list[EngineRequest]:
-    """Poisson arrivals of one size."""
+    """Poisson arrivals with one prompt and output length."""
     draw = random.Random(1)
-    time, made = 0.0, []
+    time, generated = 0.0, []
     for index in range(REQUESTS):
         time += draw.expovariate(rate)
-        made.append(EngineRequest(str(index), prompt, output, time))
-    return made
+        generated.append(EngineRequest(str(index), prompt, output, time))
+    return generated
 
 
-def jumping(offered: list[EngineRequest]) -> tuple[float, float]:
-    """Seconds of CPU the replica engine needs, and the mean time of the last finish."""
+def event_driven(stream: list[EngineRequest]) -> tuple[float, float]:
+    """Seconds of CPU that the replica engine needs, and the simulated time of the last finish."""
     engine = ReplicaEngine(BUILT_IN["8b-h100"], LIMITS)
     start = process_time()
-    for request in offered:
+    for request in stream:
         engine.advance(request.arrival)
         engine.submit(request)
     finished = engine.advance(1e9)
     return process_time() - start, finished[-1].finished
 
 
-def step_by_step(offered: list[EngineRequest]) -> tuple[float, float]:
-    """The same for the plain loop."""
+def step_by_step(stream: list[EngineRequest]) -> tuple[float, float]:
+    """The same for the step-by-step engine."""
     engine = NaiveEngine(BUILT_IN["8b-h100"], LIMITS)
     start = process_time()
-    finished = engine.run(offered)
+    finished = engine.run(stream)
     return process_time() - start, finished[-1].finished or 0.0
 
 
@@ -55,9 +55,9 @@ def main() -> None:
     """Print one row per load."""
     print(f"{REQUESTS} requests, 8B on an H100; CPU time")
     for rate, prompt, output in ((5, 500, 200), (20, 500, 200), (45, 500, 200), (10, 1155, 211), (3, 500, 1500)):
-        offered = requests(rate, prompt, output)
-        fast, fast_end = jumping(offered)
-        slow, slow_end = step_by_step(offered)
+        stream = requests(rate, prompt, output)
+        fast, fast_end = event_driven(stream)
+        slow, slow_end = step_by_step(stream)
         if abs(fast_end - slow_end) > 1e-6:
             raise SystemExit(f"the engines disagree: {fast_end} s and {slow_end} s")
         print(

@@ -1,4 +1,4 @@
-"""KV cache sizes that vLLM engines printed at start: what the plan's memory arithmetic is held against."""
+"""KV cache sizes that vLLM engines logged at start, for comparison with the plan's memory arithmetic."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from forebay.capacity.model.model_catalogue import models
 
 @dataclass(frozen=True)
 class EngineLog:
-    """One start of an engine, as its log tells it."""
+    """The memory figures in the log of one engine's start."""
 
     name: str
     source: str
@@ -18,16 +18,16 @@ class EngineLog:
     card_gib: str
     utilization_percent: int
     weights_gib: str
-    """As logged; other tensors that loading leaves are in it."""
+    """Weights as logged, including other tensors that remain after loading."""
     overhead_gib: str
-    """All else that the log or its arithmetic takes off."""
+    """Everything else that the log subtracts."""
     kv_tokens: int
-    """As logged."""
+    """Tokens of KV cache as logged."""
     exact: bool = True
-    """Whether the log prints every term; else the overhead is what is left over."""
+    """Whether the log prints every term; if not, the overhead is the remainder."""
 
     def computed(self, overhead_gib: str | None = None) -> GpuMemory:
-        """The plan's arithmetic, with the log's own overhead or another."""
+        """The memory as the plan computes it, with the log's own overhead or another one."""
         return measure(
             Footprint(
                 architecture=models()[self.model].architecture,

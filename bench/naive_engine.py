@@ -1,8 +1,8 @@
-"""The same engine, step by step and sequence by sequence: slow, obvious, and the yardstick for the fast one.
+"""A step-by-step engine: slow and obviously right, the reference for the fast replica engine.
 
-It follows vLLM's scheduler literally: walk the running list, give each sequence its tokens and blocks, preempt from
-the tail when blocks run out, then admit from the queue. Nothing is jumped over, so it costs a loop over the batch for
-every step.
+It follows vLLM's scheduler literally: it walks the running list, gives each sequence its tokens and blocks, preempts
+from the tail when blocks run out, then admits from the queue. It skips no step, so every step costs a loop over the
+batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from forebay.simulation.engine.simulated_profile import EngineProfile
 
 @dataclass(slots=True)
 class NaiveSequence:
-    """One request and everything that is known about it."""
+    """One request and its state in the engine."""
 
     request: EngineRequest
     computed: int = 0
@@ -32,12 +32,12 @@ class NaiveSequence:
 
     @property
     def tokens(self) -> int:
-        """Prompt and answer so far."""
+        """Prompt tokens and the tokens generated so far."""
         return self.request.prompt_tokens + self.generated
 
 
 class NaiveEngine:
-    """Runs a list of requests to the end."""
+    """Runs requests until all are finished."""
 
     def __init__(self, profile: EngineProfile, limits: EngineLimits) -> None:
         self.profile = profile

@@ -1,4 +1,4 @@
-"""The page and the pictures of the policy benchmark, made from its results alone."""
+"""Generates the page of the policy benchmark from its results alone."""
 
 from __future__ import annotations
 
@@ -12,58 +12,61 @@ from typing import Any
 from bench.policies_picture import picture_name
 
 INTRODUCTION = """\
-# Benchmarks: Forebay beside other systems' scaling rules
+# Benchmarks: Forebay and other systems' scaling rules
 
-Made by `python -m bench.policies` from `bench/results/`; nothing here is written by hand. What is played, and how, is
-on [the page on simulation](simulation.md): the same arrivals, lengths, cold starts and router for everybody; an engine
-that is off from the profile everybody plans with by up to 20 % in each coefficient, drawn anew for each seed.
+`python -m bench.policies` generates this page from `bench/results/`; nothing in it is written by hand.
+[The page on simulation](simulation.md) describes what is played and how. All policies get the same arrivals, lengths,
+cold starts and router. The true engine differs from the profile that all policies plan with by up to 20 % in each
+coefficient, drawn anew for each seed.
 
 *In time* is the share of all offered requests whose first token came within 500 ms and whose mean time between tokens
-was within 40 ms; shed, failed and unfinished ones have missed. *At 25 ms* is the same with the tighter limit between
-tokens, which nobody was asked to keep. *Of possible* leaves out what even an idle replica could not have served in
-time. GPU-hours count starting and ending pods. All figures but *worst seed* are means over the seeds.
+was within 40 ms; requests that were shed, failed or unfinished count as late. *At 25 ms* is the same with a tighter
+limit between tokens, which no policy was told to keep. *Of possible* leaves out requests that even an idle replica
+could not have served in time. GPU-hours include starting and terminating pods. All figures but *worst seed* are means
+over the seeds.
 
-Rules marked (tuned) play with the best setting of a grid: of those that keep 99 % in time the one with the fewest
-GPU-hours, and where none does the cheapest of those within 0.1 points of the one that keeps most. It is chosen on other
-traffic than all are judged by: the first third of a recording, or the same evening a week before. Who keeps 99 % that
-way for fewer GPU-hours than Forebay, and less in time, is played with the next settings of its grid, too, on the
-traffic that all are judged by, until it keeps as much (matched). The oracle knows the future, and aims at 99.5 % in
-each window.
+Rules marked (tuned) play with the best setting of a grid: of the settings that keep 99 % in time the one with the
+fewest GPU-hours, and where none does the cheapest within 0.1 points of the setting that keeps most. They are tuned on
+other traffic than the traffic that judges: the first third of a recording, or the same evening a week before. A tuned
+rule that keeps 99 % for fewer GPU-hours than Forebay, but fewer requests in time, also plays with the next more careful
+settings of its grid, on the traffic that judges, until it keeps as much as Forebay (matched). The oracle knows the
+future and aims at 99.5 % in each window.
 """
 DRAWN = (
-    "This traffic is no recording: its arrivals are drawn from ServeGen's models of clients, its lengths are Azure's."
+    "This traffic is no recording: its arrivals are drawn from ServeGen's client models, and its lengths are Azure's."
 )
 CORRECTIONS: dict[str, tuple[str, ...]] = {
     "A": (
         (
-            "Corrected by later play, which the table does not have: at another setting of its grid, HPA on KV 3 %, a "
+            "Correction from later runs, which are not in the table: at another setting of its grid, HPA on KV 3 %, a "
             "peer keeps more for less: 99.36 % in time for 39.9 GPU-hours. Forebay keeps 99.20 % for 41.0."
         ),
     ),
     "B": (
         (
-            "Corrected by later play, which the table does not have: three rules, at settings of their own grids, "
-            "keep 99.4 % in time within 1 % of Forebay's GPU-hours or below them."
+            "Correction from later runs, which are not in the table: three rules, at settings of their own grids, "
+            "keep 99.4 % in time for at most 1 % more GPU-hours than Forebay."
         ),
         DRAWN,
     ),
     "B-weeks": (DRAWN,),
 }
-"""What further play has refuted, or what the tables do not say, by suite."""
+"""By suite: what later runs have refuted, or what the table does not say."""
 REFUTED = ("A", "B")
-"""Suites of which settings that are not in the table do better than Forebay, or about as well."""
+"""Suites where settings that are not in the table do better than Forebay, or about as well."""
 NOBODY = "No peer kept as many requests in time with as few GPU-hours as Forebay."
 IN_THIS_TABLE = "In this table no peer kept as many requests in time with as few GPU-hours as Forebay."
 SHOWN = 0.85
+"""Policies that keep fewer in time on average are left out of the robustness table."""
 WANTED = 0.99
-"""In time: who keeps less is not compared by what it spends, and a setting that does is tuned to keep more."""
+"""The attainment to which peers are tuned. Below it, GPU-hours are not compared."""
 
 
 Row = dict[str, Any]
 
 
 def page(results: Path, target: Path) -> None:
-    """One section per suite that has been played."""
+    """Write the page: one section per suite that has results."""
     suites = [_suite(json.loads(path.read_text())) for path in sorted(results.glob("*.json"))]
     variants = [_robustness(json.loads(path.read_text())) for path in sorted(results.glob("robustness/*.json"))]
     target.write_text("\n".join([INTRODUCTION, *suites, *variants]))
@@ -96,15 +99,15 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 
 
 def _columns(rows: list[Row]) -> Iterator[str]:
-    """Those that say something in this suite."""
+    """The columns that have values in this suite."""
     for name in COLUMNS:
-        silent = {
+        empty = {
             "at 25 ms": rows[0]["strict"] is None,
             "windows warm": not any(row["windows"] for row in rows),
             "shed": not any(row["shed"] for row in rows),
             "in time again after": rows[0]["recovery"] is None,
         }
-        if not silent.get(name):
+        if not empty.get(name):
             yield name
 
 
@@ -115,13 +118,13 @@ def _suite(played: dict[str, Any]) -> str:
     seeds = len(played["seeds"])
     floor = inputs["windowReplicas"]
     window = (
-        f" The scheduled window's floor is {floor} replicas, what half of its time needed a week before."
+        f" The scheduled window's floor is {floor} replicas, the median of what the same peak needed a week before."
         if floor
         else ""
     )
     played_on = (
         f"{inputs['requests']:,} requests in {inputs['seconds'] / 60:.0f} minutes of {inputs['trace']}{digest}; "
-        f"{seeds} seed{'s' * (seeds != 1)}; a start takes {inputs['coldStartSeconds']['ready_seconds']:.0f} s. "
+        f"{seeds} seed{'s' * (seeds != 1)}; a cold start takes {inputs['coldStartSeconds']['ready_seconds']:.0f} s. "
         f"{'; '.join(inputs['method'])}.{window}{_impossible(rows[0]['impossible'])}"
     )
     columns = list(_columns(rows))
@@ -130,31 +133,31 @@ def _suite(played: dict[str, Any]) -> str:
     lines += [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns), *(f"| {line} |" for line in table)]
     outside = [tuning["rule"] for tuning in played["tunings"] if not tuning["insideGrid"]]
     if outside:
-        lines += ["", f"At the edge of its grid was the best setting of: {', '.join(outside)}."]
+        lines += ["", f"The best setting is at the edge of the grid for: {', '.join(outside)}."]
     lines += ["", *(f"- {line}" for line in _corrected(played["suite"], verdicts(rows)))]
     lines += ["", f"![attainment against GPU-hours](../bench/results/{picture_name(played['suite'])})", ""]
     return "\n".join(lines)
 
 
-def _corrected(suite: str, said: Iterable[str]) -> Iterator[str]:
-    """The verdicts of a table with what later play has found, first where it contradicts them."""
+def _corrected(suite: str, sentences: Iterable[str]) -> Iterator[str]:
+    """The corrections of a suite, then the verdicts of its table."""
     yield from CORRECTIONS.get(suite, ())
-    for line in said:
-        yield IN_THIS_TABLE if suite in REFUTED and line == NOBODY else line
+    for sentence in sentences:
+        yield IN_THIS_TABLE if suite in REFUTED and sentence == NOBODY else sentence
 
 
 def _robustness(played: dict[str, Any]) -> str:
-    """In time and GPU-hours of those that are worth a look, by what differs."""
+    """The section of a robustness run: attainment and GPU-hours by variant and policy."""
     by_policy: dict[str, dict[str, list[Row]]] = {}
     for row in played["rows"]:
         by_policy.setdefault(row["name"], {}).setdefault(row["variant"], []).append(row)
     mean = {name: fmean(row["attainment"] for rows in of.values() for row in rows) for name, of in by_policy.items()}
     shown = [name for name in by_policy if name == "Forebay" or mean[name] >= SHOWN]
-    others = ", ".join(name for name in by_policy if name not in shown) or "nobody"
+    others = ", ".join(name for name in by_policy if name not in shown) or "none"
     says = (
         f"In time, the worst of {played['seeds']} seeds in brackets, and GPU-hours; the {played['model']} model. One "
-        "thing differs at a time, else a start takes 120 s and the engine is as everybody believes. Left out is who "
-        f"keeps less than {100 * SHOWN:.0f} % on average: {others}."
+        "thing differs at a time; otherwise a cold start takes 120 s and the engine matches its profile. Policies that "
+        f"keep less than {100 * SHOWN:.0f} % on average are left out: {others}."
     )
     lines = [
         f"## Other cold starts and engines: {played['says']}",
@@ -176,36 +179,36 @@ def _cell(rows: list[Row]) -> str:
 
 
 def _impossible(share: float) -> str:
-    return f" {100 * share:.2f} % of the requests even an idle replica could not have served in time." if share else ""
+    return f" Even an idle replica could not have served {100 * share:.2f} % of the requests in time." if share else ""
 
 
-def _called(rows: list[Row]) -> str:
+def _names(rows: list[Row]) -> str:
     return ", ".join(f"{row['name']} ({row['target']})" for row in rows)
 
 
 def verdicts(rows: list[Row]) -> Iterator[str]:
-    """Who was better than Forebay at what, said plainly."""
+    """Sentences that name the peers that did better than Forebay, and in which figure."""
     ours = next(row for row in rows if row["name"] == "Forebay")
     others = [row for row in rows if row["name"] not in ("Forebay", "oracle")]
-    kept, hours = ours["attainment"], ours["gpuHours"]
-    both = [row for row in others if row["attainment"] >= kept and row["gpuHours"] <= hours]
+    attainment, hours = ours["attainment"], ours["gpuHours"]
+    both = [row for row in others if row["attainment"] >= attainment and row["gpuHours"] <= hours]
     if both:
-        yield f"As good as Forebay or better in both figures: {_called(both)}."
+        yield f"As good as Forebay or better in both figures: {_names(both)}."
     else:
         yield NOBODY
-    more = [row for row in others if row["attainment"] > kept and row not in both]
+    more = [row for row in others if row["attainment"] > attainment and row not in both]
     if more:
-        yield f"More in time, for more GPU-hours: {_called(more)}."
+        yield f"More in time, for more GPU-hours: {_names(more)}."
     less = cheaper(rows)
     if less:
-        yield f"{100 * WANTED:.0f} % in time for fewer GPU-hours, and less in time than Forebay: {_called(less)}."
+        yield f"{100 * WANTED:.0f} % in time for fewer GPU-hours, and less in time than Forebay: {_names(less)}."
     sooner = [row for row in others if _seconds(row["recovery"]) < _seconds(ours["recovery"])]
     if sooner:
-        yield f"In time again sooner after the crowd came: {_called(sooner)}."
+        yield f"In time again sooner after the crowd arrived: {_names(sooner)}."
 
 
 def cheaper(rows: list[Row]) -> list[Row]:
-    """Who keeps what is wanted for less than Forebay spends, and less in time than it."""
+    """Peers that attain `WANTED` for fewer GPU-hours than Forebay, with fewer requests in time."""
     ours = next(row for row in rows if row["name"] == "Forebay")
     others = [row for row in rows if row["name"] != "oracle" and WANTED <= row["attainment"] < ours["attainment"]]
     return [row for row in others if row["gpuHours"] < ours["gpuHours"]]

@@ -1,6 +1,6 @@
-"""A picture of a suite: attainment against GPU-hours, with the front that nobody beats in both.
+"""Draws a suite: attainment against GPU-hours, with the Pareto front.
 
-Attainment stands on a logarithmic scale of what is late: between 99 and 99.5 % half of the late ones are gone.
+The axis of attainment is logarithmic in the share of late requests, since from 99 to 99.5 % half of them disappear.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ COLOURS: Final = {"Forebay": "#1b6ca8", "oracle": "#5f6c7b"}
 OTHERS: Final = "#d1495b"
 TICKS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LEAST_LATE: Final = 1e-4
-PLACES: Final = tuple((x, y) for y in (3, -9, 12, -18, 21, -27, 30, -36, -45, -54, -63, -72) for x in (6, -6))
-"""Of a label beside its point, in points of print; the first that is free is taken."""
+OFFSETS: Final = tuple((x, y) for y in (3, -9, 12, -18, 21, -27, 30, -36, -45, -54, -63, -72) for x in (6, -6))
+"""Offsets of a label from its point, in typographic points; the first that is free is taken."""
 
 Row = dict[str, Any]
 
@@ -62,12 +62,12 @@ def picture(rows: list[Row], title: str, folder: Path, suite: str) -> None:
 
 
 def _late(row: Row) -> float:
-    """Share of the requests, never 0 on a scale that has none."""
+    """The share of late requests, at least `LEAST_LATE`, since a logarithmic scale has no 0."""
     return max(1 - float(row["attainment"]), LEAST_LATE)
 
 
 def _front(rows: list[Row]) -> list[Row]:
-    """Those of whom none spends less and keeps more, cheapest first."""
+    """The Pareto front, cheapest first: no other policy costs less and keeps more."""
     front: list[Row] = []
     for row in sorted(rows, key=lambda row: (row["gpuHours"], -row["attainment"])):
         if not front or row["attainment"] > front[-1]["attainment"]:
@@ -76,11 +76,11 @@ def _front(rows: list[Row]) -> list[Row]:
 
 
 def _label(axis: Axes, rows: list[Row]) -> None:
-    """Every name where it covers no other one, the best first."""
+    """Place every name where it covers no other name, the best policy first."""
     taken: list[Bbox] = []
     for row in sorted(rows, key=lambda row: -row["attainment"]):
         at = (row["gpuHours"], _late(row))
-        for x, y in PLACES:
+        for x, y in OFFSETS:
             label = axis.annotate(
                 row["name"],
                 at,
@@ -91,9 +91,9 @@ def _label(axis: Axes, rows: list[Row]) -> None:
                 arrowprops={"arrowstyle": "-", "color": "#c9ced6", "linewidth": 0.6} if abs(y) > 9 else None,
                 fontweight="bold" if row["name"] == "Forebay" else "normal",
             )
-            label.get_window_extent()  # puts it in its place; the box it gives has the line to the point in it
+            label.get_window_extent()  # places the label; the box it returns includes the line to the point
             box = Text.get_window_extent(label)
-            if (x, y) == PLACES[-1] or not any(box.overlaps(other) for other in taken):
+            if (x, y) == OFFSETS[-1] or not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
             label.remove()

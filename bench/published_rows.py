@@ -1,13 +1,13 @@
-"""Rows that others measured, and what the replica model says of them.
+"""Published measurements, and what the replica model computes for them.
 
-A row is `fitted` when the profile's coefficients were chosen to meet it, and must be met within 5 %; all others are
-predictions and must be met within 25 %. Rows whose load is not published are named with the reason, not guessed at.
+A row is `fitted` if the profile's coefficients were chosen to match it; its error may be 5 %. All other rows are
+predictions, whose error may be 25 %. Rows whose load is not published are listed with the reason instead of a guess.
 """
 
 from dataclasses import dataclass
 
 from forebay.capacity.model.engine_profile import BUILT_IN
-from forebay.capacity.model.expected_latency import expected
+from forebay.capacity.model.expected_latency import expected_latency
 from forebay.capacity.model.replica_model import EngineModel, Mix, load
 
 FITTED, PREDICTED = 0.05, 0.25
@@ -16,7 +16,7 @@ DEFAULT_CHUNK = 8192
 
 @dataclass(frozen=True)
 class Figures:
-    """What a load tool prints for streams that each send their next request when the last is done."""
+    """The figures of a load tool whose streams each send their next request when the last one is done."""
 
     requests_per_second: float
     tokens_per_second: float
@@ -26,13 +26,15 @@ class Figures:
 
 @dataclass(frozen=True)
 class Row:
+    """One published figure, and the load at which it was measured."""
+
     name: str
     profile: str
     streams: int
     prompt: int
     output: int
     figure: str
-    """Name in `Figures`."""
+    """Name of the field of `Figures`."""
     published: float
     fitted: bool
     source: str
@@ -53,15 +55,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Unmodelled:
+    """A published measurement that cannot be computed, and why."""
+
     name: str
     published: str
     why: str
 
 
 def closed_loop(profile: str, streams: int, prompt: int, output: int) -> Figures:
-    """The rate at which so many streams keep themselves busy, by halving.
+    """The figures at the rate that this number of streams produces; the rate is found by bisection.
 
-    A stream finds the others there, so a first token waits as at the rate of one stream less.
+    A request of one stream meets only the other streams, so its first token waits as at the rate of one stream less.
     """
     entry = BUILT_IN[profile].profile
     engine, mix = EngineModel(entry, entry.kv_tokens, max_num_seqs=1024), Mix.fixed(prompt, output)
@@ -80,7 +84,7 @@ def closed_loop(profile: str, streams: int, prompt: int, output: int) -> Figures
 
 def _first_token(engine: EngineModel, mix: Mix, rate: float, streams: int) -> float:
     others = max(rate * (streams - 1) / streams, 1e-9)
-    return expected(engine, mix, others, DEFAULT_CHUNK).first_token_p50
+    return expected_latency(engine, mix, others, DEFAULT_CHUNK).first_token_p50
 
 
 _WVA = "tutorial of llm-d's workload-variant-autoscaler, 128 + 128 tokens; the GPU is not named"

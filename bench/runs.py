@@ -1,6 +1,6 @@
-"""Runs of one comparison side by side, in as many processes as there are cores.
+"""Plays the runs of one comparison in parallel, in as many processes as there are cores.
 
-A run depends on nothing but its comparison, so the figures are the same in whatever order they come about.
+A run depends only on its comparison, so the order in which runs finish does not change the figures.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import Any
 
 from forebay.simulation.compare.comparison import Comparison, Result
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry
+from forebay.simulation.peers.peer_grid import PeerSetting
 
 Run = Callable[[Comparison], Result]
 
 _shared: list[tuple[Comparison, Sequence[Run]]] = []
-"""What a process was forked with: comparisons and rules cannot be sent to one."""
+"""What each process inherits when it is forked: comparisons and rules cannot be pickled."""
 
 
-def of_entry(entry: Entry) -> Run:
+def of_entry(entry: PeerSetting) -> Run:
+    """The run of a peer's setting."""
     return lambda compared: compared.peer(entry)
 
 
 def rows(compared: Comparison, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Each policy's entry of the report, in the order of `runs`, without time line and decisions."""
-    assert compared.fleet.counts, "the needs are found once, before the processes part"
-    with get_context("fork").Pool(os.cpu_count(), _begin, (compared, runs)) as pool:
+    """The report's entry of each policy in the order of `runs`, without time line and decisions."""
+    assert compared.fleet.counts, "the oracle's needs are computed once, before the processes fork"
+    with get_context("fork").Pool(os.cpu_count(), _share, (compared, runs)) as pool:
         yield from pool.imap(_played, range(len(runs)))
 
 
-def _begin(compared: Comparison, runs: Sequence[Run]) -> None:
+def _share(compared: Comparison, runs: Sequence[Run]) -> None:
     _shared[:] = [(compared, runs)]
 
 

@@ -1,4 +1,4 @@
-"""The suites of the policy benchmark: which traffic meets which service, and on what peers may be tuned."""
+"""The suites of the policy benchmark: the traffic, the service, and the traffic on which peers are tuned."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ CONVERSATION: Final = "azure-2023/AzureLLMInferenceTrace_conv.csv"
 TUNING_SHARE: Final = 1 / 3
 WEEK_SECONDS: Final = 7 * 86_400.0
 TUNED_IN_SECONDS: Final = 2 * 3600.0
-"""Of an evening: the hour before its peak and the first of it are enough to tell settings apart."""
+"""Peers are tuned on this much of an evening: the hour before its peak and the first hour of it."""
 EVENING: Final = (8 * 86_400.0 + 18 * 3600.0, 8 * 86_400.0 + 22 * 3600.0)
-"""Of the second week: the hours around the daily peak."""
+"""Begin and end of the judged evening, in seconds of ServeGen: the hours around the daily peak of the second week."""
 EPOCH: Final = 1_750_010_400.0
-"""2025-06-15T18:00:00Z: what the beginning of the evening is to clocks and cron lines."""
+"""2025-06-15T18:00:00Z: the time at which the evening begins for clocks and cron lines."""
 PEAK: Final = (3600.0, 4 * 3600.0)
-"""19 to 22 o'clock of that evening."""
+"""19:00 to 22:00 of that evening, in seconds since it begins."""
 CROWD: Final = (1200.0, 3000.0)
+"""Begin and end of the flash crowd, in seconds."""
 PROMISED: Final = Promise(0.5, 0.04)
-"""What is in time in every suite, unless a request's own prefill comes on top."""
+"""A request within these limits is in time, in every suite; `prefill_on_top` adds the request's own prefill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """One recording, or a shape, and the service that meets it."""
+    """One recording or shape, and the service that serves it."""
 
     name: str
     says: str
     source: str = ""
-    """A file below the traces' folder; empty for a shape."""
+    """A file in the folder of traces; empty for a shape."""
     rate: float = 1.0
     most: int = 16
+    """scaling.maxReplicas."""
     cold_start_seconds: float = 120.0
     window: tuple[float, float] | None = None
-    """A peak that is known beforehand to whoever has a calendar: begin and end."""
+    """Begin and end of a scheduled peak, which policies with a calendar know in advance."""
     slo: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """As in the manifest, where it is not the default."""
+    """`spec.slo` of the manifest, where it differs from the default."""
     prefill_on_top: bool = False
-    """A request is in time that begins within 500 ms and what its own prompt takes, whatever the manifest promises."""
-    crowd: tuple[float, float] | None = None
-    """When a flash crowd comes and goes."""
+    """The first token's limit is 500 ms plus the prefill of the request's own prompt, not the SLO of the manifest."""
+    flash_crowd: tuple[float, float] | None = None
+    """Begin and end of a flash crowd."""
     sheds: bool = False
-    """Whether the gateway turns requests away that no replica has a place for within its latency limit."""
+    """Whether the gateway sheds requests that no replica can take within the latency limit."""
 
 
 SUITES: Final = (
@@ -70,11 +72,11 @@ SUITES: Final = (
         slo={"timeToFirstToken": {"p95": "3s"}},
         prefill_on_top=True,
     ),
-    Suite("D", "a flash crowd: three times the requests within half a minute", crowd=CROWD),
+    Suite("D", "a flash crowd: three times the requests within half a minute", flash_crowd=CROWD),
     Suite(
         "D-shed",
         "the same flash crowd, with a gateway that sheds what no replica has room for",
-        crowd=CROWD,
+        flash_crowd=CROWD,
         sheds=True,
     ),
     Suite("F", "Azure 2023 code: prefill in bursts", "azure-2023/AzureLLMInferenceTrace_code.csv", 2.0, most=64),
@@ -83,7 +85,7 @@ QUICK: Final = Suite("quick", "the first 15 minutes of Azure 2023 conversation",
 
 
 def manifest(suite: Suite, window_replicas: int = 0) -> dict[str, Any]:
-    """A 70B model on four H100 a replica: few requests a second fill one, so an hour has replicas to add and remove."""
+    """A 70B model on four H100 per replica: a few requests per second fill a replica, so an hour needs scaling."""
     spec: dict[str, Any] = {
         "model": {"source": "hf://meta-llama/Llama-3.1-70B-Instruct"},
         "engine": {"tensorParallelSize": 4},
@@ -100,7 +102,7 @@ def manifest(suite: Suite, window_replicas: int = 0) -> dict[str, Any]:
 
 
 def tuning_trace(suite: Suite, traces: Path | None) -> Trace:
-    """What peers are tuned on: a recording's first third, or the same evening a week before."""
+    """The traffic on which peers are tuned: a recording's first third, or the same evening a week before."""
     if traces is None:
         return _recording(suite, EXCERPT, 0)
     if suite.name == "B":
@@ -112,7 +114,7 @@ def tuning_trace(suite: Suite, traces: Path | None) -> Trace:
 
 
 def judged_trace(suite: Suite, traces: Path | None, seed: int) -> Trace:
-    """What all are judged by: the rest of the recording, the evening itself, or the whole excerpt."""
+    """The traffic that judges all policies: the rest of the recording, the evening itself, or the whole excerpt."""
     if traces is None:
         return _recording(suite, EXCERPT, seed)
     if suite.name == "B":
@@ -142,6 +144,6 @@ def _evening(suite: Suite, traces: Path, begin: float, seed: int) -> Trace:
 
 @cache
 def clients_of(folder: Path) -> tuple[tuple[Client, ...], str]:
-    """Reading them takes longer than drawing an evening from them."""
-    paces, lengths = folder / "servegen-m-small-trace.tar.gz", folder / "servegen-m-small-dataset.tar.gz"
-    return read_clients(paces, lengths), digest_of(paces, lengths)
+    """The clients' models and their digest; cached because reading them takes longer than drawing an evening."""
+    rates, lengths = folder / "servegen-m-small-trace.tar.gz", folder / "servegen-m-small-dataset.tar.gz"
+    return read_clients(rates, lengths), digest_of(rates, lengths)

@@ -1,4 +1,4 @@
-"""Results of a suite over its seeds, and where they are not those of this code."""
+"""Summarizes the results of a suite over its seeds, and finds where committed results differ from this code's."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any, Final
 
-MEND: Final = "run make bench-quick and commit what it writes"
+FIX: Final = "run make bench-quick and commit what it writes"
 SAME: Final = 0.002
-"""Results that are no further apart are the same."""
+"""Results at most this far apart count as equal."""
 
 
 def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -35,26 +35,33 @@ def summary(played: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _mean(values: Iterable[float | str | None]) -> float | str | None:
-    """Of numbers; a word, or nothing, where one of them is none."""
-    found = list(values)
-    numbers = [value for value in found if isinstance(value, (int, float))]
-    if len(numbers) == len(found):
+    """The mean of numbers; where a value is a word or None, that value."""
+    every = list(values)
+    numbers = [value for value in every if isinstance(value, (int, float))]
+    if len(numbers) == len(every):
         return fmean(numbers)
-    return next(value for value in found if not isinstance(value, (int, float)))
+    return next(value for value in every if not isinstance(value, (int, float)))
 
 
 def differences(committed: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Where the page tells of another code than this; a little is left to the arithmetic of other processors."""
+    """Sentences on where this code gives other results than the committed ones, beyond the rounding of processors."""
     before = {(row["name"], row["target"]): row for row in committed}
     for row in now:
         name = f"{row['name']} ({row['target']})"
-        told = before.pop((row["name"], row["target"]), None)
-        if told is None:
-            yield f"{name} is not in bench/results; {MEND}"
-        elif abs(row["attainment"] - told["attainment"]) > SAME or abs(row["gpuHours"] / told["gpuHours"] - 1) > SAME:
+        earlier = before.pop((row["name"], row["target"]), None)
+        if earlier is None:
+            yield f"{name} is not in bench/results; {FIX}"
+        elif not _same(row, earlier):
             yield (
                 f"{name} keeps {100 * row['attainment']:.2f} % in time with {row['gpuHours']:.2f} GPU-hours, and "
-                f"bench/results says {100 * told['attainment']:.2f} % with {told['gpuHours']:.2f}; {MEND}"
+                f"bench/results says {100 * earlier['attainment']:.2f} % with {earlier['gpuHours']:.2f}; {FIX}"
             )
     for name, target in before:
-        yield f"{name} ({target}) is in bench/results and was not played; {MEND}"
+        yield f"{name} ({target}) is in bench/results and was not played; {FIX}"
+
+
+def _same(row: dict[str, Any], earlier: dict[str, Any]) -> bool:
+    """Whether two rows differ by no more than `SAME`: attainment in absolute terms, GPU-hours in relative terms."""
+    attainment: float = abs(row["attainment"] - earlier["attainment"])
+    hours: float = abs(row["gpuHours"] / earlier["gpuHours"] - 1)
+    return attainment <= SAME and hours <= SAME

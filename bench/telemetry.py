@@ -1,7 +1,7 @@
-"""How much faster the reader is than Prometheus' own parser, on real vLLM answers: `python -m bench.telemetry`.
+"""Compares the metrics reader with Prometheus' own parser on real vLLM responses: `python -m bench.telemetry`.
 
-Both sides are timed in turn in one run, so the ratio holds on a busy machine too; each figure is the best of its
-rounds. The reader picks the series that the planner needs; the sample column adds what makes them one `EngineSample`.
+Both sides are timed in turn in one run, so the ratio holds on a busy machine, too; each figure is the best of its
+rounds. The reader picks the series that the planner needs; the sample column adds the conversion to an `EngineSample`.
 """
 
 import argparse
@@ -17,10 +17,11 @@ from forebay.telemetry.text_format import TextReader
 
 SAMPLES = Path(__file__).parents[1] / "tests" / "samples"
 VERSION = "0.32.0"
-"""Of the engines that gave the samples."""
+"""The version of vLLM that gave the samples."""
 
 
 def mean_seconds(work: Callable[[], object], repetitions: int) -> float:
+    """Wall time of one repetition."""
     started = time.perf_counter()
     for _ in range(repetitions):
         work()
@@ -28,7 +29,7 @@ def mean_seconds(work: Callable[[], object], repetitions: int) -> float:
 
 
 def measure(body: bytes, rounds: int) -> tuple[float, float, float]:
-    """Seconds for one answer: reader, reader and sample, Prometheus' parser."""
+    """Seconds per response: reader, reader with sample, Prometheus' parser."""
     reader, catalogue = TextReader(wire_names()), catalogue_for(VERSION)
     reads, samples, references = [], [], []
     for _ in range(rounds):
@@ -42,9 +43,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=7)
     rounds = arguments.parse_args().rounds
-    print(
-        f"{'answer':28} {'KB':>5} {'reader':>10} {'+ sample':>10} {'prometheus':>10} {'reader is':>10} {'+ sample':>9}"
-    )
+    ratios = f"{'reader is':>10} {'+ sample':>9}"
+    print(f"{'response':28} {'KB':>5} {'reader':>10} {'+ sample':>10} {'prometheus':>10} {ratios}")
     for path in sorted(SAMPLES.glob("vllm-metrics-*.txt")):
         body = path.read_bytes()
         read, sample, reference = measure(body, rounds)

@@ -1,10 +1,12 @@
-"""Measures φ for many mixes with the simulated engine: `python -m bench.usable_share`, a few minutes.
+"""Measures φ for many mixes with the simulated engine: `python -m bench.usable_share` takes a few minutes.
 
-φ is the share of the mean-value capacity at which 995 of 1,000 requests see their own mean time between tokens within
-the limit. Eight replicas behind a router that picks the one with the fewest in flight take requests at random times,
-with log-normal prompts and answers, faster and slower until the share is found. Two numbers of an engine and its mix
-decide it, whatever the lengths, the card or the split of the work (a spot check over 30 to 300 tokens of answer agreed
-within 0.03): what the squares of prompts weigh, and the share of the limit that an idle step takes.
+φ is the share of the mean-value capacity at which 995 of 1,000 requests have a mean time between tokens within the
+limit. Eight replicas serve requests with random arrivals and log-normal lengths, behind a router that picks the replica
+with the fewest requests in flight; the rate of arrivals is found by bisection.
+
+Apart from the spread of the lengths, φ depends on two values of an engine and its mix: the weight of the squared
+prompts, and the share of the limit that an idle step takes. The lengths themselves, the GPU and the split of the work
+do not matter: a spot check over answers of 30 to 300 tokens agreed within 0.03.
 """
 
 from __future__ import annotations
@@ -20,33 +22,34 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.suites import ROOT
+from forebay.simulation.engine.engine_router import play_requests
 from forebay.simulation.engine.engine_stats import EngineRequest
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
-from forebay.simulation.engine.shared_engines import played
 from forebay.simulation.engine.simulated_profile import EngineProfile
 
-TARGET = ROOT / "operator" / "forebay" / "capacity" / "data" / "usable_share.json"
+TARGET = ROOT / "operator" / "forebay" / "capacity" / "model" / "data" / "usable_share.json"
 LIMIT: Final = 0.04
-"""Between two tokens; only ratios to it matter."""
+"""Limit of the time between two tokens, in seconds; only ratios to it matter."""
 PROMPT: Final = 1000
+"""Mean tokens of a prompt."""
 OUTPUT: Final = 100
-"""Mean tokens."""
+"""Mean tokens of an answer."""
 PREFILL: Final = 0.85
-"""The share of the work that prompts take."""
+"""Share of the work that prompts cause."""
 REPLICAS: Final = 8
 REQUESTS: Final = 2500
-"""The first fifth fills the engines and is not counted."""
+"""Requests of one run; the first fifth fills the engines and is not counted."""
 IN_TIME: Final = 0.995
-EXACT: Final = 0.02
-"""So far the share is narrowed down."""
+PRECISION: Final = 0.02
+"""Precision of the bisection."""
 WEIGHTS: Final = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 IDLE: Final = (0.15, 0.4, 0.65, 0.85)
 SPREADS: Final = (0.0, 1.0, 2.0)
-"""Variance over squared mean, of prompts and of answers alike."""
+"""Variance over squared mean, the same for prompts and answers."""
 
 
 def measured(weight: float, idle: float, spread: float, most: float) -> float:
-    """φ, up to `most`; 0 when even a hundredth of the load is too much."""
+    """φ, at most `most`; 0 if even a hundredth of the load is too much."""
     prompt = weight * OUTPUT * LIMIT / PREFILL
     decode = prompt * (1 - PREFILL) / PREFILL / OUTPUT
     profile = EngineProfile(
@@ -57,7 +60,7 @@ def measured(weight: float, idle: float, spread: float, most: float) -> float:
         kv_tokens=10**9,
     )
     low, high = 0.0, most
-    while high - low > EXACT:
+    while high - low > PRECISION:
         middle = (low + high) / 2
         held = _share_in_time(profile, middle * (1 - idle), spread) >= IN_TIME
         low, high = (middle, high) if held else (low, middle)
@@ -76,7 +79,7 @@ def _share_in_time(profile: EngineProfile, busy: float, spread: float) -> float:
     rate = REPLICAS * busy * REQUESTS / work
     limits = EngineLimits(max_num_seqs=4096)
     engines = [ReplicaEngine(profile, limits, every_histogram=False) for _ in range(REPLICAS)]
-    done = played(engines, _arriving(draw, rate, lengths))
+    done = play_requests(engines, _arriving(draw, rate, lengths))
     counted = [completion for completion in done if int(completion.request.id) >= REQUESTS // 5]
     return sum((completion.token_seconds or 0.0) <= LIMIT for completion in counted) / len(counted)
 
@@ -101,8 +104,8 @@ def main() -> int:
             for idle in IDLE:
                 row: list[float] = []
                 for weight in WEIGHTS:
-                    # Heavier prompts never leave more: what chance says otherwise is not believed.
-                    most = min([1.0, *(share + EXACT for share in row[-1:])])
+                    # Heavier prompts never raise φ, so a higher result is random noise and is cut.
+                    most = min([1.0, *(share + PRECISION for share in row[-1:])])
                     row.append(round(min([measured(weight, idle, spread, most), *row[-1:]]), 3))
                     progress.advance(task)
                 shares[-1].append(row)

@@ -1,9 +1,9 @@
-"""Suite B in weeks: ServeGen m-small as a flow, its daily peak scheduled; `python -m bench.weeks --traces DIR`.
+"""Plays suite B over weeks, ServeGen m-small in the fluid model: `python -m bench.weeks --traces DIR`.
 
-The first week sets the schedule's floor, and its first day, which has all loads of a week, tunes the peers; the second
-week judges. Fourteen days at this rate are sixteen million requests, so everything is played in the fluid model
-(docs/simulation.md says how far it is from discrete events). Fewer days of either week can be asked for; the result
-says how many were played. Results are written after every policy, so that a run that is stopped leaves what it has.
+The daily peak is scheduled. The first week sets the schedule's floor; its first day, which has every load of a week,
+tunes the peers; the second week judges. Fourteen days at this rate are sixteen million requests, so the fluid model
+plays them (docs/simulation.md says how far it is from discrete events). Options play fewer days of either week, and the
+result says how many were played. Results are written after every policy, so a run that is stopped keeps what it has.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from bench.runs import Run, of_entry, rows
 from bench.suites import CONVERSATION, SUITES, clients_of
 from forebay.simulation.compare.comparison import Comparison
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
-from forebay.simulation.traffic.flow import Flow, FlowLengths, flow_of, joined
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, grid, static
+from forebay.simulation.traffic.flow import Flow, FlowLengths, flow_of, join_flows
 from forebay.simulation.traffic.servegen import servegen
 from forebay.simulation.traffic.traces import read_file, with_lengths_of
 
 DAY_SECONDS: Final = 86_400.0
 PEAK_HOURS: Final = (19.0, 22.0)
 MIDNIGHT: Final = 1_750_032_000.0
-"""2025-06-16T00:00:00Z, as the trace begins."""
+"""2025-06-16T00:00:00Z, at which the trace begins."""
 SUITE: Final = replace(next(suite for suite in SUITES if suite.name == "B"), name="B-weeks")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of the weeks is played."""
+    """The days and peers of a run."""
 
     days: int = 7
-    """Of the second week, which judges."""
+    """Days of the second week, which judges."""
     tuning_days: int = 7
-    """Of the first week, for the schedule's floor."""
+    """Days of the first week, which set the schedule's floor."""
     tuned_on_days: int = 1
-    """The first of them, for the peers' settings: a hundred of them are played."""
+    """The first days of the first week, which tune the peers; few, because about a hundred settings are played."""
     rules: tuple[str, ...] = ()
     """Beginnings of the names of peers to play; empty for all."""
     tune: bool = True
@@ -51,7 +51,7 @@ class Plan:
 
 @cache
 def day(traces: Path, number: int, seed: int) -> Flow:
-    """One day, drawn from the clients' models, with the lengths of recorded conversations."""
+    """One day, drawn from the models of clients, with the lengths of recorded conversations."""
     clients, digest = clients_of(traces / "servegen")
     begin = number * DAY_SECONDS
     drawn = servegen(
@@ -62,12 +62,13 @@ def day(traces: Path, number: int, seed: int) -> Flow:
 
 
 def days(traces: Path, first: int, count: int, seed: int) -> Flow:
-    whole = joined([day(traces, number, 100 * seed) for number in range(first, first + count)])
+    """Consecutive days as one flow."""
+    whole = join_flows([day(traces, number, 100 * seed) for number in range(first, first + count)])
     return replace(whole, method=(*whole.method, f"days {first + 1} to {first + count}, each drawn by itself"))
 
 
 def evenings(flow: Flow) -> tuple[Window, ...]:
-    """The scheduled peak of each of its days."""
+    """The scheduled peak of each day."""
     begin, end = (hour * 3600 for hour in PEAK_HOURS)
     midnights = [number * DAY_SECONDS for number in range(ceil(flow.seconds / DAY_SECONDS))]
     return tuple((midnight + begin, midnight + end) for midnight in midnights)
@@ -77,8 +78,8 @@ def _comparison(flow: Flow, seed: int, floor: int) -> Comparison:
     return comparison(SUITE, flow, seed, floor, evenings(flow), MIDNIGHT)
 
 
-def play(traces: Path, seeds: Sequence[int], plan: Plan, told: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """All runs; `told` gets what there is after each of them, those of a seed in their order."""
+def play(traces: Path, seeds: Sequence[int], plan: Plan, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """All runs; after each of them `keep` is called with the results so far."""
     tuning = days(traces, 0, plan.tuning_days, 0)
     floor = floor_of(_comparison(tuning, 0, 0).needs, evenings(tuning))
     best = list(_tuned(tuning.between(0.0, plan.tuned_on_days * DAY_SECONDS), floor, plan)) if plan.tune else []
@@ -90,9 +91,9 @@ def play(traces: Path, seeds: Sequence[int], plan: Plan, told: Callable[[dict[st
             policies.append(row)
             says = f"{row['name']}: {100 * row['attainment']:.2f} % in time, {row['gpuHours']:.0f} GPU-hours"
             print(says, file=sys.stderr, flush=True)
-            told(_played([*runs, report | {"policies": policies}], seeds, best, plan))
+            keep(_results([*runs, report | {"policies": policies}], seeds, best, plan))
         runs.append(report | {"policies": policies})
-    return _played(runs, seeds, best, plan)
+    return _results(runs, seeds, best, plan)
 
 
 def _tuned(tuning: Flow, floor: int, plan: Plan) -> Iterator[Tuned]:
@@ -104,17 +105,17 @@ def _tuned(tuning: Flow, floor: int, plan: Plan) -> Iterator[Tuned]:
 def _runs(plan: Plan, best: Sequence[Tuned]) -> Iterator[Run]:
     yield Comparison.forebay
     yield Comparison.oracle
-    for entry in (static(), *defaults(), *(each.entry for each in best)):
+    for entry in (static(), *defaults(), *(setting.entry for setting in best)):
         if entry.rule == static().rule or _wanted(entry, plan):
             yield of_entry(entry)
 
 
-def _wanted(entry: Entry, plan: Plan) -> bool:
+def _wanted(entry: PeerSetting, plan: Plan) -> bool:
     return not plan.rules or any(entry.rule.lower().startswith(rule.lower()) for rule in plan.rules)
 
 
-def _played(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence[Tuned], plan: Plan) -> dict[str, Any]:
-    """With what was played, so that the page is made of weeks and suites alike."""
+def _results(runs: Sequence[dict[str, Any]], seeds: Sequence[int], best: Sequence[Tuned], plan: Plan) -> dict[str, Any]:
+    """Results in the form of the suites, with a title that says what was played."""
     says = (
         f"{plan.days} days of ServeGen m-small's second week, in the fluid model, the daily peak scheduled by "
         f"{plan.tuning_days} of the first"

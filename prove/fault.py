@@ -1,18 +1,19 @@
-"""A planted fault: pieces of the project's text replaced by others, so that one headline claim is no longer true."""
+"""A planted fault: changes that make one claim of `docs/proofs.md` false."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
-SUITE_ON_CONTROL_PLANE = "e2e/apiserver/"
-SUITE_ON_NODES = "e2e/cluster/"
+
+class MisfitError(Exception):
+    """A fault does not fit the project as it is; the message says why, for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    path: str
-    """Below the root of the project."""
-    old: str
-    """Must be there exactly once: a fault that no longer fits is an error, so that the list cannot rot."""
-    new: str
+class Change(Protocol):
+    """One change to one file, found by the name of what it changes."""
+
+    def rewritten(self, root: Path) -> tuple[Path, str]:
+        """The file below `root` and its new text. Raises MisfitError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,25 +22,17 @@ class Fault:
     """`area.what-is-broken`."""
     claim: str
     """What the guards say is true, and the fault makes false."""
-    edits: tuple[Edit, ...]
+    planted: str
+    """What the changes do, in words."""
+    changes: tuple[Change, ...]
     guards: tuple[str, ...]
-    """pytest's ids of the tests that must turn red, each of them."""
+    """Tests that must turn red, each of them: `test_name`, or `test_file::test_name` where the name alone is not
+    unique."""
     before: tuple[str, ...] = ()
-    """What has to run before the guards, such as the module whose traces a guard reads; it need not turn red."""
-
-    @property
-    def tests(self) -> tuple[str, ...]:
-        return (*self.before, *self.guards)
+    """Test files, without `.py`, that run before the guards, since a guard reads what they left; they may be green."""
+    quick: bool = False
+    """Part of `make prove-quick`: its guards need Python alone, and seconds."""
 
     @property
     def area(self) -> str:
         return self.name.partition(".")[0]
-
-    @property
-    def needs_nodes(self) -> bool:
-        """And so root."""
-        return any(guard.startswith(SUITE_ON_NODES) for guard in self.guards)
-
-    @property
-    def needs_control_plane(self) -> bool:
-        return any(guard.startswith(SUITE_ON_CONTROL_PLANE) for guard in self.guards)

@@ -13,7 +13,7 @@ import pytest
 
 from e2e.apiserver.cluster_scene import a_namespace, a_service, running, until
 from e2e.harness import ControlPlane, eventually
-from forebay.cluster.client import kubernetes_api
+from forebay.cluster.client import kubernetes_client
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kube_api import (
     INFERENCE_SERVICES,
@@ -24,7 +24,7 @@ from forebay.cluster.client.kube_api import (
     ApiError,
     Resource,
 )
-from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import KubernetesClient, connect
 from forebay.cluster.client.lease import Leadership, LeaseTimes
 from forebay.cluster.read.projections import KubernetesObject, PodObject, Reader, WatchEvent
 from forebay.cluster.read.watch_cache import WatchCache, Watched
@@ -39,7 +39,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-async def api(plane: ControlPlane) -> AsyncIterator[KubernetesApi]:
+async def api(plane: ControlPlane) -> AsyncIterator[KubernetesClient]:
     async with await connect(Access(str(plane.kubeconfig)), purpose="cluster-package") as client:
         yield client
 
@@ -63,7 +63,7 @@ def read(body: bytes) -> PodObject:
 
 
 async def test_a_list_in_pages_is_one_state(api, monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "PAGE", 2)
+    monkeypatch.setattr(kubernetes_client, "PAGE", 2)
     for number in range(5):
         await api.create(PODS, NAMESPACE, a_pod(f"page-{number}", labels={"of": "pages"}))
     pages = await api.list(PODS, namespace=NAMESPACE, label_selector="of=pages")
@@ -161,7 +161,7 @@ async def test_a_wrong_token_is_unauthorized(plane, tmp_path):
 class FromThePast:
     """The real API, except that the first watch begins at a state that is long gone."""
 
-    def __init__(self, api: KubernetesApi) -> None:
+    def __init__(self, api: KubernetesClient) -> None:
         self._api = api
         self._sent_back = False
 
@@ -181,7 +181,7 @@ async def test_an_expired_state_is_listed_again(plane, api):
         await until(lambda: cache.relists == 2, "the second list")
         a_service(plane, NAMESPACE, "after-the-past")
         await until(lambda: list(cache.views.values()) == ["after-the-past"], "the new watch tells")
-    assert (cache.relists, cache.disturbances) == (2, 0)
+    assert (cache.relists, cache.watch_failures) == (2, 0)
     plane.kubectl("delete", "infs", "after-the-past", "-n", NAMESPACE)
 
 
@@ -196,7 +196,7 @@ async def test_a_cache_outlives_an_outage(tmp_path):
             async with running(cache.run()):
                 await until(lambda: sorted(cache.views.values()) == ["ghost", "kept"], "the first list")
                 plane.daemon("kube-apiserver").kill()
-                await until(lambda: cache.disturbances > 0, "the outage is noticed")
+                await until(lambda: cache.watch_failures > 0, "the outage is noticed")
                 assert sorted(cache.views.values()) == ["ghost", "kept"]
                 await asyncio.to_thread(ControlPlane.start, plane.directory)
                 await api.delete(PODS, "default", "ghost", uid=ghost.uid)
@@ -223,6 +223,7 @@ async def test_bookmarks_keep_a_quiet_watch_alive(plane, api):
 # Leadership.
 
 
+@pytest.mark.alone
 async def test_two_operators_take_turns_by_the_lease(plane, api):
     times = LeaseTimes(duration_seconds=3.0, renew_deadline_seconds=2.0, retry_seconds=0.5)
     acquired = {name: threading.Event() for name in "abc"}

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from e2e.apiserver.crd_cases import CASES, Case, a_manifest
 from e2e.harness import ControlPlane
 from e2e.harness.kubectl import Object
+from forebay.api.schema.base_model import API_VERSION, GROUP, VERSION
 from forebay.api.schema.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL
 from forebay.api.schema.manifest import ManifestError, read_service
-from forebay.api.schema.model import API_VERSION, GROUP, VERSION
 from tests.builders.manifests import changed_specs
 
 CRDS = Path(__file__).parents[2] / "crds"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from e2e.harness import ControlPlane, KubectlError, PodTimes
+from e2e.harness import ControlPlane, KubectlError, PodTimes, addresses
 from e2e.harness.abandoned import clean_abandoned
 from e2e.harness.kubectl import Object, is_ready
 from e2e.harness.processes import Daemon, Identity, found_in
@@ -109,6 +110,28 @@ def test_control_plane_of_another_run_is_not_shared(control_plane):
     assert (done.returncode, "is in use; wait for it, or take another folder" in done.stderr) == (1, True)
 
 
+def test_ports_that_another_process_has_drawn_are_its_own_until_it_ends(monkeypatch):
+    few = range(10_000 + os.getpid() % 7_000, 10_003 + os.getpid() % 7_000)
+    program = f"""
+        from e2e.harness import addresses
+        addresses.PORTS = {few!r}
+        print(addresses.free_ports(len(addresses.PORTS)), flush=True)
+        input()
+    """
+    monkeypatch.setattr(addresses, "PORTS", few)
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        drawn = json.loads(other.stdout.readline())
+        with pytest.raises(OSError, match="1 free ports wanted"):
+            addresses.free_ports(1)
+        other.communicate("\n")
+    assert sorted(addresses.free_ports(3)) == sorted(drawn) == list(few)
+    with pytest.raises(OSError, match="1 free ports wanted"):
+        addresses.free_ports(1)
+
+
 def test_pid_file_of_another_process_is_not_believed(tmp_path):
     daemon = Daemon("sleeper", tmp_path)
     mine = Identity.mine()
@@ -121,7 +144,9 @@ def test_pid_file_of_another_process_is_not_believed(tmp_path):
     assert found_in(tmp_path) == []
 
 
+@pytest.mark.alone
 def test_what_a_killed_run_left_is_stopped_by_the_next_start(tmp_path):
+    """Alone, because a start in another process of pytest would stop it as well."""
     program = f"""
         import os, signal
         from pathlib import Path

@@ -17,7 +17,7 @@ from forebay.api import labels
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
 from forebay.cluster.client.access import Access
-from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import KubernetesClient, connect
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier, ApplyOutcome
 from forebay.cluster.write.event_recorder import EventRecorder
@@ -68,7 +68,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 class Operator:
     """Observer, applier, status and events on one client, ticked by hand."""
 
-    def __init__(self, api: KubernetesApi) -> None:
+    def __init__(self, api: KubernetesClient) -> None:
         self.observer = Observer(api, settings=Settings(), namespace=NAMESPACE)
         self.applier = Applier(api, self.observer, is_leader=lambda: True)
         self.status = StatusWriter(api, is_leader=lambda: True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from e2e.harness import ControlPlane, eventually
 from e2e.manifests import an_inference_service
 from e2e.operator_process import OperatorProcess
 from e2e.operator_suite import LEADS_WITHIN_SECONDS, OPERATOR_NAMESPACE, RELEASE
 
+pytestmark = pytest.mark.alone
 GRACEFUL_SECONDS = 10.0
 
 

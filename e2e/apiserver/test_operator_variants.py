@@ -156,7 +156,7 @@ def test_what_finds_no_place_runs_on_the_variant_and_returns_one_by_one(
     assert len(drains) == 2
     assert all("a replica of base, which is preferred, serves in its place" in message for message in drains)
     assert {name: one["state"] for name, one in variants(service).items()} == {"base": "Next", "plenty": "Standby"}
-    assert "plenty: 0 ready; used if those before cannot be had" in cli("explain", "chat", "-n", namespace)
+    assert "plenty: 0 ready; used when the variants before it are" in cli("explain", "chat", "-n", namespace)
 
 
 def test_a_try_that_finds_no_room_costs_nothing_and_puts_the_next_one_off(suite, namespace, operator, products):

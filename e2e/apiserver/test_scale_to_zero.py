@@ -54,7 +54,7 @@ def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(
     assert suite.stored(namespace, "chat")["status"]["scaledToZero"] == zero
     assert "At zero since" in cli("explain", "chat", "-n", namespace)
 
-    assert "is asked for a replica" in cli("wake", "chat", "-n", namespace)
+    assert "is requested" in cli("wake", "chat", "-n", namespace)
     service = suite.serves(manifest, ready=1)
     assert "scaledToZero" not in service["status"]
     fleet.traffic(namespace, "chat", requestsPerSecond=1, promptTokens=20, outputTokens=5)

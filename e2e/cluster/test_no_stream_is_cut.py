@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from dataclasses import dataclass, field
@@ -24,8 +25,9 @@ from e2e.traffic import Traffic, faults
 
 SCALE_DOWNS = 10
 ROLLOUTS = 3
-OPERATOR_KILLS = 20
-STREAMS = 2000
+OPERATOR_KILLS = int(os.environ.get("FOREBAY_OPERATOR_KILLS", "8"))
+STREAMS = int(os.environ.get("FOREBAY_STREAMS", "800"))
+"""At least so many; `make e2e-long` asks for more of them, and for more kills."""
 STREAM_SECONDS = 20.0
 OPEN_ON_A_VICTIM = 10
 OUTPUT_TOKENS = 105

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,7 +15,8 @@ from e2e.installation import Installation
 from e2e.manifests import EngineProfile, an_inference_service
 from e2e.traffic import Traffic, percentile
 
-STEPS = 20
+STEPS = int(os.environ.get("FOREBAY_SCALE_UP_STEPS", "8"))
+"""`make e2e-long` takes more of them."""
 LIMIT_SECONDS = 6.0
 SERVICE = "steps"
 QUEUE_TARGET = 1

@@ -12,14 +12,18 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from e2e.harness.failure import HarnessError
 from e2e.harness.progress import Report, working_on
 from e2e.harness.recipes import OLDEST_GO, Recipe
 
+LOCK_PAUSE_SECONDS = 0.1
 GO_PLACES = ("/usr/local/go/bin", "/usr/lib/go/bin")
 
 
@@ -52,18 +56,28 @@ def _folder(recipe: Recipe) -> Path:
 def _build_once(recipe: Recipe, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with working_on(f"building {recipe.name} {recipe.version}") as report:
-        report("waiting for another build of the same binary")
-        with exclusively(folder.parent / f"{folder.name}.lock"):
+        waits = partial(report, "waiting for another build of the same binary")
+        with exclusively(folder.parent / f"{folder.name}.lock", waits):
             if not folder.is_dir():
                 _build(recipe, folder, report)
 
 
 @contextmanager
-def exclusively(path: Path) -> Iterator[None]:
-    """One process at a time; the kernel gives the lock back when its holder dies."""
+def exclusively(path: Path, waits: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """One process at a time; the kernel gives the lock back when its holder dies. `waits` is called again and again."""
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while not _locked(lock):
+            waits()
+            time.sleep(LOCK_PAUSE_SECONDS)
         yield
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _build(recipe: Recipe, folder: Path, report: Report) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from e2e.harness.binaries import cache_directory, exclusively
@@ -49,8 +50,8 @@ def _installed(package: DebianPackage) -> Path:
 def _unpack_once(package: DebianPackage, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with working_on(f"fetching {package.name} {package.version}") as report:
-        report("waiting for another fetch of the same package")
-        with exclusively(folder.parent / f"{folder.name}.lock"):
+        waits = partial(report, "waiting for another fetch of the same package")
+        with exclusively(folder.parent / f"{folder.name}.lock", waits):
             if not folder.is_dir():
                 _unpack(package, folder, report)
 

@@ -52,7 +52,10 @@ class State:
         unfinished = directory / f"{FILE}.new"
         unfinished.write_text(json.dumps(asdict(self)))
         unfinished.rename(directory / FILE)
-        _note(directory).write_text(str(directory.resolve()))
+        note = _note(directory)
+        unfinished = note.with_suffix(".new")
+        unfinished.write_text(str(directory.resolve()))
+        unfinished.rename(note)
 
     @property
     def abandoned(self) -> bool:
@@ -85,7 +88,11 @@ def stop_processes(directory: Path) -> None:
 def noted() -> Iterator[tuple[Path, State]]:
     """Every cluster of this user that was started and not stopped."""
     for note in sorted(_notes().glob("*.cluster")):
-        directory = Path(note.read_text())
+        try:
+            directory = Path(note.read_text())
+        except FileNotFoundError:
+            # Another process has stopped that cluster meanwhile.
+            continue
         if state := State.read(directory):
             yield directory, state
         else:

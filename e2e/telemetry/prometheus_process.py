@@ -20,7 +20,7 @@ import yaml
 from e2e.harness.addresses import LOOPBACK, free_ports
 from e2e.harness.debian import PROMETHEUS, program
 from e2e.harness.waiting import eventually
-from forebay.telemetry.direct.url_template import ScrapeTarget
+from forebay.telemetry.signal_source import ScrapeTarget
 
 START_SECONDS = 60.0
 END_SECONDS = 10.0

@@ -18,15 +18,15 @@ import pytest
 
 from e2e.harness.addresses import LOOPBACK
 from e2e.telemetry.prometheus_process import Engine, Prometheus
-from forebay.controller.assembly import source_of
+from forebay.controller.assembly import build_signal_source
 from forebay.controller.options import MetricsSource, ScrapeOptions
 from forebay.scaling.load.signals import EngineSample, PodSignals
-from forebay.telemetry.direct.scraper import Clock, Scraper, ScrapeTarget
+from forebay.telemetry.direct.scraper import Scraper
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_connection import PrometheusConnection
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
 from forebay.telemetry.prometheus.prometheus_source import PrometheusSource
-from forebay.telemetry.signal_source import SignalSource
+from forebay.telemetry.signal_source import Clock, ScrapeTarget, SignalSource
 
 FAST = {"a": 0.002, "b": 1e-6, "c": 1e-6, "d": 1e-9, "kv_tokens": 4096, "overhead": 0}
 STUCK = FAST | {"a": 3600.0}
@@ -148,8 +148,8 @@ async def test_both_sources_agree_on_every_field(engines, prometheus):
     for engine in (single, single, parallel, parallel, parallel):
         await asyncio.to_thread(ask, engine, 8)
     with asked_for_ever(busy, 5):
-        async with watching(direct(), *pods) as straight, watching(through(prometheus), *pods) as told:
-            await straight.until(
+        async with watching(direct(), *pods) as direct_watch, watching(through(prometheus), *pods) as watch:
+            await direct_watch.until(
                 lambda signals: (
                     (one := signals.get(busy.target.uid)) is not None
                     and one.sample is not None
@@ -157,8 +157,8 @@ async def test_both_sources_agree_on_every_field(engines, prometheus):
                 )
             )
             still = time.time()
-            wanted = await straight.until(all_taken_after(still, len(pods)))
-            found = await told.until(all_taken_after(still, len(pods)))
+            wanted = await direct_watch.until(all_taken_after(still, len(pods)))
+            found = await watch.until(all_taken_after(still, len(pods)))
             asked_at = time.time()
 
     for pod in pods:
@@ -176,16 +176,16 @@ async def test_an_engine_that_restarts(engines, prometheus):
     prometheus.scrape(single.target)
     await asyncio.to_thread(ask, single, 8)
     began = time.time()
-    async with watching(through(prometheus), single.target) as told:
-        before = sample(await told.one(taken_after(began)))
+    async with watching(through(prometheus), single.target) as watch:
+        before = sample(await watch.one(taken_after(began)))
         assert before.generation_tokens
         await asyncio.to_thread(single.stop)
-        down = await told.one(lambda signals: signals.error is not None)
+        down = await watch.one(lambda signals: signals.error is not None)
         assert down.error == f"Prometheus could not scrape it: target engines/{LOOPBACK}:{single.port} is down"
         assert sample(down).generation_tokens == before.generation_tokens
 
         await asyncio.to_thread(single.start)
-        after = sample(await told.one(taken_after(time.time())))
+        after = sample(await watch.one(taken_after(time.time())))
         assert (after.generation_tokens or 0) < before.generation_tokens
 
 
@@ -193,15 +193,15 @@ async def test_a_value_that_prometheus_repeats_grows_old(engines, prometheus):
     idle = engines[3]
     prometheus.scrape(idle.target)
     began = time.time()
-    async with watching(through(prometheus), idle.target) as told:
-        await told.one(taken_after(began))
+    async with watching(through(prometheus), idle.target) as watch:
+        await watch.one(taken_after(began))
         # Nobody scrapes from here on, and no marker ends the series.
         await asyncio.to_thread(prometheus.process.stop)
-        gone = await told.one(lambda signals: signals.error is not None)
+        gone = await watch.one(lambda signals: signals.error is not None)
         assert "no connection" in (gone.error or "")
         prometheus.scrape()
         await asyncio.to_thread(prometheus.process.start)
-        back = await told.one(lambda signals: signals.error is None)
+        back = await watch.one(lambda signals: signals.error is None)
 
     stopped = time.time()
     (repeated,) = prometheus.instant(f'vllm:num_requests_running{{pod="{idle.pod}"}}')
@@ -213,12 +213,12 @@ async def test_a_pod_that_is_gone_is_forgotten_and_another_cluster_is_not_seen(e
     single, parallel, _, _ = engines
     pods = [single.target, parallel.target]
     prometheus.scrape(*pods)
-    async with watching(through(prometheus), *pods) as told:
-        await told.until(all_taken_after(0, 2))
-        told.pods.pop(0)
-        await told.until(lambda signals: signals.keys() == {parallel.target.uid})
-    async with watching(through(prometheus, cluster="eu"), single.target) as told:
-        unseen = await told.one(lambda signals: signals.error is not None)
+    async with watching(through(prometheus), *pods) as watch:
+        await watch.until(all_taken_after(0, 2))
+        watch.pods.pop(0)
+        await watch.until(lambda signals: signals.keys() == {parallel.target.uid})
+    async with watching(through(prometheus, cluster="eu"), single.target) as watch:
+        unseen = await watch.one(lambda signals: signals.error is not None)
         assert (unseen.sample, unseen.error) == (None, "Prometheus has not tried to scrape it in the last 150 s")
 
 
@@ -227,8 +227,8 @@ async def test_nan_is_no_reading(prometheus):
     with a_page(page) as port:
         pod = ScrapeTarget("uid", "team", "broken", LOOPBACK, port)
         prometheus.scrape(pod)
-        async with watching(through(prometheus), pod) as told:
-            signals = await told.one(lambda signals: "nan" in (signals.error or ""))
+        async with watching(through(prometheus), pod) as watch:
+            signals = await watch.one(lambda signals: "nan" in (signals.error or ""))
             assert signals.sample is None
 
 
@@ -238,8 +238,8 @@ async def test_the_flags_lead_to_it(engines, prometheus):
     options = ScrapeOptions(
         source=MetricsSource.PROMETHEUS, prometheus=PrometheusOptions(url=prometheus.process.url + "/")
     )
-    async with watching(source_of(options), idle.target) as told:
-        assert sample(await told.one(taken_after(0))).running_requests == 0
+    async with watching(build_signal_source(options), idle.target) as watch:
+        assert sample(await watch.one(taken_after(0))).running_requests == 0
 
 
 @contextmanager

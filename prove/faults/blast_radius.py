@@ -1,103 +1,61 @@
-"""How much one planner may do, whatever it believes."""
+"""How much one planner may do, whatever it believes, and that placeholders are in nobody's way."""
 
-from prove.fault import Edit, Fault
-
-LIMITS = "operator/forebay/planner/reconcile/blast_radius.py"
-PLANNER = "operator/forebay/planner/planner.py"
-TESTS = "tests/planner/reconcile/test_blast_radius.py"
+from prove.fault import Fault
+from prove.mutations import always, at, body, never, returns
 
 FAULTS = (
     Fault(
         "blast-radius.implausible-world-believed",
-        "a world in which everything has vanished is not acted on",
-        (
-            Edit(
-                LIMITS,
-                "if there == 0 and before >= many and now - since < limit_seconds:",
-                "if there < 0 and before >= many:",
-            ),
+        claim="an implausible world is not acted on, and neither a plan that is held nor a dry run makes a call",
+        planted="every world is plausible, a plan that is held is carried out, and a dry run acts",
+        changes=(
+            at("doubt", never("limit_seconds")),
+            at("Applier.apply", never("held")),
+            at("Loop._tick", always("held")),
+            at("Applier._carry_out", never("_dry_run")),
         ),
-        (
-            f"{TESTS}::test_an_implausible_world_is_held",
-            f"{TESTS}::test_no_services_where_there_were_many_is_held",
+        guards=(
+            "test_an_implausible_world_is_held",
+            "test_no_services_where_there_were_many_is_held",
+            "test_a_plan_that_is_held_does_nothing",
+            "test_a_held_plan_writes_nothing_and_says_why_once",
+            "test_a_dry_run_calls_nothing",
         ),
+        quick=True,
     ),
     Fault(
-        "blast-radius.a-held-plan-is-carried-out",
-        "a plan that is held makes no call",
-        (
-            Edit(
-                "operator/forebay/cluster/write/apply.py",
-                "        if plan.held is not None:\n",
-                "        if plan.held == '':\n",
-            ),
+        "blast-radius.no-limits",
+        claim="drains per ten minutes, creations per minute and GPUs are bounded over all services",
+        planted="every step is granted",
+        changes=(at("Budget.grant", returns("True")),),
+        guards=(
+            "test_drains_per_ten_minutes_are_bounded_over_all_services",
+            "test_a_mistaken_loss_of_nodes_is_bounded_like_drains",
+            "test_creations_per_minute_are_bounded_and_services_without_any_replica_come_first",
+            "test_the_gpu_ceiling_counts_every_pod_there_is",
         ),
-        ("tests/cluster/write/test_apply.py::test_a_plan_that_is_held_does_nothing",),
-    ),
-    Fault(
-        "blast-radius.drains-unbounded",
-        "drains per 10 minutes are bounded over all services",
-        (
-            Edit(LIMITS, "        if self.drains < 1:\n", "        if self.drains < 0:\n"),
-            Edit(LIMITS, "        self.drains -= 1\n", ""),
-        ),
-        (
-            f"{TESTS}::test_drains_per_ten_minutes_are_bounded_over_all_services",
-            f"{TESTS}::test_a_mistaken_loss_of_nodes_is_bounded_like_drains",
-        ),
-    ),
-    Fault(
-        "blast-radius.creations-unbounded",
-        "creations per minute are bounded over all services",
-        (Edit(LIMITS, "        self.creates -= len(step.actions)\n", ""),),
-        (f"{TESTS}::test_creations_per_minute_are_bounded_and_services_without_any_replica_come_first",),
-    ),
-    Fault(
-        "blast-radius.gpu-ceiling-ignored",
-        "the operator's GPU ceiling counts every pod there is",
-        (
-            Edit(
-                LIMITS,
-                "if self.gpus is not None and self.gpus < step.gpus:",
-                "if self.gpus is not None and self.gpus < 0:",
-            ),
-        ),
-        (f"{TESTS}::test_the_gpu_ceiling_counts_every_pod_there_is",),
+        quick=True,
     ),
     Fault(
         "blast-radius.one-fault-holds-all",
-        "a fault in planning one service holds that service alone",
-        (
-            Edit(
-                PLANNER,
-                "        return _failed(service, memory, error, site.now)\n",
-                "        raise error\n",
-            ),
+        claim="a fault in planning one service, or a call that is refused, holds that service alone",
+        planted="both are raised",
+        changes=(at("isolation:failed", body("raise error")), at("Ledger.note", body("raise error"))),
+        guards=(
+            "test_a_fault_in_one_service_holds_that_service_alone",
+            "test_a_failed_call_holds_its_own_service_only",
         ),
-        (f"{TESTS}::test_a_fault_in_one_service_holds_that_service_alone",),
     ),
     Fault(
-        "blast-radius.one-refusal-holds-all",
-        "a call that is refused holds its own service only",
-        (
-            Edit(
-                "operator/forebay/cluster/write/apply.py",
-                "ledger.note(plan, action, error)\n            return False\n",
-                "ledger.note(plan, action, error)\n            raise\n",
-            ),
+        "blast-radius.placeholders-count-as-replicas",
+        claim="a placeholder is no replica in any rule, and fills no ceiling of GPUs that a replica needs",
+        planted="placeholders are among the pods of a service, and count against the ceiling",
+        changes=(at("fleet_context_of", never("place")), at("Budget.of", always("place"))),
+        guards=(
+            "test_one_that_is_there_is_neither_made_again_nor_taken_for_a_replica",
+            "test_replicas_fare_as_if_there_were_none",
+            "test_it_comes_gives_way_in_one_step_and_comes_back",
+            "test_a_replica_takes_the_place_of_one_under_the_ceiling",
         ),
-        ("tests/cluster/write/test_apply.py::test_a_failed_call_holds_its_own_service_only",),
-    ),
-    Fault(
-        "blast-radius.a-dry-run-writes",
-        "a dry run makes no call",
-        (
-            Edit(
-                "operator/forebay/cluster/write/apply.py",
-                "        if self._dry_run:\n",
-                "        if self._dry_run is None:\n",
-            ),
-        ),
-        ("tests/cluster/write/test_apply.py::test_a_dry_run_calls_nothing",),
     ),
 )

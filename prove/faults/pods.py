@@ -1,131 +1,66 @@
 """What every pod, its Service and its budget must have, whatever the spec says."""
 
-from prove.fault import Edit, Fault
-
-TEMPLATE = "operator/forebay/workloads/objects/pod_template.py"
-LIFETIMES = "operator/forebay/workloads/spec/lifetimes.py"
-TESTS = "tests/workloads/objects/test_pod_template.py"
-LIFE = f"{TESTS}::test_the_grace_period_covers_pre_stop_drain_and_teardown"
+from prove.fault import Fault
+from prove.mutations import at, entry, replaced, returns, value
 
 FAULTS = (
     Fault(
-        "pods.shutdown-timeout-zero",
-        "an engine that is told to end finishes its streams within drainTimeout",
-        (
-            Edit(
-                "operator/forebay/workloads/spec/engine_arguments.py",
-                'f"--shutdown-timeout={drain_seconds(spec)}"',
-                '"--shutdown-timeout=0"',
-            ),
+        "pods.end-cuts-streams",
+        claim="the kubelet gives an engine time to drop out of endpoint lists, to drain and to tear down",
+        planted="no preStop hook, and a grace period of the drain alone",
+        changes=(
+            at("_container", entry("lifecycle", None)),
+            at("grace_seconds", returns("drain_seconds(spec)")),
         ),
-        (LIFE,),
-    ),
-    Fault(
-        "pods.grace-too-short",
-        "the grace period is longer than preStop, drain and teardown together",
-        (
-            Edit(
-                LIFETIMES,
-                "return PRE_STOP_SECONDS + drain_seconds(spec) + TEARDOWN_SECONDS",
-                "return drain_seconds(spec)",
-            ),
+        guards=(
+            "test_the_grace_period_covers_pre_stop_drain_and_teardown",
+            "test_no_engine_is_told_to_end_before_endpoint_lists_have_dropped_it",
         ),
-        (LIFE,),
-    ),
-    Fault(
-        "pods.no-pre-stop",
-        "an engine is told to end only after endpoint lists have had time to drop it",
-        (Edit(TEMPLATE, '            "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},\n', ""),),
-        (f"{TESTS}::test_no_engine_is_told_to_end_before_endpoint_lists_have_dropped_it",),
     ),
     Fault(
         "pods.started-by-health-alone",
-        "a pod has started only after one real completion",
-        (
-            Edit(
-                TEMPLATE,
-                '"startupProbe": probes.startup_probe(spec, PORT, public_name(owner.key)),',
-                '"startupProbe": probes.readiness_probe(),',
-            ),
+        claim="a pod has started only after one real completion, and a busy engine that answers late is not restarted",
+        planted="a refused completion is one, the health check is the startup probe, and probes wait a second",
+        changes=(
+            at("FIRST_COMPLETION", value('_.replace("sys.exit", "print")')),
+            at("PROBE_TIMEOUT_SECONDS", value("1")),
+            at("_container", entry("startupProbe", "probes.readiness_probe()")),
         ),
-        (f"{TESTS}::test_a_pod_has_started_only_after_one_real_completion",),
-    ),
-    Fault(
-        "pods.a-refusal-is-a-completion",
-        "an engine that refuses the first completion has not started",
-        (
-            Edit(
-                "operator/forebay/workloads/objects/probes.py",
-                '    sys.exit(f"no completion yet: {error}")\n',
-                '    print(f"no completion yet: {error}")\n',
-            ),
-        ),
-        (
-            f"{TESTS}::test_the_startup_probe_fails_with_a_reason_while_the_engine_refuses",
-            f"{TESTS}::test_the_startup_probe_fails_with_a_reason_while_the_port_is_bound_and_nothing_listens",
+        guards=(
+            "test_a_pod_has_started_only_after_one_real_completion",
+            "test_liveness_is_patient_with_a_busy_engine",
         ),
     ),
     Fault(
-        "pods.impatient-liveness",
-        "a busy engine that answers late is not restarted",
-        (Edit(LIFETIMES, "PROBE_TIMEOUT_SECONDS: Final = 10", "PROBE_TIMEOUT_SECONDS: Final = 1"),),
-        (f"{TESTS}::test_liveness_is_patient_with_a_busy_engine",),
-    ),
-    Fault(
-        "pods.service-links-on",
-        "no Service of the namespace reaches the engine's environment",
-        (Edit(TEMPLATE, '"enableServiceLinks": False,', '"enableServiceLinks": True,'),),
-        (f"{TESTS}::test_no_service_of_the_namespace_reaches_the_engines_environment",),
-    ),
-    Fault(
-        "pods.no-shared-memory",
-        "GPUs of one engine talk over shared memory that is large enough",
-        (Edit("operator/forebay/workloads/objects/volumes.py", '"medium": "Memory", ', ""),),
-        (f"{TESTS}::test_shared_memory_is_backed_by_memory_when_gpus_talk",),
-    ),
-    Fault(
-        "pods.not-restricted",
-        "every pod passes the restricted profile",
-        (Edit(TEMPLATE, '"allowPrivilegeEscalation": False,', '"allowPrivilegeEscalation": True,'),),
-        (f"{TESTS}::test_a_namespace_that_enforces_the_restricted_profile_takes",),
-    ),
-    Fault(
-        "pods.nodes-taken-from-under-streams",
-        "node autoscalers may ask for a node, but not take it from under a stream",
-        (
-            Edit(
-                TEMPLATE,
-                '{labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}',
-                '{labels.DO_NOT_DISRUPT: "false", labels.SAFE_TO_EVICT: "true"}',
-            ),
+        "pods.unsafe-environment",
+        claim="every pod passes the restricted profile, without service links, with shared memory for its GPUs",
+        planted="privileges may grow, Services reach the environment, and shared memory is on disk",
+        changes=(
+            at("CONTAINER_SECURITY", entry("allowPrivilegeEscalation", "True")),
+            at("_pod_spec", entry("enableServiceLinks", "True")),
+            at("pod_volumes", entry("medium", None)),
         ),
-        (f"{TESTS}::test_node_autoscalers_leave_serving_pods_alone",),
+        guards=(
+            "test_a_namespace_that_enforces_the_restricted_profile_takes",
+            "test_no_service_of_the_namespace_reaches_the_engines_environment",
+            "test_shared_memory_is_backed_by_memory_when_gpus_talk",
+        ),
+        quick=True,
     ),
     Fault(
-        "pods.budget-too-small",
-        "no serving pod can be evicted: the budget asks for as many as can ever serve",
-        (
-            Edit(
-                "operator/forebay/planner/reconcile/children.py",
-                "return (spec.scaling.max_replicas + spec.rollout.max_surge) * shape.pods",
-                "return spec.scaling.min_replicas * shape.pods",
-            ),
+        "pods.evicted-under-streams",
+        claim="neither evictions nor node autoscalers take a serving pod, and pods that serve nobody hold no node",
+        planted="the budget asks for a surge alone and protects unready pods, and autoscalers may take nodes",
+        changes=(
+            at("min_available", replaced("max_replicas", "0")),
+            at("disruption_budget_body", entry("unhealthyPodEvictionPolicy", '"IfHealthyBudget"')),
+            at("UNDISTURBED", entry("DO_NOT_DISRUPT", '"false"')),
         ),
-        (
-            "tests/workloads/objects/test_service_objects.py::test_no_serving_pod_can_be_evicted",
-            "tests/planner/report/test_service_status.py::test_the_budget_counts_pods",
+        guards=(
+            "test_no_serving_pod_can_be_evicted",
+            "test_the_budget_counts_pods",
+            "test_pods_that_are_not_ready_may_be_evicted",
+            "test_node_autoscalers_leave_serving_pods_alone",
         ),
-    ),
-    Fault(
-        "pods.unready-pods-stuck-on-a-node",
-        "the budget does not keep pods on a node that serve nobody",
-        (
-            Edit(
-                "operator/forebay/workloads/objects/service_objects.py",
-                '"unhealthyPodEvictionPolicy": "AlwaysAllow",',
-                '"unhealthyPodEvictionPolicy": "IfHealthyBudget",',
-            ),
-        ),
-        ("tests/workloads/objects/test_service_objects.py::test_pods_that_are_not_ready_may_be_evicted",),
     ),
 )

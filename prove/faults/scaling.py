@@ -1,170 +1,120 @@
-"""Up at once and in bounded steps, down only on proof."""
+"""Up at once and in bounded steps, down only on proof, and early enough for what was learned of this service."""
 
-from prove.fault import Edit, Fault
-
-DESIRED = "operator/forebay/scaling/desired.py"
-GUARDS = "operator/forebay/scaling/rules/guards.py"
-STABILIZER = "operator/forebay/scaling/rules/stabilizer.py"
+from prove.fault import Fault
+from prove.mutations import at, delegates, entry, never, returns, value
 
 FAULTS = (
     Fault(
-        "scaling.loading-pods-not-counted",
-        "replicas that load are capacity on its way, so guards wait for them",
-        (Edit(DESIRED, "if fleet.loading and coming > 0:", "if fleet.loading < 0:"),),
-        (
-            "tests/scaling/test_desired.py::test_guards_while_replicas_are_on_their_way",
-            "tests/scaling/test_desired.py::test_what_a_guard_waits_for_is_in_the_record",
+        "scaling.loading-replicas-not-counted",
+        claim="guards wait for replicas that load, and stuck replicas are not ordered anew at every step",
+        planted="a guard neither looks at what loads nor at what is stuck for want of room",
+        changes=(
+            at("_guards_wait_for", never("loading")),
+            at("Situation.replaceable", returns("self.stuck")),
+        ),
+        guards=("test_guards_while_replicas_are_on_their_way", "test_what_a_guard_waits_for_is_in_the_record"),
+    ),
+    Fault(
+        "scaling.no-cooldown",
+        claim="guards add replicas once per scaleUpCooldown, and nothing goes before scaleDownCooldown is over",
+        planted="both cooldowns are over at once",
+        changes=(
+            at("_guards_wait_for", never("scale_up_cooldown_seconds")),
+            at("recently_raised", returns("None")),
+            at("not_watched_in_full", returns("None")),
+        ),
+        guards=(
+            "test_one_jump_per_cooldown",
+            "test_what_holds_the_count",
+            "test_a_restart_takes_the_newest_pod_for_the_last_rise",
+        ),
+        quick=True,
+    ),
+    Fault(
+        "scaling.blind-or-boundless-guards",
+        claim="each guard alone is enough, and answers with one bounded step",
+        planted="the guard of the KV cache never fires, and the largest step is 99 times the replicas there are",
+        changes=(at("kv_cache", returns("None")), at("guards:LARGEST_STEP", value("99.0"))),
+        guards=(
+            "test_guards_are_ored_and_each_says_its_numbers",
+            "test_queue_depth",
+            "test_a_guard_raises_in_one_jump_and_is_remembered",
+        ),
+        quick=True,
+    ),
+    Fault(
+        "scaling.down-against-the-load",
+        claim="a replica goes only if the load of the whole window fits on those that stay, and the least busy goes",
+        planted="the stabilizer asks neither for queue, work nor drains under way, and the busiest goes",
+        changes=(
+            at("queue_would_grow", returns("None")),
+            at("work_would_not_fit", returns("None")),
+            at("draining_now", returns("None")),
+            at("order_of_leaving", returns("(-(replica.in_flight or 0.0), 0.0, 0.0, replica.name)")),
+        ),
+        guards=(
+            "test_what_holds_the_count",
+            "test_a_large_fleet_goes_by_batches",
+            "test_who_leaves_first",
+            "test_among_those_that_serve_the_least_busy_and_coldest_goes",
         ),
     ),
     Fault(
-        "scaling.stuck-replicas-multiply",
-        "while nothing starts, one more replica is tried, and not one more at every step of a guard",
-        (
-            Edit(
-                DESIRED,
-                "return min(self.stuck, fleet.blocked - fleet.alike + min(fleet.alike, 1))",
-                "return min(self.stuck, fleet.blocked)",
-            ),
+        "scaling.arrivals-ignored",
+        claim="replicas follow the work that arrives, at once in a surge, and unknown arrivals are not none",
+        planted="no rule reads arrivals, a surge waits for its minute, and an engine that counts none has none",
+        changes=(
+            at("arrival_rules", returns("()")),
+            at("Arrivals.requests_per_second", returns("self.in_the_last_minute(now)")),
+            at("arrivals:_taken_in", returns("(sample.finished_requests or 0.0) + sample.in_flight")),
         ),
-        (
-            "tests/scaling/test_desired.py::test_guards_while_replicas_are_on_their_way",
-            (
-                "tests/simulation/test_scenarios.py::TestPodsThatNeverStart::"
-                "test_nothing_that_serves_is_given_up_and_orders_stay_bounded"
-            ),
+        guards=(
+            "test_the_count_follows_the_work_that_arrives",
+            "test_from_zero_with_no_arrivals_and_a_queue_of_10",
+            "test_a_surge_is_believed_before_the_minute_is_over",
+            "test_requests_that_arrive_at_a_pod",
         ),
-    ),
-    Fault(
-        "scaling.no-cooldown-upwards",
-        "guards add replicas once per scaleUpCooldown",
-        (
-            Edit(
-                DESIRED,
-                "if situation.now - situation.jumped_at < limits.scale_up_cooldown_seconds:",
-                "if limits.scale_up_cooldown_seconds < 0:",
-            ),
-        ),
-        ("tests/scaling/test_desired.py::test_one_jump_per_cooldown",),
-    ),
-    Fault(
-        "scaling.no-cooldown-downwards",
-        "nothing is scaled down before scaleDownCooldown is over",
-        (Edit(STABILIZER, "    recently_raised,\n    not_watched_in_full,\n", ""),),
-        (
-            "tests/scaling/rules/test_stabilizer.py::test_what_holds_the_count",
-            "tests/scaling/test_desired.py::test_a_restart_takes_the_newest_pod_for_the_last_rise",
-        ),
-    ),
-    Fault(
-        "scaling.unbounded-step",
-        "a guard answers with one bounded step",
-        (Edit(GUARDS, "LARGEST_STEP: Final = 1.5", "LARGEST_STEP: Final = 99.0"),),
-        (
-            "tests/scaling/rules/test_guards.py::test_queue_depth",
-            "tests/scaling/test_desired.py::test_a_guard_raises_in_one_jump_and_is_remembered",
-        ),
-    ),
-    Fault(
-        "scaling.one-blind-guard",
-        "each guard alone is enough: a full cache scales up with an empty queue",
-        (
-            Edit(
-                GUARDS,
-                "GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS, ",
-                "GUARDS: Final[tuple[Guard, ...]] = (queue_depth, *LATENCY_GUARDS, ",
-            ),
-        ),
-        ("tests/scaling/rules/test_guards.py::test_guards_are_ored_and_each_says_its_numbers",),
-    ),
-    Fault(
-        "scaling.down-against-the-queue",
-        "a replica goes only if the queue of the whole window would have fitted on those that stay",
-        (Edit(STABILIZER, "    queue_would_grow,\n", ""),),
-        ("tests/scaling/rules/test_stabilizer.py::test_what_holds_the_count",),
-    ),
-    Fault(
-        "scaling.feed-forward-ignored",
-        "replicas follow the work that arrives, before anything waits",
-        (Edit(DESIRED, "guard_rules, arrival_rules, stabilizer_rules", "guard_rules, stabilizer_rules"),),
-        (
-            "tests/scaling/test_desired.py::test_the_count_follows_the_work_that_arrives",
-            "tests/scaling/test_desired.py::test_from_zero_with_no_arrivals_and_a_queue_of_10",
-        ),
-    ),
-    Fault(
-        "scaling.down-against-the-work",
-        "a replica goes only if the work of the whole window fits on those that stay, with a margin",
-        (Edit(STABILIZER, "    work_would_not_fit,\n", ""),),
-        (
-            "tests/scaling/rules/test_stabilizer.py::test_what_holds_the_count",
-            "tests/scaling/rules/test_stabilizer.py::test_a_large_fleet_goes_by_batches",
-        ),
-    ),
-    Fault(
-        "scaling.unknown-arrivals-are-none",
-        "an engine that does not say how many requests it finished has unknown arrivals, not none",
-        (
-            Edit(
-                "operator/forebay/scaling/load/arrivals.py",
-                "    if sample.finished_requests is None:\n        return None\n    total = sample.finished_requests +",
-                "    total = (sample.finished_requests or 0.0) +",
-            ),
-        ),
-        ("tests/scaling/load/test_arrivals.py::test_requests_that_arrive_at_a_pod",),
-    ),
-    Fault(
-        "scaling.surge-waits-for-the-minute",
-        "a rate far above what chance makes of the last minute decides before the minute is over",
-        (
-            Edit(
-                "operator/forebay/scaling/load/arrivals.py",
-                "return lately if far and lasts else usual",
-                "return usual",
-            ),
-        ),
-        ("tests/scaling/load/test_arrivals.py::test_a_surge_is_believed_before_the_minute_is_over",),
-    ),
-    Fault(
-        "scaling.a-burst-of-seconds-is-a-surge",
-        "requests that come all at once order no fleet, since they are over before a replica could serve",
-        (
-            Edit(
-                "operator/forebay/scaling/load/arrivals.py",
-                "return lately if far and lasts else usual",
-                "return lately if far else usual",
-            ),
-        ),
-        ("tests/scaling/load/test_arrivals.py::test_a_burst_of_a_few_seconds_is_no_surge",),
     ),
     Fault(
         "scaling.lead-time-ignored",
-        "what may be added to the load while a replica loads is ordered now, and waiting work is due by then",
-        (
-            Edit("operator/forebay/scaling/rules/feed_forward.py", "growth = max(0.0, outlook.growth)", "growth = 0.0"),
-            Edit(
-                "operator/forebay/scaling/rules/backlog.py",
-                "max(SHORTEST_SECONDS, outlook.lead_seconds)",
-                "SHORTEST_SECONDS",
-            ),
+        claim="what is ordered covers this service's lead time and growth, and leaves room for a slower start",
+        planted="lead time and growth are 0 to the rules, and the slowest start that was seen bounds all to come",
+        changes=(
+            at("decided_service", entry("lead_seconds", "0.0"), entry("growth", "0.0")),
+            at("_next_keeps_to", delegates("_kept_to")),
+            at("Prospect.lead_seconds_for", returns("self.lead_seconds")),
         ),
-        (
-            "tests/scaling/rules/test_feed_forward.py::test_feed_forward",
-            "tests/scaling/rules/test_feed_forward.py::test_waiting_work_is_to_be_done_within_the_lead_time",
+        guards=(
+            "test_waiting_work_is_weighed_by_the_lead_time_that_was_learned",
+            "test_growth_and_lengths_are_learned_decide_and_outlive_the_operator",
+            "test_what_was_promised_of_the_next_start_holds_however_few_were_seen",
+            "test_ten_replicas_need_a_longer_lead_than_one",
         ),
     ),
     Fault(
-        "scaling.load-decides-in-recommend",
-        "in mode Recommend load only advises",
-        (
-            Edit(
-                DESIRED,
-                "applied = bound.replicas if mode is ScalingMode.AUTO else _advised_only(situation)",
-                "applied = bound.replicas",
+        "scaling.learning-lost-on-restart",
+        claim="what was learned outlives the operator, in the status and in the pods that live",
+        planted="neither is read",
+        changes=(at("recall", returns("Learned()")), at("learn_starts", never("longest_start_seconds"))),
+        guards=(
+            "test_an_operator_that_starts_goes_on_with_what_was_learned",
+            "test_what_was_learned_comes_back_from_the_status",
+            "test_pods_that_live_tell_what_the_status_does_not",
+        ),
+    ),
+    Fault(
+        "scaling.remembered-before-it-is-final",
+        claim="what scaling remembers is the count that sharing has left, not the one that was decided",
+        planted="memory is written before the counts are shared out",
+        changes=(
+            at(
+                "share:share",
+                returns(
+                    "granted(tuple(isolated(_with_memory, service) if isinstance(service, DecidedContext) else service"
+                    " for service in services))"
+                ),
             ),
         ),
-        (
-            "tests/scaling/test_desired.py::test_load_only_advises",
-            "tests/planner/reconcile/test_balance.py::test_recommend_replaces_what_is_lost_and_does_not_follow_the_load",
-        ),
+        guards=("test_a_count_that_sharing_cuts_is_remembered_as_it_was_cut",),
     ),
 )

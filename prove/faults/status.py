@@ -1,113 +1,65 @@
-"""Nothing is written that says nothing new: GitOps sees no drift, and a status write wakes nobody."""
+"""Nothing is written that says nothing new, and what is told of a decision is what it was made from."""
 
-from prove.fault import Edit, Fault
-
-STATUS = "operator/forebay/planner/report/service_status.py"
-CHILDREN = "operator/forebay/workloads/objects/service_objects.py"
-HANDLERS = "operator/forebay/controller/handlers.py"
+from prove.fault import Fault
+from prove.mutations import at, calling, element, entry, never, replaced, returns
 
 FAULTS = (
     Fault(
         "status.written-at-every-tick",
-        "a status that is stored already is not written",
-        (
-            Edit(
-                STATUS,
-                "    if wanted == stored:\n        return False\n",
-                "    if wanted == stored:\n        return True\n",
-            ),
+        claim="a status, a condition's time and an Event are written for what is new, numbers of the load every 30 s",
+        planted="every status is worth a write, conditions take the time of now, and no Event is remembered",
+        changes=(
+            at("should_write", returns("True")),
+            at("conditions:_condition", entry("last_transition_time", "rfc3339(now)"), never("reason")),
+            at("events_to_send", never("known")),
         ),
-        (
-            "tests/planner/report/test_service_status.py::test_when_a_status_is_written",
-            "tests/cluster/write/test_status_writer.py::test_what_is_stored_already_is_not_written",
+        guards=(
+            "test_when_a_status_is_written",
+            "test_telemetry_is_written_every_30_s_and_decisions_at_once",
+            "test_a_condition_keeps_its_time_as_long_as_its_status",
+            "test_a_service_is_told_of_once_and_not_again_after_a_restart",
         ),
-    ),
-    Fault(
-        "status.telemetry-at-every-tick",
-        "numbers that move with the load are written every 30 s at most",
-        (Edit(STATUS, "TELEMETRY_SECONDS: Final = 30.0", "TELEMETRY_SECONDS: Final = 0.0"),),
-        (
-            "tests/planner/report/test_service_status.py::test_when_a_status_is_written",
-            "tests/cluster/write/test_status_writer.py::test_telemetry_is_written_every_30_s_and_decisions_at_once",
-        ),
-    ),
-    Fault(
-        "status.a-time-stamp-per-tick",
-        "a condition keeps its time as long as its status",
-        (
-            Edit(
-                "operator/forebay/planner/report/conditions.py",
-                "if before is not None and before.status == answer.status else rfc3339(now)",
-                "if False else rfc3339(now)",
-            ),
-            Edit("operator/forebay/planner/report/conditions.py", "        return before\n", "        pass\n"),
-        ),
-        ("tests/planner/report/test_service_status.py::test_a_condition_keeps_its_time_as_long_as_its_status",),
+        quick=True,
     ),
     Fault(
         "status.children-rewritten",
-        "what the API server fills in, and what others own, is no change of ours",
-        (
-            Edit(
-                CHILDREN,
-                'spec.get("publishNotReadyAddresses", False),',
-                'spec.get("publishNotReadyAddresses", False), "clusterIP": spec.get("clusterIP"),',
-            ),
+        claim="a child that was changed by hand is put right, and what the API server and others add is left alone",
+        planted="the Service's cluster IP counts as ours, and the budget's minAvailable does not",
+        changes=(
+            at("_service_fields", entry("headless", 'spec.get("clusterIP")')),
+            at("_disruption_budget_fields", element("minAvailable")),
         ),
-        (
-            "tests/workloads/objects/test_service_objects.py::test_what_the_api_server_and_others_add_is_no_change",
-            "e2e/apiserver/test_operator.py::test_applying_the_same_again_changes_nothing",
+        guards=(
+            "test_what_the_api_server_and_others_add_is_no_change",
+            "test_a_change_by_hand_is_seen",
+            "test_applying_the_same_again_changes_nothing",
         ),
-    ),
-    Fault(
-        "status.a-change-by-hand-goes-unseen",
-        "a Service or budget that was changed by hand is put right",
-        (
-            Edit(
-                CHILDREN,
-                '    names = ("selector", "minAvailable", "unhealthyPodEvictionPolicy")\n',
-                '    names = ("selector", "unhealthyPodEvictionPolicy")\n',
-            ),
-        ),
-        ("tests/workloads/objects/test_service_objects.py::test_a_change_by_hand_is_seen",),
-    ),
-    Fault(
-        "status.its-write-wakes-the-loop",
-        "a status write wakes nobody",
-        (
-            Edit(
-                HANDLERS,
-                '    return metadata.get("uid"), metadata.get("generation"),',
-                '    return metadata.get("resourceVersion"), metadata.get("generation"),',
-            ),
-        ),
-        ("tests/controller/test_handlers.py::test_what_wakes_nobody",),
     ),
     Fault(
         "status.marks-on-the-users-object",
-        "no finalizer and no annotation is put on what the user wrote",
-        (
-            Edit(
-                HANDLERS,
-                "    @kopf.on.cleanup(",
-                '    @kopf.on.delete(GROUP, VERSION, INFERENCE_SERVICES.plural, registry=registry, id="gone")\n'
-                "    async def gone(**_: Any) -> None:\n"
-                '        wake("gone")\n\n'
-                "    @kopf.on.cleanup(",
-            ),
+        claim="no finalizer and no annotation is put on what the user wrote, and a status write wakes nobody",
+        planted="a kopf handler that leaves marks, and a watch that goes by the resource version",
+        changes=(
+            at("build_registry", calling("event", "kopf.on.update")),
+            at("_fingerprint", returns('(metadata.get("resourceVersion"),)')),
         ),
-        ("tests/controller/test_handlers.py::test_only_handlers_that_leave_no_mark_are_used",),
+        guards=("test_only_handlers_that_leave_no_mark_are_used", "test_what_wakes_nobody"),
     ),
     Fault(
-        "status.events-at-every-tick",
-        "an Event is sent once for a transition, not at every tick",
-        (
-            Edit(
-                "operator/forebay/planner/report/events.py",
-                "if step.event is None or (step.event.reason, step.subject) in known:",
-                "if step.event is None:",
-            ),
+        "status.explains-old-numbers",
+        claim="what is told of a decision follows its signals, names what would raise it, and outlives the operator",
+        planted="the first text stays, silent replicas answer, the past is dropped, a queue is told for one replica",
+        changes=(
+            at("status_of", replaced("decision_status", "before.decision or _")),
+            at("signals_status", entry("answering", "load.replicas")),
+            at("past_decisions", element("before")),
+            at("_late_signals", replaced("known_carry", "1.0")),
         ),
-        ("tests/planner/report/test_service_status.py::test_a_service_is_told_of_once_and_not_again_after_a_restart",),
+        guards=(
+            "test_a_changed_signal_changes_the_text",
+            "test_each_silent_replica_changes_the_text",
+            "test_past_decisions_outlive_the_operator",
+            "test_past_the_turning_point_the_rule_asks_for_more",
+        ),
     ),
 )

@@ -1,91 +1,63 @@
-"""Other shapes are used when the first cannot be had, counted by what they carry, and left without loss."""
+"""Replicas of several pods are one thing, and other shapes are used when the first cannot be had."""
 
-from prove.fault import Edit, Fault
-
-VARIANTS = "operator/forebay/planner/observe/variant_order.py"
-RETURNING = "operator/forebay/planner/reconcile/variant_failback.py"
-TESTS = "tests/planner/observe/test_variant_order.py"
+from prove.fault import Fault
+from prove.mutations import always, at, entry, never, replaced, returns
 
 FAULTS = (
     Fault(
+        "variants.half-a-group-is-ready",
+        claim="a group is scheduled when all its pods exist, serves when all are ready, and clients reach rank 0 alone",
+        planted="the first pod speaks for all, gates are lifted one by one, and the Service selects every rank",
+        changes=(
+            at("serving", always("wanted"), replaced("all", "pods[0].ready")),
+            at("gate_lifts", never("shape")),
+            at("service_body", entry("RANK", None)),
+        ),
+        guards=(
+            "test_half_a_group_is_no_capacity",
+            "test_half_a_group_stays_behind_its_gate_and_is_completed",
+            "test_only_rank_0_has_clients_and_probes",
+        ),
+    ),
+    Fault(
+        "variants.half-a-group-is-kept",
+        claim="a group that lost a rank fails as a whole, and one that holds GPUs for some ranks only is given back",
+        planted="neither is seen",
+        changes=(at("rank_lost", returns("None")), at("holds_half", returns("False"))),
+        guards=(
+            "test_a_rank_that_was_started_again_after_the_replica_served_fails_the_whole",
+            "test_with_room_for_one_rank_the_half_is_given_back_again_and_again_and_never_counts",
+        ),
+    ),
+    Fault(
         "variants.never-used",
-        "replicas that cannot be had make way for ones of the next variant",
-        (
-            Edit(
-                VARIANTS, "return self.several and not replica.half_placed", "return False and not replica.half_placed"
-            ),
+        claim="replicas that cannot be had make way for the next variant, and each counts by its own capacity",
+        planted="no replica makes way, and every one counts as one",
+        changes=(
+            at("VariantOrder.makes_way", returns("False")),
+            at("_weight", returns("1.0")),
+            at("ReplicaWeights.carried", returns("float(replicas)")),
         ),
-        (f"{TESTS}::test_what_stays_unschedulable_is_replaced_by_the_next_variant",),
-    ),
-    Fault(
-        "variants.half-a-group-is-no-shortage",
-        "a shape of which only a part finds its nodes could not be had, as one that finds none",
-        (
-            Edit(
-                VARIANTS,
-                "    if replica.state is not ReplicaState.BLOCKED:\n",
-                "    if replica.state is not ReplicaState.BLOCKED or replica.half_placed:\n",
-            ),
+        guards=(
+            "test_what_stays_unschedulable_is_replaced_by_the_next_variant",
+            "test_each_replica_is_counted_by_its_own_capacity",
+            "test_the_way_down_asks_what_those_that_are_left_carry",
         ),
-        (
-            "tests/planner/test_variant_groups.py::test_a_pair_that_finds_only_one_of_its_nodes_leads_to_a_variant_of_one",
-        ),
-    ),
-    Fault(
-        "variants.capacity-ignored",
-        "each replica is counted by its own capacity",
-        (
-            Edit(
-                "operator/forebay/planner/observe/variant_weights.py",
-                "return min(MOST, max(LEAST, round(theirs / mine * STEPS) / STEPS))",
-                "return 1.0",
-            ),
-        ),
-        (f"{TESTS}::test_each_replica_is_counted_by_its_own_capacity",),
-    ),
-    Fault(
-        "variants.the-way-down-counts-heads",
-        "a step down asks what the replicas that are left carry, not how many they are",
-        (
-            Edit(
-                "operator/forebay/scaling/rules/stabilizer.py",
-                "    carry = weights.carried(replicas)\n",
-                "    carry = replicas\n",
-            ),
-        ),
-        ("tests/scaling/test_replica_weights.py::test_the_way_down_asks_what_those_that_are_left_carry",),
     ),
     Fault(
         "variants.return-without-hold",
-        "a shape that could not be had is not tried again before its hold is over",
-        (Edit(VARIANTS, "return shortage.seen_at + min(longest,", "return shortage.seen_at + 0 * min(longest,"),),
-        (
-            f"{TESTS}::test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the_hold",
-            f"{TESTS}::test_a_return_that_finds_no_room_costs_nothing_and_is_tried_less_and_less_often",
+        claim="replicas return after a hold, a restart begins one, and none drains before its replacement serves",
+        planted="a hold is over at once, an operator that starts knows none, and a return waits for nothing",
+        changes=(
+            at("variant_order:retry_at", returns("shortage.seen_at")),
+            at("variant_order_of", never("earlier", nth=2)),
+            at("may_begin", always("live")),
+            at("may_finish", always("needed")),
         ),
-    ),
-    Fault(
-        "variants.a-restart-forgets-the-hold",
-        "an operator that has just started leaves replicas where they are",
-        (Edit(VARIANTS, "elif earlier is None and _used_instead(", "elif earlier and _used_instead("),),
-        (f"{TESTS}::test_an_operator_that_has_just_started_leaves_replicas_where_they_are",),
-    ),
-    Fault(
-        "variants.the-next-return-does-not-wait",
-        "replicas return one at a time: the next is tried when what the last one replaced has gone",
-        (Edit(RETURNING, " and len(rest.live) == len(scene.live)", ""),),
-        (f"{TESTS}::test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the_hold",),
-    ),
-    Fault(
-        "variants.return-drains-what-is-needed",
-        "a replica of a variant drains once one of the preferred shape serves, and not before",
-        (
-            Edit(
-                RETURNING,
-                "return _quiet(scene, rest) and len(rest.staying) > needed",
-                "return _quiet(scene, rest) and needed > 0",
-            ),
+        guards=(
+            "test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the_hold",
+            "test_a_return_that_finds_no_room_costs_nothing_and_is_tried_less_and_less_often",
+            "test_an_operator_that_has_just_started_leaves_replicas_where_they_are",
         ),
-        (f"{TESTS}::test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the_hold",),
     ),
 )

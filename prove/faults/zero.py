@@ -1,71 +1,48 @@
 """To zero by the idle clock alone, and back when somebody asks."""
 
-from prove.fault import Edit, Fault
-
-DESIRED = "operator/forebay/scaling/desired.py"
-IDLENESS = "operator/forebay/scaling/load/idleness.py"
-LAST_REPLICA = "operator/forebay/scaling/rules/last_replica.py"
-STAGING = "operator/forebay/planner/observe/fleet_context.py"
-WAKE_CALL = "operator/forebay/planner/decide/wake_request.py"
+from prove.fault import Fault
+from prove.mutations import always, at, entry, never, replaced, returns, without
 
 FAULTS = (
     Fault(
         "zero.clock-from-creation",
-        "the idle clock counts from the later of the last request and Ready, never from creation",
-        (
-            Edit(IDLENESS, "since = max(began, load.active_at, load.ready_since)", "since = load.ready_since"),
-            Edit(STAGING, "ready_since=replica.ready_since,", "ready_since=replica.created_at,"),
+        claim="the idle clock counts from the later of the last request and Ready, never from creation",
+        planted="it counts from a time before the replica was ready",
+        changes=(
+            at("look_idle", replaced("max", "load.ready_since")),
+            at("observed_service:_load", entry("ready_since", "0.0")),
         ),
-        ("tests/planner/test_zero.py::test_the_clock_begins_with_ready_however_long_the_pod_waited_for_its_node",),
+        guards=("test_the_clock_begins_with_ready_however_long_the_pod_waited_for_its_node",),
     ),
     Fault(
         "zero.silence-is-idleness",
-        "a service goes to zero only after its metrics were fresh for the whole of scaleToZeroAfter",
-        (
-            Edit(IDLENESS, "if not load.complete:", "if load.replicas < 0:"),
-            Edit(IDLENESS, "if load.active_at is None:", "if load.replicas < 0:"),
-            Edit(IDLENESS, "    assert load.active_at is not None\n", ""),
-            Edit(IDLENESS, "max(began, load.active_at, load", "max(began, load.active_at or 0.0, load"),
+        claim="a service goes to zero only after metrics showed for all of scaleToZeroAfter that nothing was asked",
+        planted="silence counts as idle, and so do requests that came and went between two samples",
+        changes=(
+            at("_not_idle", always("complete"), never("active_at")),
+            at("look_idle", without("active_at", nth=1), replaced("active_at", "(_ or 0.0)")),
+            at("_was_asked", returns("later.in_flight > 0")),
         ),
-        (
-            "tests/planner/test_zero.py::test_silence_never_leads_to_zero",
-            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+        guards=(
+            "test_silence_never_leads_to_zero",
+            "test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "test_when_a_pod_was_last_asked",
         ),
     ),
     Fault(
         "zero.many-to-none",
-        "there is no way from several replicas to none in one step",
-        (
-            Edit(DESIRED, "if situation.desired <= 1:", "if situation.desired <= 99:"),
-            Edit(LAST_REPLICA, "replacement_under_way, others_serve, asked", "replacement_under_way, asked"),
+        claim="the way to zero leads over one replica, and a call that was answered wakes nothing again",
+        planted="the idle clock may end every replica at once, and no call counts as answered",
+        changes=(
+            at("stabilizer_rules", always("desired", nth=3)),
+            at("others_serve", returns("None")),
+            at("_was_answered", returns("False")),
         ),
-        (
-            "tests/planner/test_zero.py::test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock",
-            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+        guards=(
+            "test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock",
+            "test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "test_which_calls_wake",
         ),
-    ),
-    Fault(
-        "zero.short-requests-unseen",
-        "a request that came and went between two samples sets the idle clock back",
-        (
-            Edit(
-                "operator/forebay/scaling/load/pod_history.py",
-                "return later.in_flight > 0 or _request_counters(earlier) != _request_counters(later)",
-                "return later.in_flight > 0",
-            ),
-        ),
-        ("tests/scaling/load/test_idleness.py::test_when_a_pod_was_last_asked",),
-    ),
-    Fault(
-        "zero.a-call-answered-for-ever",
-        "a call that has been answered wakes nothing again",
-        (
-            Edit(WAKE_CALL, "return text == zero.answered_wake or (", "return (since is None) or ("),
-            Edit(WAKE_CALL, "asked_at < since - CLOCK_SKEW_SECONDS", "asked_at < 0"),
-        ),
-        (
-            "tests/planner/test_zero.py::test_which_calls_wake",
-            "tests/planner/test_zero.py::test_a_call_wakes_it_and_it_stays_from_ready_for_as_long_as_it_may_idle",
-        ),
+        quick=True,
     ),
 )

@@ -1,13 +1,13 @@
-"""What a schema must be before it may become a CRD: structural, bounded everywhere, and explained.
+"""Checks that a schema may become a CRD: structural, bounded everywhere, and every field described.
 
-The API server checks structure but not bounds, until a CEL rule makes an unbounded field too dear, far from the field.
-Here each missing bound is named at its own path.
+The API server checks the structure but not the bounds, until a CEL rule over an unbounded field costs too much and is
+refused far from that field. The lint reports each missing bound at its own path.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
 
 LONGEST_MESSAGE = 2048
 _FORBIDDEN = (
@@ -32,7 +32,7 @@ _SCALARS = ("string", "integer", "number", "boolean")
 
 
 def lint(schema: Schema, path: str = "") -> tuple[str, ...]:
-    """Everything that is wrong, as `path: what`; empty for a schema that may be published."""
+    """All problems as `path: problem`; empty for a schema that may be published."""
     return tuple(f"{path or '<root>'}: {problem}" for path, problem in _problems(schema, path))
 
 

@@ -1,4 +1,4 @@
-"""Models, schema and rules are three tellings of one API: whatever one refuses, the others refuse."""
+"""Models and schema describe the same API: whatever one refuses, the other refuses too."""
 
 import copy
 from typing import Any
@@ -11,14 +11,14 @@ from e2e.apiserver.crd_cases import CASES, Case, a_manifest
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.schema.crds import INFERENCE_SERVICE, schema
 from forebay.api.schema.manifest import ManifestError, read_service
-from tests.api.judge import refusals
+from tests.api.schema_validator import violations
 from tests.builders.manifests import a_full_spec, changed_specs
 
 SPEC = schema(INFERENCE_SERVICE)["properties"]["spec"]
 
 
-def judged(spec: dict[str, Any]) -> tuple[str, ...]:
-    return refusals(SPEC, spec, "spec")
+def schema_violations(spec: dict[str, Any]) -> tuple[str, ...]:
+    return violations(SPEC, spec, "spec")
 
 
 def read(spec: dict[str, Any]) -> InferenceServiceSpec | None:
@@ -29,7 +29,7 @@ def read(spec: dict[str, Any]) -> InferenceServiceSpec | None:
 
 
 def test_a_full_spec_sets_every_field():
-    """The property tests below start from it, so a field missing here is a field they do not reach."""
+    """The property tests below start from the full spec, so they would not reach a field that it lacks."""
 
     def unset(node: dict[str, Any], value: Any, path: str) -> list[str]:
         if node["type"] == "array":
@@ -45,7 +45,7 @@ def test_a_full_spec_sets_every_field():
         ]
 
     assert unset(SPEC, a_full_spec(), "spec") == [
-        # What excludes something that is set.
+        # Fields that may not be set beside another one that is set.
         "spec.model.cache.nodePath",
         "spec.gpu.nodeSelector",
         "spec.variants.gpu.nodeSelector",
@@ -56,18 +56,18 @@ def test_a_full_spec_sets_every_field():
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.field != "metadata.name"], ids=str)
 def test_schema_refuses_the_wrong_and_accepts_the_right(case: Case):
-    assert judged(case.refused["spec"]) != ()
-    assert judged(case.accepted["spec"]) == ()
+    assert schema_violations(case.refused["spec"]) != ()
+    assert schema_violations(case.accepted["spec"]) == ()
 
 
 def test_schema_accepts_a_full_spec():
-    assert judged(a_full_spec()) == ()
+    assert schema_violations(a_full_spec()) == ()
 
 
 @given(spec=changed_specs())
 @settings(max_examples=400, deadline=None)
 def test_one_changed_value_is_judged_alike(spec: dict[str, Any]):
-    assert (read(spec) is None) == (judged(spec) != ()), judged(spec)
+    assert (read(spec) is None) == (schema_violations(spec) != ()), schema_violations(spec)
 
 
 _SETTINGS = st.sampled_from(
@@ -81,13 +81,13 @@ def test_several_values_together_are_judged_alike(chosen: list[tuple[str, Any]])
     spec = a_manifest()["spec"]
     for field, value in chosen:
         node = spec
-        *way, last = field.split(".")[1:]
-        for step in way:
-            node = node.setdefault(step, {})
+        *parents, last = field.split(".")[1:]
+        for parent in parents:
+            node = node.setdefault(parent, {})
             if not isinstance(node, dict):
                 return
         node[last] = copy.deepcopy(value)
-    assert (read(spec) is None) == (judged(spec) != ()), judged(spec)
+    assert (read(spec) is None) == (schema_violations(spec) != ()), schema_violations(spec)
 
 
 @given(spec=changed_specs())

@@ -40,6 +40,6 @@ def test_the_text_is_written_back_unchanged():
 
 
 def test_equal_spans_in_other_words_are_other_durations():
-    """Git's text is what is kept, and what is compared."""
+    """Durations keep and compare the text that the user wrote."""
     assert Duration("60s") != Duration("1m")
     assert len({Duration("60s"), Duration("60s"), Duration("1m")}) == 2

@@ -1,4 +1,4 @@
-"""PerformanceProfile: judged alike by model and schema, and refused in words."""
+"""PerformanceProfile: model and schema agree on what is valid, and errors name the problem."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from forebay.api.schema.crds import PERFORMANCE_PROFILE, schema
 from forebay.api.schema.manifest import ManifestError, read_profile, read_services
-from tests.api.judge import refusals
+from tests.api.schema_validator import violations
 
 SPEC = {
     "model": "hf://meta-llama/Llama-3.1-8B-Instruct",
@@ -35,14 +35,14 @@ def a_profile(spec: Any) -> dict[str, Any]:
     }
 
 
-def judged(spec: Any) -> tuple[str, ...]:
-    return refusals(schema(PERFORMANCE_PROFILE)["properties"]["spec"], spec, "spec")
+def schema_violations(spec: Any) -> tuple[str, ...]:
+    return violations(schema(PERFORMANCE_PROFILE)["properties"]["spec"], spec, "spec")
 
 
 def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
     assert set(SPEC) == set(schema(PERFORMANCE_PROFILE)["properties"]["spec"]["properties"])
     assert read_profile(a_profile(SPEC)).wire() == a_profile(SPEC)
-    assert judged(SPEC) == ()
+    assert schema_violations(SPEC) == ()
 
 
 @pytest.mark.parametrize("field", ["model", "product", "stepMilliseconds", "promptTokenMicroseconds"])
@@ -50,7 +50,7 @@ def test_what_is_needed(field):
     spec = {key: value for key, value in SPEC.items() if key != field}
     with pytest.raises(ManifestError, match=rf"spec\.{field}: is required"):
         read_profile(a_profile(spec))
-    assert judged(spec) == (f"spec.{field}: required",)
+    assert schema_violations(spec) == (f"spec.{field}: required",)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_refused(field, wrong, says):
     with pytest.raises(ManifestError) as refused:
         read_profile(a_profile(SPEC | {field: wrong}))
     assert says in refused.value.problems[0]
-    assert judged(SPEC | {field: wrong}) != ()
+    assert schema_violations(SPEC | {field: wrong}) != ()
 
 
 def test_a_misspelt_field_is_refused():
@@ -84,4 +84,4 @@ def test_beside_services_it_is_passed_over():
         '"spec": {"model": {"source": "hf://a/b"}}}'
     )
     profile = '{"apiVersion": "forebay.dev/v1alpha1", "kind": "PerformanceProfile"}'
-    assert [found.metadata.name for found in read_services(f"{profile}\n---\n{service}")] == ["chat"]
+    assert [listed.metadata.name for listed in read_services(f"{profile}\n---\n{service}")] == ["chat"]

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
 from tests.api.schema_lint import lint
 
 

@@ -1,4 +1,4 @@
-"""WarmPool: judged alike by model and schema, and refused in words, each beside what is accepted."""
+"""WarmPool: model and schema agree on what is valid; each wrong value is shown beside a valid one."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from forebay.api.schema.crds import WARM_POOL, definition, schema
 from forebay.api.schema.manifest import ManifestError, read_services, read_warm_pool
-from tests.api.judge import refusals
+from tests.api.schema_validator import violations
 
 SPEC = {
     "gpu": {"product": "NVIDIA-H100-80GB-HBM3", "resourceName": "nvidia.com/gpu"},
@@ -40,14 +40,14 @@ def a_pool(spec: Any = None, name: str = "h100") -> dict[str, Any]:
     }
 
 
-def judged(spec: Any) -> tuple[str, ...]:
-    return refusals(schema(WARM_POOL)["properties"]["spec"], spec, "spec")
+def schema_violations(spec: Any) -> tuple[str, ...]:
+    return violations(schema(WARM_POOL)["properties"]["spec"], spec, "spec")
 
 
 def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
     assert set(SPEC) == set(schema(WARM_POOL)["properties"]["spec"]["properties"])
     assert read_warm_pool(a_pool()).wire() == a_pool()
-    assert judged(SPEC) == ()
+    assert schema_violations(SPEC) == ()
 
 
 def test_it_belongs_to_the_whole_cluster_and_reports():
@@ -71,9 +71,9 @@ def test_refused_with_words_and_accepted_when_corrected(field, wrong, right, say
     with pytest.raises(ManifestError) as refused:
         read_warm_pool(a_pool(SPEC | {field: wrong}))
     assert says in str(refused.value)
-    assert judged(SPEC | {field: wrong}) != ()
+    assert schema_violations(SPEC | {field: wrong}) != ()
     assert read_warm_pool(a_pool(SPEC | {field: right}))
-    assert judged(SPEC | {field: right}) == ()
+    assert schema_violations(SPEC | {field: right}) == ()
 
 
 WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholders": 8}
@@ -98,9 +98,9 @@ def test_schedules_refused_with_words_and_accepted_when_corrected(wrong, right, 
     with pytest.raises(ManifestError) as refused:
         read_warm_pool(a_pool(SPEC | {"schedules": bad}))
     assert says in str(refused.value)
-    assert judged(SPEC | {"schedules": bad}) != ()
+    assert schema_violations(SPEC | {"schedules": bad}) != ()
     assert read_warm_pool(a_pool(SPEC | {"schedules": good}))
-    assert judged(SPEC | {"schedules": good}) == ()
+    assert schema_violations(SPEC | {"schedules": good}) == ()
 
 
 def test_schedules_are_told_apart_by_name():

@@ -1,4 +1,4 @@
-"""Who undercuts Forebay is asked what it spends when it keeps as much."""
+"""A peer that costs less than Forebay and keeps less is also played at settings that keep as much."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from bench.matched import matched
-from forebay.simulation.peers.peer_grid import Entry
+from forebay.simulation.peers.peer_grid import PeerSetting
 from tests.bench.test_policies_page import a_played, a_policy
 
 KEPT = {"0.3": (0.9951, 13.0), "0.2": (0.997, 20.0), "0.15": (0.998, 30.0)}
 OURS = a_policy("Forebay", 0.9955, gpuHours=14.0)
 
 
-def play(seed: int, settings: Sequence[Entry]) -> list[dict[str, Any]]:
-    """The second seed is harder by a hundredth of a percent."""
+def play(seed: int, settings: Sequence[PeerSetting]) -> list[dict[str, Any]]:
+    """Attainment falls by a hundredth of a percent per seed."""
     rows = []
     for entry in settings:
         attainment, hours = KEPT.get(entry.target.split()[0], (0.9, 40.0))
@@ -23,17 +23,17 @@ def play(seed: int, settings: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def added(*peers: dict[str, Any]) -> list[tuple[str, str]]:
-    told = matched(a_played([OURS, *peers], [OURS, *peers]), play)
+    results = matched(a_played([OURS, *peers], [OURS, *peers]), play)
     first, second = (
-        [(row["name"], row["target"]) for row in run["policies"][1 + len(peers) :]] for run in told["runs"]
+        [(row["name"], row["target"]) for row in run["policies"][1 + len(peers) :]] for run in results["runs"]
     )
     assert first == second, "a row of each seed"
     return first
 
 
 def undercuts(**fields: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {"attainment": 0.991, "target": "0.4 of the SLO batch", "gpuHours": 12.0} | fields
-    return a_policy("HPA in flight (tuned)", **told)
+    row: dict[str, Any] = {"attainment": 0.991, "target": "0.4 of the SLO batch", "gpuHours": 12.0} | fields
+    return a_policy("HPA in flight (tuned)", **row)
 
 
 @pytest.mark.parametrize(

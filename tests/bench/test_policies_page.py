@@ -1,4 +1,4 @@
-"""The page of the policy benchmark: who was better than Forebay at what is said plainly."""
+"""The page of the policy benchmark names the peers that did better than Forebay."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from bench.policies_page import page, verdicts
 from bench.policies_picture import picture, picture_name
 from bench.summary import differences, summary
 from forebay.simulation.compare.oracle import Needs
-from forebay.simulation.peers.peer_grid import Entry, grid
+from forebay.simulation.peers.peer_grid import PeerSetting, grid
 
 
 def a_row(name: str, attainment: float, gpu_hours: float, **fields: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ OURS = a_row("Forebay", 0.995, 12.0)
 
 
 @pytest.mark.parametrize(
-    ("others", "said"),
+    ("others", "sentences"),
     [
         pytest.param([], [NOBODY], id="alone"),
         pytest.param(
@@ -52,18 +52,18 @@ OURS = a_row("Forebay", 0.995, 12.0)
         pytest.param([a_row("oracle", 1.0, 10.0)], [NOBODY], id="the oracle is no peer"),
     ],
 )
-def test_verdicts(others, said):
-    assert list(verdicts([OURS, *others])) == said
+def test_verdicts(others, sentences):
+    assert list(verdicts([OURS, *others])) == sentences
 
 
 def test_who_recovers_sooner_is_told_and_never_is_later_than_any_time():
     ours, never = OURS | {"recovery": 150.0}, a_row("KPA", 0.9, 20.0, recovery="never")
     sooner = a_row("HPA", 0.9, 20.0, recovery=90.0)
-    assert list(verdicts([ours, never, sooner]))[-1] == "In time again sooner after the crowd came: HPA (5)."
+    assert list(verdicts([ours, never, sooner]))[-1] == "In time again sooner after the crowd arrived: HPA (5)."
     assert len(list(verdicts([ours, never]))) == 1
 
 
-def tries(**by_target: tuple[float, float]) -> list[tuple[Entry, dict[str, Any]]]:
+def tries(**by_target: tuple[float, float]) -> list[tuple[PeerSetting, dict[str, Any]]]:
     entries = [entry for entry in grid() if entry.rule == "HPA waiting"][: len(by_target)]
     return [
         (entry, {"attainment": attainment, "gpuHours": hours})
@@ -118,11 +118,11 @@ def test_a_summary_has_the_mean_over_the_seeds_and_the_worst():
     (row,) = summary(played)
     assert (row["attainment"], row["worst"]) == (pytest.approx(0.98), 0.97)
     assert (row["windows"], row["windowsMet"]) == (2, 2)
-    assert row["recovery"] is None, "what was not looked at in one run is not known"
+    assert row["recovery"] is None, "unknown when one run has no value"
 
 
 def test_a_recovery_that_never_came_is_no_number():
-    played = a_played(*([a_policy("Forebay", 0.9, recoverySeconds=told)] for told in (100.0, "never")))
+    played = a_played(*([a_policy("Forebay", 0.9, recoverySeconds=seconds)] for seconds in (100.0, "never")))
     assert [row["recovery"] for row in summary(played)] == ["never"]
 
 
@@ -147,11 +147,11 @@ def test_robustness_shows_the_mean_and_the_worst_seed_of_those_worth_a_look(tmp_
     text = (tmp_path / "page.md").read_text()
     assert "| what differs | Forebay | HPA |" in text
     assert "| a × 0.8 | 98.0 % (97.0) / 8.5 | 94.0 % (93.0) / 8.5 |" in text
-    assert "on average: KPA." in text
+    assert ": KPA." in text
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "sentences"),
     [
         pytest.param([("Forebay", 0.991, 12.02), ("HPA", 0.95, 8.0)], [], id="as it was"),
         pytest.param([("Forebay", 0.98, 12.0), ("HPA", 0.95, 8.0)], ["Forebay (5) keeps 98.00 %"], id="fewer in time"),
@@ -162,11 +162,11 @@ def test_robustness_shows_the_mean_and_the_worst_seed_of_those_worth_a_look(tmp_
         ),
     ],
 )
-def test_results_of_another_code_are_found(now, said):
+def test_results_of_another_code_are_found(now, sentences):
     committed = [a_row("Forebay", 0.99, 12.0), a_row("HPA", 0.95, 8.0)]
     found = list(differences(committed, [a_row(*row) for row in now]))
-    assert len(found) == len(said)
-    assert all(words in line for words, line in zip(said, found, strict=True))
+    assert len(found) == len(sentences)
+    assert all(words in line for words, line in zip(sentences, found, strict=True))
 
 
 def test_page_and_picture_are_made_from_the_results_alone(tmp_path):
@@ -178,9 +178,9 @@ def test_page_and_picture_are_made_from_the_results_alone(tmp_path):
     assert "## B: an evening" in text
     assert "| **Forebay** | 5 | 99.00 % | 99.00 % | 90.00 % | 99.00 % | 9.90 | 1.10 | 0.40 s | 2 | 1 of 1 |" in text
     assert "floor is 7 replicas" in text
-    assert "At the edge of its grid was the best setting of: HPA." in text
-    assert "0.10 % of the requests even an idle replica could not have served in time." in text
-    assert "shed |" not in text, "a column that says nothing is left out"
+    assert "The best setting is at the edge of the grid for: HPA." in text
+    assert "Even an idle replica could not have served 0.10 % of the requests in time." in text
+    assert "shed |" not in text, "an empty column is left out"
     assert "Other cold starts" not in text
     picture(rows, "an evening", tmp_path, "B")
     assert (tmp_path / picture_name("B")).stat().st_size > 10_000

@@ -1,4 +1,4 @@
-"""Services to plan, as short as a test needs them."""
+"""Builders for the specs of services to plan."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ LLAMA_8B = "hf://meta-llama/Llama-3.1-8B-Instruct"
 LLAMA_70B = "hf://meta-llama/Llama-3.1-70B-Instruct"
 LLAMA_2_7B = "hf://meta-llama/Llama-2-7b-hf"
 RPS_100 = 100 * 30 * 24 * 3600
-"""Requests a month that are 100 a second."""
+"""Requests per month at a rate of 100 per second."""
 
 
 def traffic(
@@ -25,7 +25,7 @@ def traffic(
 
 
 def a_spec(source: str = LLAMA_8B, product: str | None = H100, /, **blocks: Any) -> InferenceServiceSpec:
-    """A service with 100 requests a second and no headroom; a block of None is left out."""
+    """The spec of a service with 100 requests per second and no headroom; a block of None is left out."""
     model = {"source": source} | blocks.pop("model", {})
     gpu = {"product": product} if product else {}
     filled = {"model": model, "gpu": gpu, "traffic": traffic()} | blocks

@@ -1,4 +1,4 @@
-"""What others measured, and the page that shows it."""
+"""Published measurements against the replica model, and the page that shows them."""
 
 import pytest
 
@@ -17,6 +17,6 @@ def test_nothing_is_further_off_than_its_label_allows():
 
 
 def test_the_page_shows_what_is_computed_today():
-    """`python -m bench.capacity` writes it; the simulated table is left to it."""
+    """`python -m bench.capacity` writes the page. The simulated table is not checked here, because it takes longer."""
     text = PAGE.read_text(encoding="utf-8")
     assert page(text, ("kv-cache", "published", "roofline")) == text

@@ -34,7 +34,7 @@ def test_every_command_has_help(command: str):
 
 
 def test_completion_is_offered_for_bash(monkeypatch: pytest.MonkeyPatch):
-    """Else it is the shell that the tests happen to run below, and in the background there is none."""
+    """The shell is fixed here, since the shell that runs the tests differs and may be missing."""
     monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
     result = CliRunner().invoke(app, ["--show-completion", "bash"], prog_name="forebay")
     assert "_FOREBAY_COMPLETE=complete_bash" in result.output

@@ -1,4 +1,4 @@
-"""A scripted HTTP server on loopback, for what the client does on the wire; it knows nothing of Kubernetes."""
+"""A scripted HTTP server on loopback that records requests; it knows nothing of Kubernetes."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,14 +11,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from forebay.cluster.client.access import Access
-from forebay.cluster.client.kubernetes_api import Call, KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import Call, KubernetesClient, connect
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass
 class Asked:
-    """One request as it arrived."""
+    """One request as received."""
 
     method: str
     path: str
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass
 class ScriptedServer:
-    """Gives its answers in order, the last one for ever."""
+    """Sends its answers in order, and then repeats the last one."""
 
     answers: list[Answer]
     asked: list[Asked] = field(default_factory=list)
@@ -51,7 +51,7 @@ class ScriptedServer:
 
 
 def says(body: Any, status: int = 200, **headers: str) -> Answer:
-    """A JSON answer; header names with `_` for `-`."""
+    """A JSON answer; `_` in header names stands for `-`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -66,7 +66,7 @@ def refuses(status: int, reason: str, message: str, **headers: str) -> Answer:
 
 
 def shows(text: str, status: int) -> Answer:
-    """What a proxy in between answers: no JSON."""
+    """The answer of a proxy in between, which is not JSON."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(text=text, status=status)
@@ -75,7 +75,7 @@ def shows(text: str, status: int) -> Answer:
 
 
 def streams(*chunks: bytes, cut: bool = False) -> Answer:
-    """Chunks as they are, each flushed; `cut` breaks the connection instead of ending the answer."""
+    """Sends these chunks, each flushed; `cut` breaks the connection instead of ending the answer."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -95,8 +95,8 @@ def streams(*chunks: bytes, cut: bool = False) -> Answer:
 @asynccontextmanager
 async def scripted(
     folder: Path, *answers: Answer, bearer: str = "first"
-) -> AsyncIterator[tuple[ScriptedServer, KubernetesApi]]:
-    """A server with these answers, and a client that found it through a kubeconfig in `folder`."""
+) -> AsyncIterator[tuple[ScriptedServer, KubernetesClient]]:
+    """A server with these answers, and a client for it, configured by a kubeconfig in `folder`."""
     script = ScriptedServer(list(answers))
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", script.handle)

@@ -1,7 +1,7 @@
-"""An API server in memory, for unit tests and for the faults that a real one does not show on command.
+"""An API server in memory, for unit tests and for faults that a real one does not show on demand.
 
-It keeps what callers rely on: versions that grow, optimistic preconditions, watches that replay from a version, names
-that stay taken while an object ends. It checks no schema and knows no controller.
+It behaves as callers rely on: resourceVersions grow, writes check preconditions, watches replay from a version, and a
+name stays taken while its object terminates. It has no schemas and no controllers.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ class FakeCall:
     verb: str
     plural: str
     name: str
-    """`namespace/name`, or what there is of it."""
+    """`namespace/name`, or the part that the call names."""
     body: Any = None
     subresource: str = ""
 
 
 @dataclass
 class _Stream:
-    """One watch under way."""
+    """One open watch."""
 
     resource: Resource
     selector: str
@@ -39,7 +39,7 @@ class _Stream:
 
 @dataclass
 class FakeApi:
-    """KubeApi with objects as dicts; `put` and `remove` are what others do to the cluster."""
+    """A KubeApi with objects as dicts; `put` and `remove` are the writes of other clients."""
 
     objects: dict[Key, dict[str, Any]] = field(default_factory=dict)
     calls: list[FakeCall] = field(default_factory=list)
@@ -48,17 +48,17 @@ class FakeApi:
     compacted: int = 0
     """Watches from before this version have expired."""
     before: Callable[[FakeCall], None] = lambda call: None
-    """Meets every call first; may raise, or change the cluster."""
+    """Called before each call; may raise, or change the cluster."""
     after: Callable[[FakeCall], None] = lambda call: None
-    """Meets every call once it is carried out; raising here loses the answer."""
+    """Called after each write is carried out; when it raises, the answer is lost."""
     list_seconds: float = 0.0
-    """How long a LIST is under way after its state was taken."""
+    """How long a LIST takes after its state was read."""
     graceful: bool = True
-    """Whether a deleted pod stays, ending, until `remove`."""
+    """Whether a deleted pod stays, terminating, until `remove`."""
     _history: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
     _streams: list[_Stream] = field(default_factory=list)
 
-    # What others do.
+    # Writes of other clients.
 
     def put(self, resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create or replace an object, as another client would."""
@@ -73,7 +73,7 @@ class FakeApi:
         return self._store(resource, key, stored, "MODIFIED" if known else "ADDED")
 
     def remove(self, resource: Resource, namespace: str | None, name: str) -> None:
-        """Take an object out, as garbage collection or the kubelet would."""
+        """Remove an object, as garbage collection or the kubelet would."""
         gone = self.objects.pop(_key(resource, namespace, name))
         self._store(resource, None, gone, "DELETED")
 
@@ -86,14 +86,14 @@ class FakeApi:
     # Faults.
 
     def expire(self, *, in_stream: bool = False) -> None:
-        """Compact everything up to now; with `in_stream`, running watches are told so by an ERROR event."""
+        """Compact everything up to now; with `in_stream`, open watches get an ERROR event."""
         self.version += 1
         self.compacted = self.version
         if in_stream:
             self.say({"type": "ERROR", "object": {"kind": "Status", "code": GONE, "reason": "Expired"}})
 
     def say(self, event: bytes | Mapping[str, Any]) -> None:
-        """Put a line into every watch."""
+        """Send a line to every open watch."""
         for stream in self._streams:
             stream.queue.put_nowait(event if isinstance(event, bytes) else json.dumps(event).encode())
 
@@ -105,7 +105,7 @@ class FakeApi:
                 stream.queue.put_nowait(json.dumps(event).encode())
 
     def silence(self) -> None:
-        """Running watches hear nothing any more, and do not end."""
+        """Open watches get no more events, and do not end."""
         for stream in self._streams:
             stream.silent = True
 
@@ -119,19 +119,19 @@ class FakeApi:
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
     ) -> tuple[bytes, ...]:
         self._called(FakeCall("list", resource.plural, namespace or ""))
-        found = [
+        listed = [
             copy.deepcopy(stored)
             for stored in self.all(resource)
             if _selected(stored, label_selector) and namespace in (None, stored["metadata"].get("namespace"))
         ]
         version = str(self.version)
         await asyncio.sleep(self.list_seconds)
-        starts = range(0, max(len(found), 1), self.page_size)
+        starts = range(0, max(len(listed), 1), self.page_size)
         pages = (
             {
                 "kind": f"{resource.kind}List",
                 "metadata": {"resourceVersion": version},
-                "items": found[start:][: self.page_size],
+                "items": listed[start:][: self.page_size],
             }
             for start in starts
         )
@@ -191,9 +191,9 @@ class FakeApi:
         known = self._stored(resource, namespace, name)
         changed = body
         if subresource == "status":
-            # Of metadata, a write to the status counts nothing but the version.
-            seen = (body.get("metadata") or {}).get("resourceVersion")
-            changed = {"metadata": {"resourceVersion": seen} if seen else {}, "status": body.get("status")}
+            # A write to the status ignores all metadata except the resourceVersion.
+            version = (body.get("metadata") or {}).get("resourceVersion")
+            changed = {"metadata": {"resourceVersion": version} if version else {}, "status": body.get("status")}
         self._check(known, changed)
         return self._answer(call, self.put(resource, _merged(known, changed)))
 
@@ -235,7 +235,7 @@ class FakeApi:
         return known
 
     def _check(self, known: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-        """Preconditions, as the API server's: another version is a conflict, another uid an attempt to change it."""
+        """The preconditions of the API server: another resourceVersion is a conflict, another uid an invalid change."""
         version, uid = (body.get("metadata") or {}).get("resourceVersion"), (body.get("metadata") or {}).get("uid")
         if version not in (None, known["metadata"]["resourceVersion"]):
             raise ApiError(409, "Conflict", f"the version is {known['metadata']['resourceVersion']}, not {version}")
@@ -261,7 +261,7 @@ class FakeApi:
 
 
 def lost_answer() -> ApiError:
-    """What a client sees when the connection breaks after the request went out."""
+    """The error of a client whose connection breaks after the request was sent."""
     return ApiError(NO_ANSWER, "ServerDisconnectedError", "Server disconnected")
 
 

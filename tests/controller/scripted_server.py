@@ -1,4 +1,4 @@
-"""As much of an API server as kopf needs, playing the script of a test and noting every request."""
+"""As much of an API server as kopf needs; it plays the script of a test and records every request."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 from kubernetes.aio.client import Configuration
 
-from forebay.runtime.health import Server, listen
+from forebay.runtime.http_endpoints import Server, listen
 
 _COLLECTION = "/apis/forebay.dev/v1alpha1/inferenceservices"
 _VERBS = ["get", "list", "watch", "patch"]
@@ -52,7 +52,7 @@ class ScriptedServer:
         self._events.put_nowait({"type": kind, "object": content})
 
     async def configuration(self) -> Configuration:
-        """In the place of `Access.configuration`."""
+        """Replaces `Access.configuration`."""
         return Configuration(host=f"http://127.0.0.1:{self._server.port}")
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:

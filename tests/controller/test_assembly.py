@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.controller.assembly import patient, source_of
+from forebay.controller.assembly import build_signal_source, settings_for_interval
 from forebay.controller.options import MetricsSource, ScrapeOptions
 from forebay.telemetry.direct.scraper import Scraper
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
@@ -24,15 +24,15 @@ SOURCE = Path(__file__).parents[2] / "operator"
     ],
 )
 def test_a_fleet_that_is_asked_less_often_is_not_silent(interval: float, stale: float, lost: float):
-    settings = patient(Settings(stale_after_seconds=30.0, lost_after_seconds=300.0, max_gpus=8), interval)
+    settings = settings_for_interval(Settings(stale_after_seconds=30.0, lost_after_seconds=300.0, max_gpus=8), interval)
     assert (settings.stale_after_seconds, settings.lost_after_seconds, settings.max_gpus) == (stale, lost, 8)
 
 
 def test_the_flags_choose_the_source():
     prometheus = PrometheusOptions(url="http://prometheus:9090")
-    assert isinstance(source_of(ScrapeOptions()), Scraper)
+    assert isinstance(build_signal_source(ScrapeOptions()), Scraper)
     assert isinstance(
-        source_of(ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)), PrometheusSource
+        build_signal_source(ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)), PrometheusSource
     )
 
 

@@ -1,4 +1,6 @@
 import asyncio
+import io
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,16 +9,17 @@ import kopf
 import pytest
 from kubernetes.aio.client import Configuration
 
-from forebay.controller.handlers import Sightings, build_registry, connection_info
+from forebay.controller.handlers import KOPF_LOG_LEVELS, IntentTracker, build_registry, connection_info
 from forebay.controller.service_watch import ServiceWatch
+from forebay.runtime.log_format import LogFormat, LogLevel, configure
 from tests.controller.scripted_server import ScriptedServer, a_service
 
-PATIENCE = 10.0
-"""Seconds after which a wake that did not come counts as lost; kopf is a real one, on a thread."""
+WAKE_TIMEOUT_SECONDS = 10.0
+"""A wake that takes longer counts as lost; the tests run the real kopf, on a thread."""
 
 
 class Wakes:
-    """Wakes from kopf's thread, to be waited for in the test's."""
+    """Collects wakes from kopf's thread; the test waits for them on its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -26,7 +29,7 @@ class Wakes:
         self._loop.call_soon_threadsafe(self._arrived.put_nowait, reason)
 
     async def next(self) -> str:
-        return await asyncio.wait_for(self._arrived.get(), PATIENCE)
+        return await asyncio.wait_for(self._arrived.get(), WAKE_TIMEOUT_SECONDS)
 
     @property
     def unread(self) -> int:
@@ -37,7 +40,7 @@ class Wakes:
 async def a_watch(
     server: ScriptedServer, wakes: Wakes, before_start: Callable[[], None] = lambda: None
 ) -> AsyncIterator[ServiceWatch]:
-    """`before_start` runs in the task that kopf is about to run in."""
+    """`before_start` runs in the task in which kopf then runs."""
 
     def registry() -> kopf.OperatorRegistry:
         before_start()
@@ -49,7 +52,7 @@ async def a_watch(
         yield watch
     finally:
         watch.stop()
-        await asyncio.to_thread(watch.join, PATIENCE)
+        await asyncio.to_thread(watch.join, WAKE_TIMEOUT_SECONDS)
         assert not watch.alive
 
 
@@ -57,7 +60,7 @@ async def test_a_new_generation_wakes_a_status_write_does_not_and_nothing_is_wri
     wakes = Wakes()
     async with ScriptedServer() as server, a_watch(server, wakes) as watch:
         server.services = [a_service(1)]
-        watch.allow()
+        watch.allow_start()
         assert await wakes.next() == "service"
         server.stream("MODIFIED", {**a_service(1, version="2"), "status": {"replicas": {"ready": 1}}})
         server.stream("MODIFIED", a_service(2, version="3"))
@@ -72,13 +75,13 @@ async def test_a_watch_that_breaks_off_is_started_again_once_a_list_has_succeede
     wakes = Wakes()
     async with ScriptedServer() as server, a_watch(server, wakes) as watch:
         server.services = [a_service(1)]
-        watch.allow()
+        watch.allow_start()
         await wakes.next()
         server.stream("ERROR", {"kind": "Status", "code": 500, "message": "etcd is unwell"})
         server.services = [a_service(2)]
-        await asyncio.to_thread(watch.waits_for_a_list.wait, PATIENCE)
+        await asyncio.to_thread(watch.waiting_for_list.wait, WAKE_TIMEOUT_SECONDS)
         assert server.lists == 1
-        watch.allow()
+        watch.allow_start()
         assert await wakes.next() == "service"
         assert server.lists == 2
 
@@ -94,11 +97,11 @@ async def test_a_watch_that_is_cancelled_is_started_again_and_can_still_be_stopp
 
     async with ScriptedServer() as server, a_watch(server, wakes, cancel_the_first) as watch:
         server.services = [a_service(1)]
-        watch.allow()
-        assert await asyncio.to_thread(cancelled.wait, PATIENCE)
-        assert await asyncio.to_thread(watch.waits_for_a_list.wait, PATIENCE)
+        watch.allow_start()
+        assert await asyncio.to_thread(cancelled.wait, WAKE_TIMEOUT_SECONDS)
+        assert await asyncio.to_thread(watch.waiting_for_list.wait, WAKE_TIMEOUT_SECONDS)
         assert watch.alive
-        watch.allow()
+        watch.allow_start()
         assert await wakes.next() == "service"
 
 
@@ -119,11 +122,11 @@ async def test_before_a_list_has_succeeded_nothing_is_asked_and_it_can_be_stoppe
     ],
 )
 def test_what_wakes(change: dict[str, object]):
-    sightings = Sightings()
+    intents = IntentTracker()
     metadata = {"namespace": "team-a", "name": "chat", "uid": "one", "generation": 1}
-    assert sightings.changed(None, metadata)
-    assert sightings.changed("MODIFIED", metadata | change)
-    assert not sightings.changed("MODIFIED", metadata | change)
+    assert intents.changed(None, metadata)
+    assert intents.changed("MODIFIED", metadata | change)
+    assert not intents.changed("MODIFIED", metadata | change)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +138,14 @@ def test_what_wakes(change: dict[str, object]):
     ],
 )
 def test_what_wakes_nobody(change: dict[str, object]):
-    sightings = Sightings()
+    intents = IntentTracker()
     metadata = {"namespace": "team-a", "name": "chat", "uid": "one", "generation": 1}
-    sightings.changed("ADDED", metadata)
-    assert not sightings.changed("MODIFIED", metadata | change)
+    intents.changed("ADDED", metadata)
+    assert not intents.changed("MODIFIED", metadata | change)
 
 
 def test_a_deletion_always_wakes():
-    assert Sightings().changed("DELETED", {"namespace": "team-a", "name": "chat"})
+    assert IntentTracker().changed("DELETED", {"namespace": "team-a", "name": "chat"})
 
 
 def test_only_handlers_that_leave_no_mark_are_used():
@@ -168,7 +171,7 @@ async def test_kopf_gets_the_client_certificate():
 
 
 async def test_it_watches_for_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch):
-    """The image runs as a number that no passwd file knows."""
+    """The image runs as a numeric user without an entry in the passwd file."""
 
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found: 65532")
@@ -177,5 +180,23 @@ async def test_it_watches_for_a_user_without_a_name(monkeypatch: pytest.MonkeyPa
     wakes = Wakes()
     async with ScriptedServer() as server, a_watch(server, wakes) as watch:
         server.services = [a_service(1)]
-        watch.allow()
+        watch.allow_start()
         assert await wakes.next() == "service"
+
+
+@pytest.fixture
+def _root_logger_as_before():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_root_logger_as_before")
+def test_kopfs_line_per_event_is_kept_out_and_its_warnings_are_not():
+    stream = io.StringIO()
+    configure(LogLevel.DEBUG, LogFormat.PLAIN, stream, library_levels=KOPF_LOG_LEVELS)
+    logging.getLogger("kopf.objects").info("Handler 'wake' succeeded.")
+    logging.getLogger("kopf.objects").warning("Handler 'wake' failed.")
+    assert [line.split(" ", 2)[2] for line in stream.getvalue().splitlines()] == ["Handler 'wake' failed."]

@@ -2,14 +2,14 @@ import pytest
 from prometheus_client import generate_latest
 
 from forebay import __version__
-from forebay.cluster.client.kubernetes_api import Call
+from forebay.cluster.client.kubernetes_client import Call
+from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
-from forebay.runtime.loop_health import Pulse
-from forebay.telemetry.direct.fetch import FetchFailure
-from forebay.telemetry.direct.scrape_statistics import ScrapeTally
+from forebay.telemetry.scrape_failure import ScrapeFailure
+from forebay.telemetry.scrape_statistics import ScrapeTally
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceKey
-from tests.controller.stations import a_service_plan
+from tests.controller.tick_steps import a_service_plan
 
 
 def a_page(metrics: Metrics) -> str:
@@ -17,9 +17,9 @@ def a_page(metrics: Metrics) -> str:
 
 
 def some_metrics(now: float = 130.0, *, leading: bool = False) -> Metrics:
-    record = Pulse(limit_seconds=60.0, started_at=100.0, leading=leading)
-    record.beat(120.0)
-    return Metrics(record, lambda: now)
+    health = LoopHealth(limit_seconds=60.0, started_at=100.0, leading=leading)
+    health.tick_succeeded(120.0)
+    return Metrics(health, lambda: now)
 
 
 def test_replicas_are_shown_per_service():
@@ -42,7 +42,7 @@ def test_the_series_of_a_service_that_went_are_removed_and_only_those():
 
 
 def shown_variants(metrics: Metrics) -> dict[str, str]:
-    """Values by the labels of the series."""
+    """The values of the series, by their labels."""
     lines = [line for line in a_page(metrics).splitlines() if line.startswith("forebay_variant_ready_replicas{")]
     series = (line.partition("{")[2].rpartition("} ") for line in lines)
     return {labels: value for labels, _, value in series}
@@ -109,11 +109,11 @@ def test_sources_are_read_when_they_are_asked_for():
     tally = ScrapeTally(interval_seconds=5.0)
     metrics.show_sources(lambda: {"pods": 12.0}, tally.snapshot)
     tally.scraped(0.1, None)
-    tally.scraped(3.0, FetchFailure.TIMEOUT)
+    tally.scraped(3.0, ScrapeFailure.TIMEOUT)
     page = a_page(metrics)
     assert 'forebay_cache_age_seconds{resource="pods"} 12.0' in page
     assert "forebay_scrapes_total 2.0" in page
-    assert f'forebay_scrape_failures_total{{reason="{FetchFailure.TIMEOUT.value}"}} 1.0' in page
+    assert f'forebay_scrape_failures_total{{reason="{ScrapeFailure.TIMEOUT.value}"}} 1.0' in page
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_sources_are_read_when_they_are_asked_for():
     ],
 )
 def test_calls_are_counted_and_writes_show_that_a_tick_goes_on(call: Call, alive: bool):
-    pulse = Pulse(limit_seconds=60.0, started_at=100.0)
-    metrics = Metrics(pulse, lambda: 200.0)
+    health = LoopHealth(limit_seconds=60.0, started_at=100.0)
+    metrics = Metrics(health, lambda: 200.0)
     metrics.count_call(call)
     labels = {"verb": call.verb, "resource": call.resource, "code": str(call.status)}
     assert metrics.registry.get_sample_value("forebay_api_requests_total", labels) == 1.0
-    assert pulse.is_alive(200.0) is alive
+    assert health.is_alive(200.0) is alive

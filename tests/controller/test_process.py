@@ -6,33 +6,34 @@ from pathlib import Path
 
 import pytest
 
+from forebay.controller.assembly import EXIT_LEASE_LOST
 from forebay.controller.options import OperatorOptions, PortOptions
-from forebay.controller.process import _run_parts, run
+from forebay.controller.process import EXIT_ACCESS, STOP_SECONDS, _run_parts, run
 from forebay.runtime.log_format import LogFormat
-from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, EXIT_LEASE_LOST, EXIT_OK, STOP_SECONDS, Cause, Shutdown
+from forebay.runtime.shutdown import EXIT_BROKEN, EXIT_OK, Cause, Shutdown
 from tests.controller.virtual_time import in_virtual_time, now
 
 SCRAPER_SECONDS = 1.0
-"""What a scraper that does not listen may still take."""
+"""How long a stop waits for a scraper that does not end."""
 
 
 @dataclass
 class Parts:
-    """Stands in for every part of the operator at once, and notes in which order they are told what."""
+    """Stands in for all parts of the operator, and records what happens to them in which order."""
 
     tick_seconds: float = 3.0
-    """How long the tick takes that runs when the end comes."""
-    told: list[str] = field(default_factory=list)
+    """How long the running tick takes after it is told to stop."""
+    events: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.observer = self.scraper = self.loop = self.wake = self.leader = self.service_watch = self
+        self.observer = self.signal_source = self.loop = self.wake = self.leader = self.service_watch = self
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """The loop and the observer."""
         await self._stopping.wait()
         await asyncio.sleep(self.tick_seconds)
-        self.told.append(f"tick finished at {now():g} s")
+        self.events.append(f"tick finished at {now():g} s")
 
     async def scrape(self) -> None:
         await asyncio.Event().wait()
@@ -53,14 +54,14 @@ class Wake:
 
 
 @dataclass
-class Told:
-    """A part whose `stop` is only noted."""
+class StopRecorder:
+    """A part that only records its `stop`."""
 
     parts: Parts
     name: str
 
     def stop(self) -> None:
-        self.parts.told.append(f"{self.name} stopped")
+        self.parts.events.append(f"{self.name} stopped")
 
     def start(self) -> None:
         pass
@@ -84,55 +85,55 @@ def some_parts(tick_seconds: float = 3.0, observer_error: BaseException | None =
     parts = Parts(tick_seconds)
     parts.wake = Wake(parts)  # type: ignore[assignment]
     parts.observer = Endless(observer_error)  # type: ignore[assignment]
-    for name in ("leader", "scraper", "service_watch"):
-        setattr(parts, name, Told(parts, name))
+    for name in ("leader", "signal_source", "service_watch"):
+        setattr(parts, name, StopRecorder(parts, name))
     return parts
 
 
-def an_ending() -> Shutdown:
+def a_shutdown() -> Shutdown:
     return Shutdown(kill=lambda code: None, hard_stop_seconds=3600.0)
 
 
 @in_virtual_time
 async def test_a_graceful_end_lets_the_tick_finish_before_the_lease_goes():
-    parts, ending = some_parts(tick_seconds=3.0), an_ending()
-    asyncio.get_running_loop().call_later(2.0, ending.end, EXIT_OK, "SIGTERM received")
-    cause = await _run_parts(parts, ending)  # type: ignore[arg-type]
+    parts, shutdown = some_parts(tick_seconds=3.0), a_shutdown()
+    asyncio.get_running_loop().call_later(2.0, shutdown.end, EXIT_OK, "SIGTERM received")
+    cause = await _run_parts(parts, shutdown)  # type: ignore[arg-type]
     assert cause == Cause(EXIT_OK, "SIGTERM received")
-    assert parts.told == ["service_watch stopped", "tick finished at 5 s", "leader stopped", "scraper stopped"]
+    assert parts.events == ["service_watch stopped", "tick finished at 5 s", "leader stopped", "signal_source stopped"]
 
 
 @in_virtual_time
 async def test_a_tick_that_hangs_does_not_keep_the_lease_from_going():
-    parts, ending = some_parts(tick_seconds=3600.0), an_ending()
-    ending.end(EXIT_OK, "SIGTERM received")
-    assert (await _run_parts(parts, ending)).code == EXIT_OK  # type: ignore[arg-type]
+    parts, shutdown = some_parts(tick_seconds=3600.0), a_shutdown()
+    shutdown.end(EXIT_OK, "SIGTERM received")
+    assert (await _run_parts(parts, shutdown)).code == EXIT_OK  # type: ignore[arg-type]
     assert now() == STOP_SECONDS + SCRAPER_SECONDS
-    assert parts.told == ["service_watch stopped", "leader stopped", "scraper stopped"]
+    assert parts.events == ["service_watch stopped", "leader stopped", "signal_source stopped"]
 
 
 @in_virtual_time
 async def test_a_lost_lease_ends_at_once_and_writes_nothing_more():
-    parts, ending = some_parts(), an_ending()
-    asyncio.get_running_loop().call_later(2.0, ending.end, EXIT_LEASE_LOST, "the lease is lost")
-    assert (await _run_parts(parts, ending)).code == EXIT_LEASE_LOST  # type: ignore[arg-type]
+    parts, shutdown = some_parts(), a_shutdown()
+    asyncio.get_running_loop().call_later(2.0, shutdown.end, EXIT_LEASE_LOST, "the lease is lost")
+    assert (await _run_parts(parts, shutdown)).code == EXIT_LEASE_LOST  # type: ignore[arg-type]
     assert now() == 2.0 + SCRAPER_SECONDS
-    assert parts.told == ["service_watch stopped", "scraper stopped"]
+    assert parts.events == ["service_watch stopped", "signal_source stopped"]
 
 
 @in_virtual_time
 async def test_a_part_that_breaks_takes_the_process_with_it(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.ERROR)
-    parts, ending = some_parts(observer_error=ValueError("a bug")), an_ending()
-    assert await _run_parts(parts, ending) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
+    parts, shutdown = some_parts(observer_error=ValueError("a bug")), a_shutdown()
+    assert await _run_parts(parts, shutdown) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
     assert caplog.records[0].message == "the observer broke"
 
 
 @in_virtual_time
 async def test_a_part_that_was_cancelled_by_nobody_takes_the_process_with_it():
-    parts, ending = some_parts(observer_error=asyncio.CancelledError()), an_ending()
+    parts, shutdown = some_parts(observer_error=asyncio.CancelledError()), a_shutdown()
     async with asyncio.timeout(60.0):
-        assert await _run_parts(parts, ending) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
+        assert await _run_parts(parts, shutdown) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ async def test_a_burst_makes_one_tick_and_cannot_starve_it():
 @in_virtual_time
 async def test_what_is_a_burst_by_itself_is_answered_at_once():
     wake = Wake(debounce_seconds=1.0)
-    asyncio.get_running_loop().call_later(2.0, lambda: wake.wake("scrape", settled=True))
+    asyncio.get_running_loop().call_later(2.0, lambda: wake.wake("scrape", skip_debounce=True))
     assert await wake.next(5.0) == ("scrape",)
     assert now() == 2.0
     asyncio.get_running_loop().call_later(1.0, wake.wake, "pod")

@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 THREAD_SECONDS = 5.0
-"""How long a story without timers waits for another thread."""
+"""How long a test without timers waits for another thread."""
 
 
 class _Selector(selectors.DefaultSelector):
-    """Asked to wait with nothing ready, it moves the clock instead."""
+    """Moves the clock instead of waiting when nothing is ready."""
 
     jump: Callable[[float], None]
 
     def select(self, timeout: float | None = None) -> list[Any]:
         ready = super().select(THREAD_SECONDS if timeout is None else 0)
         if not ready and timeout is None:
-            raise AssertionError("the story waits for something that nobody will do")
+            raise AssertionError("the test waits for something that never happens")
         if not ready and timeout:
             self.jump(timeout)
         return ready
@@ -40,12 +40,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def now() -> float:
-    """Virtual seconds since the story began."""
+    """Virtual seconds since the test began."""
     return asyncio.get_running_loop().time()
 
 
 def in_virtual_time(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Make a test of a coroutine function; hours in it take milliseconds."""
+    """Turn a coroutine function into a test in which hours take milliseconds."""
 
     @functools.wraps(story)
     def test(*arguments: Any, **named: Any) -> None:

@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from forebay.cli.main import app
 from forebay.cli.run.operator_command import operator
+from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
-from forebay.runtime.loop_health import Pulse
 from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
 
 PLACEMENT = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}
@@ -51,7 +51,7 @@ def test_no_page_names_a_flag_that_does_not_exist(page):
 
 
 def test_series_of_the_operator():
-    registry = Metrics(Pulse(60.0, started_at=0.0), lambda: 0.0).registry
+    registry = Metrics(LoopHealth(60.0, started_at=0.0), lambda: 0.0).registry
     rows = table(section("operations.md", "Metrics of the operator"))
 
     assert {name for row in rows for name in code_spans(row[0])} == {family.name for family in registry.collect()}

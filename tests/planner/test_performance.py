@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.scaling.load.signals import PodSignals
@@ -35,6 +37,7 @@ def a_tick(services: list[ServiceView], pods: list[PodView], now: float, tick: i
     return a_world(*services, pods=pods, signals=signals, nodes=nodes(SERVICES))
 
 
+@pytest.mark.alone
 def test_200_services_of_8_replicas_each():
     services = [
         a_service(f"s{index:03}", min_replicas=4, max_replicas=REPLICAS, replica_capacity=a_replica_capacity())

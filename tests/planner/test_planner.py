@@ -8,6 +8,7 @@ from forebay.api.inference_service import ScalingMode
 from forebay.api.reasons import Reason
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
+from forebay.world.plan import DeletePod, StartDrain
 from forebay.world.world import SpecProblem
 from tests.builders.plans import (
     actions,
@@ -51,6 +52,14 @@ def test_maxreplicas_lowered_drains_what_is_above_it_at_once():
     done, _ = plan(a_world(service, pods=pods, signals=signals_of(pods)), LONG_AGO, NOW)
     assert len(drains(done)) == 2
     assert set(reasons(done).values()) == {"ScaleDown"}
+
+
+def test_a_plan_lists_its_actions_in_their_one_order():
+    """A replica that failed is dealt with before any other, and yet drains come before deletions."""
+    service = a_service(max_replicas=2)
+    pods = (*pods_of(service, 3), a_pod(service, 3, phase="Failed"))
+    done, _ = plan(a_world(service, pods=pods, signals=signals_of(pods)), LONG_AGO, NOW)
+    assert [type(action) for action in actions(done)] == [StartDrain, DeletePod]
 
 
 def test_a_drained_replica_is_deleted_once_a_later_sample_shows_it_empty():

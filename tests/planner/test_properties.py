@@ -1,11 +1,12 @@
 """What holds for every world, whatever comes together in it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.planner.memory import State
@@ -136,6 +137,8 @@ def test_desired_is_always_within_bounds(world, state):
             assert share.status.replicas.desired <= scaling.max_replicas
 
 
+HISTORIES = int(os.environ.get("FOREBAY_HISTORIES", "8"))
+"""Each lasts hours; `make test-long` plays more of them."""
 DISTURBANCES = (
     "load",
     "idle",
@@ -173,7 +176,7 @@ def disturb(cluster: Cluster, what: str) -> None:
         cluster.kill_node("node-1")
 
 
-@slow
+@settings(slow, max_examples=HISTORIES)
 @given(clusters(), st.lists(st.sampled_from(DISTURBANCES), max_size=5), st.data())
 def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster, disturbances, data):
     held = 0

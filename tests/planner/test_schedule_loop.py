@@ -1,7 +1,7 @@
 """A toy fleet comes up under the real planner: ready by every start, or AtRisk beforehand.
 
 Each replica serves so many seconds after it was created as the example says; the planner does not know how many, and
-counts with the 300 s of an unknown lead time. 300 schedules; FOREBAY_SCHEDULES=10000 draws more.
+counts with the 300 s of an unknown lead time. 100 schedules; FOREBAY_SCHEDULES=10000 draws more.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.builders.plans import actions, desired, only
 from tests.builders.schedules import Line, a_schedule, lines, moments
 from tests.builders.world import a_node, a_pod, a_service, a_world, signals_of
 
-SCHEDULES = int(os.environ.get("FOREBAY_SCHEDULES", "300"))
+SCHEDULES = int(os.environ.get("FOREBAY_SCHEDULES", "100"))
 LEAD = 300.0
 TICK = 5.0
 

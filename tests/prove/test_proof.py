@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from prove.copies import ROOT
-from prove.fault import Edit, Fault
+from prove.fault import Fault
+from prove.mutations import Mutation, at, begins, returns, value
 from prove.proof import Result, prove
 
 MODULE = "operator/forebay/limits.py"
@@ -54,17 +55,20 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def a_fault(name: str, old: str, new: str, guard: str = "test_never_more") -> Fault:
-    return Fault(f"limits.{name}", name, (Edit(MODULE, old, new),), (f"{TESTS}::{guard}",))
+def a_fault(name: str, where: str, mutation: Mutation, guard: str = "test_never_more") -> Fault:
+    return Fault(f"limits.{name}", name, "", (at(where, mutation),), (guard,))
 
 
 FAULTS = {
-    "found": a_fault("found", "MOST = 4", "MOST = 8"),
-    "not seen": a_fault("not seen", "UNTESTED = 1", "UNTESTED = 2"),
-    "does not run": a_fault("does not run", "min(replicas, MOST)", "min(replicas, MUST)"),
-    "does not fit": a_fault("does not fit", "MOST = 5", "MOST = 8"),
-    "no such guard": a_fault("no such guard", "MOST = 4", "MOST = 8", "test_never_fewer"),
-    "red anyway": a_fault("red anyway", "MOST = 4", "MOST = 8", "test_that_is_red_anyway"),
+    "red": a_fault("red", "MOST", value("8")),
+    "not seen": a_fault("not seen", "UNTESTED", value("2")),
+    "an unknown name": a_fault("an unknown name", "cut", returns("min(replicas, MUST)")),
+    "a wrong type": a_fault("a wrong type", "cut", returns("min(replicas, str(MOST))")),
+    "an import that fails": a_fault("an import that fails", "cut", begins("import forebay.nothing")),
+    "a module that cannot be imported": a_fault("a module that cannot be imported", "MOST", value("int('four')")),
+    "does not fit": a_fault("does not fit", "LEAST", value("8")),
+    "no such guard": a_fault("no such guard", "MOST", value("8"), "test_never_fewer"),
+    "red anyway": a_fault("red anyway", "MOST", value("8"), "test_that_is_red_anyway"),
 }
 
 
@@ -75,26 +79,31 @@ def proved(project: Path, *faults: Fault) -> dict[str, Result]:
 def test_what_counts_as_found(project):
     troubles = {name: result.trouble for name, result in proved(project, *FAULTS.values()).items()}
     assert troubles.keys() == FAULTS.keys()
-    assert troubles["found"] == ""
+    assert troubles["red"] == ""
     assert "did not turn red by what it asserts: tests/test_limits.py::test_never_more: passed" in troubles["not seen"]
-    assert "test_never_more: broken: NameError" in troubles["does not run"]
-    assert "holds the text 0 times instead of once" in troubles["does not fit"]
-    assert "there is no test tests/test_limits.py::test_never_fewer" in troubles["no such guard"]
+    assert "the planted code does not run" in troubles["an unknown name"]
+    assert "test_never_more: broken: TypeError" in troubles["a wrong type"]
+    assert "test_never_more: broken: ModuleNotFoundError" in troubles["an import that fails"]
+    assert "could not run the guards" in troubles["a module that cannot be imported"]
+    assert "`LEAST` is not defined" in troubles["does not fit"]
+    assert "`test_never_fewer` is not defined" in troubles["no such guard"]
     assert "not green without the fault: tests/test_limits.py::test_that_is_red_anyway" in troubles["red anyway"]
     assert (project / MODULE).read_text() == FILES[MODULE]
 
 
 def test_code_from_outside_the_copy_is_noticed(project):
-    (result,) = proved(
-        project, a_fault("strange", "MOST = 4", "MOST = 8", "test_that_runs_code_from_elsewhere")
-    ).values()
+    (result,) = proved(project, a_fault("strange", "MOST", value("8"), "test_that_runs_code_from_elsewhere")).values()
     assert result.trouble == "code from outside the copy was run: /elsewhere/forebay/elsewhere.py"
 
 
 def test_a_child_process_that_would_import_the_original_is_noticed(project):
     shutil.rmtree(project / "operator")
     (project / TESTS).write_text("def test_nothing():\n    pass\n")
-    (result,) = proved(
-        project, Fault("limits.none", "none", (Edit(TESTS, "pass", "assert False"),), (f"{TESTS}::test_nothing",))
-    ).values()
+    fault = Fault("limits.none", "none", "", (_Rewritten(),), ("test_nothing",))
+    (result,) = proved(project, fault).values()
     assert result.trouble == f"code from outside the copy was run: {ROOT / 'operator/forebay/__init__.py'}"
+
+
+class _Rewritten:
+    def rewritten(self, root: Path) -> tuple[Path, str]:
+        return root / TESTS, "def test_nothing():\n    assert False\n"

@@ -56,9 +56,10 @@ def test_the_level_is_the_least_that_is_written():
     assert stream.getvalue() == ""
 
 
-def test_kopfs_line_per_event_is_kept_out_and_its_warnings_are_not():
+def test_the_levels_of_libraries_are_raised_and_those_of_the_caller_too():
     stream = io.StringIO()
-    configure(LogLevel.DEBUG, LogFormat.PLAIN, stream)
-    logging.getLogger("kopf.objects").info("Handler 'wake' succeeded.")
-    logging.getLogger("kopf.objects").warning("Handler 'wake' failed.")
-    assert [line.split(" ", 2)[2] for line in stream.getvalue().splitlines()] == ["Handler 'wake' failed."]
+    configure(LogLevel.DEBUG, LogFormat.PLAIN, stream, library_levels={"kopf.objects": logging.WARNING})
+    for name in ("aiohttp.access", "kopf.objects"):
+        logging.getLogger(name).info("Handler 'wake' succeeded.")
+        logging.getLogger(name).warning("Handler 'wake' failed.")
+    assert [line.split(" ", 2)[2] for line in stream.getvalue().splitlines()] == ["Handler 'wake' failed."] * 2

@@ -1,6 +1,6 @@
 """The floor of a schedule counts in exactly the minutes in which it should, by a model that walks through all of them.
 
-300 schedules; FOREBAY_SCHEDULES=10000 draws more.
+100 schedules; FOREBAY_SCHEDULES=10000 draws more.
 """
 
 import os
@@ -23,7 +23,7 @@ from tests.builders.schedules import (
     moments,
 )
 
-SCHEDULES = int(os.environ.get("FOREBAY_SCHEDULES", "300"))
+SCHEDULES = int(os.environ.get("FOREBAY_SCHEDULES", "100"))
 MINUTES = (1, 30, 60, 90, 120, 480, 1440, 36 * 60)
 
 

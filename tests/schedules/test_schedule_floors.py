@@ -10,9 +10,9 @@ from forebay.schedules.schedule_floors import (
     PlannedCapacity,
     StartPace,
     WindowFloor,
-    floor_proposal,
     local_time,
     replicas_for,
+    schedule_floor,
     schedule_floor_of,
 )
 from forebay.schedules.timetable import timetable
@@ -46,7 +46,7 @@ def window_floor(
 )
 def test_when_the_floor_counts(seconds_from_start, expected):
     now = EIGHT + seconds_from_start
-    floor = floor_proposal(window_floor(now), now)
+    floor = schedule_floor(window_floor(now), now)
     assert (floor and floor.replicas) == expected
 
 
@@ -81,7 +81,7 @@ def test_a_rate_in_replicas(floor, expected):
 
 def test_an_unknown_capacity_is_not_guessed():
     found = window_floor(EIGHT, tokens_per_minute=9)
-    assert (found.replicas, floor_proposal(found, EIGHT)) == (0, None)
+    assert (found.replicas, schedule_floor(found, EIGHT)) == (0, None)
     assert "floor.tokensPerMinute cannot be turned into replicas" in found.fault
     assert "give spec.traffic" in found.fault
 
@@ -116,10 +116,10 @@ def test_single_times_end():
 
 def test_the_sentences_name_window_zone_and_local_time():
     before, during = EIGHT - 100, EIGHT + 100
-    ahead, kept = floor_proposal(window_floor(before), before), floor_proposal(window_floor(during), during)
+    ahead, kept = schedule_floor(window_floor(before), before), schedule_floor(window_floor(during), during)
     assert ahead is not None
     assert kept is not None
-    assert (ahead.rule, kept.rule) == ("floor_proposal", "floor_proposal")
+    assert (ahead.rule, kept.rule) == ("schedule_floor", "schedule_floor")
     assert ahead.because == (
         'schedule "morning" asks for 3 replicas by Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00), and new ones take '
         "up to 320 s to serve"

@@ -1,4 +1,4 @@
-"""Loads that simulation tests put on an engine, and what came out of them."""
+"""Loads for an engine in simulation tests, and measurements of its answers."""
 
 import random
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def a_request(name: str, prompt: int, output: int, at: float = 0.0, cached: int 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a load tool would print."""
+    """The figures that a load generator would print."""
 
     requests_per_second: float
     tokens_per_second: float
@@ -38,9 +38,9 @@ class Measured:
 
 
 def closed_loop(engine: ReplicaEngine, streams: int, prompt: int, output: int, requests: int) -> Measured:
-    """So many streams, each sending its next request when its last one is done; the ramp-up is left out.
+    """Run `streams` clients that each send the next request when the last is done; the ramp-up is left out.
 
-    The streams start spread over the time of one request, or they would all prefill in one and the same step for ever.
+    Their starts are spread over the duration of one request. Otherwise all would prefill in the same step for ever.
     """
     profile = engine.profile
     apart = (output * profile.step_seconds + profile.work_seconds(prompt, output) * streams) / streams
@@ -80,7 +80,7 @@ def poisson(rate: float, seconds: float, prompt: int, output: int, seed: int = 7
 
 
 def run(engine: ReplicaEngine, requests: list[EngineRequest]) -> list[Completion]:
-    """All requests, to the end."""
+    """Submit all requests and return their completions."""
     for request in requests:
         engine.submit(request)
     return engine.advance(1e9)

@@ -1,14 +1,14 @@
-"""Builders of closed loops: one chat service on two nodes of eight H100, exact cold starts, one replica standing."""
+"""Builders of closed loops: one chat service on two nodes of eight H100, exact cold starts, one initial replica."""
 
 from dataclasses import replace
 from typing import Any
 
 from forebay.capacity.model.replica_model import Promise
 from forebay.scaling.load.signals import EngineSample
-from forebay.simulation.cluster.closed_loop import ClosedLoop, Setting
+from forebay.simulation.cluster.closed_loop import ClosedLoop, LoopSettings
 from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.policy import Control
-from forebay.simulation.cluster.scrape_model import Page
+from forebay.simulation.cluster.scrape_model import PageFilter
 from forebay.simulation.cluster.served_model import ServedModel, limits_of, view_of_manifest
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.engine.simulated_profile import BUILT_IN
@@ -44,7 +44,7 @@ def a_view(
 
 
 def a_model(view: ServiceView | None = None, **true: Any) -> ServedModel:
-    """`true` replaces coefficients of the engine."""
+    """The service with its engine; `true` replaces coefficients of the true engine."""
     view = view or a_view()
     profile = replace(BUILT_IN["8b-h100"], **true)
     return ServedModel(view, profile, limits_of(view, profile))
@@ -56,14 +56,14 @@ def a_loop(
     *,
     control: Control,
     seed: int = 0,
-    standing: int | None = None,
+    initial_replicas: int | None = None,
     model: ServedModel | None = None,
-    page: Page | None = None,
+    page: PageFilter | None = None,
     pools: tuple[NodePool, ...] = (NodePool(nodes=2),),
     lengths: tuple[float, float] = (500, 200),
     **fields: Any,
 ) -> ClosedLoop:
-    """Traffic as a rate or a trace. `fields` are those of `Setting` or, if not there, of `a_view`."""
+    """Traffic as a rate or a trace. `fields` are those of `LoopSettings` or, if not there, of `a_view`."""
     setting: dict[str, Any] = {
         name: fields.pop(name) for name in ("starts", "gateway", "tick_seconds", "epoch") if name in fields
     }
@@ -74,10 +74,10 @@ def a_loop(
     trace = traffic if isinstance(traffic, Trace | Flow) else synthetic("test", traffic, seconds, seed, lengths=lengths)
     labels = (("nvidia.com/gpu.product", PRODUCT),)
     return ClosedLoop(
-        Setting(
+        LoopSettings(
             pools=tuple(replace(pool, labels=labels) for pool in pools),
             seed=seed,
-            standing={CHAT: count if standing is None else standing},
+            initial_replicas={CHAT: count if initial_replicas is None else initial_replicas},
             **({"starts": EXACT} | setting),
         ),
         [model],

@@ -1,4 +1,4 @@
-"""Stories: traffic through a closed loop under the production planner, and what people would have seen of it."""
+"""Runs of a closed loop under the production planner, and what users would have seen of them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from forebay.cli.explain.explain import explanation
-from forebay.cli.explain.service_reading import ServiceReading
+from forebay.cli.explain.explain_service import explanation
+from forebay.cli.service_reading import ServiceReading
 from forebay.simulation.cluster.closed_loop import ClosedLoop
 from forebay.simulation.cluster.cold_start import NodePool
 from forebay.simulation.cluster.planner_control import PlannerControl
@@ -18,7 +18,8 @@ from tests.simulation.loops import CHAT, PROMISE, a_loop
 
 _NUMBER = r"[0-9.]+"
 LENGTHS = (6000, 1000)
-"""Of requests, so that there are few of them: an 8B model on an H100 carries 1.7 a second within 40 ms per token."""
+"""Prompt and answer tokens. An 8B model on an H100 serves only 1.7 such requests a second within 40 ms per token, so
+runs have few requests."""
 
 
 @dataclass
@@ -41,20 +42,20 @@ class Story:
         return float(np.mean([n for n, tick in zip(need, self.done.ticks, strict=True) if since <= tick.at <= until]))
 
     def in_time(self, since: float, until: float = 1e9) -> float:
-        """Share of the requests that arrive in between."""
+        """Share of the requests arriving in the time span that were in time."""
         arrived = self.done.trace.times[: self.done.offered]
         return float(self.done.in_time(PROMISE)[(arrived >= since) & (arrived < until)].mean())
 
     def unsaid(self, at: float, *phrases: str) -> list[str]:
-        """Those of the phrases that are not in the explanation of that second. `#` stands for any number."""
+        """The phrases that the explanation at that second lacks. `#` in a phrase stands for any number."""
         text = self.explained[at]
         return [phrase for phrase in phrases if re.search(re.escape(phrase).replace(r"\#", _NUMBER), text) is None]
 
     def rules(self) -> set[str]:
-        return {decided.rule for decided in self.control.decisions}
+        return {decision.rule for decision in self.control.decisions}
 
     def reasons(self) -> set[str]:
-        return {told.reason for told in self.control.told}
+        return {event.reason for event in self.control.events}
 
 
 def play(
@@ -66,7 +67,10 @@ def play(
     ask: Sequence[float] = (),
     **given: Any,
 ) -> Story:
-    """Traffic for `seconds` and nothing for `after`, so that all can end. Explained at each second of `ask`."""
+    """Run traffic for `seconds`, then `after` seconds without, so that all requests can end.
+
+    The explanation of each second in `ask` is kept.
+    """
     control = PlannerControl()
     fields: dict[str, Any] = {"lengths": LENGTHS, "max_replicas": 100, "pools": (NodePool(nodes=13),)} | given
     loop = a_loop(rate, seconds, control=control, **fields)

@@ -1,4 +1,4 @@
-"""What may import what: the engine stays a calculation, and engine-sim stays light."""
+"""Limits on imports: the engine stays free of clocks and randomness, and engine-sim stays light."""
 
 import ast
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import forebay.simulation
-from tests.simulation.servers import SOURCE_ROOT
+from tests.simulation.vllm_server.servers import SOURCE_ROOT
 
 PACKAGE = Path(forebay.simulation.__file__).parent
 PURE = (
-    *("engine_profile", "engine_stats", "engine_steps", "exposition", "histogram", "http_counts", "kv_blocks"),
-    *("openai_protocol", "replica_engine", "vllm_metrics"),
+    *("engine/engine_stats", "engine/engine_steps", "engine/histogram", "engine/kv_blocks", "engine/replica_engine"),
+    *("vllm_server/exposition", "vllm_server/http_counts", "vllm_server/openai_protocol", "vllm_server/vllm_metrics"),
 )
 FORBIDDEN = {"aiohttp", "asyncio", "datetime", "os", "random", "secrets", "socket", "threading", "time", "uuid"}
 
@@ -32,5 +32,5 @@ def test_engine_sim_needs_aiohttp_alone():
     heavy = ["pydantic", "kubernetes", "kopf", "yaml", "typer", "rich", "prometheus_client"]
     code = f"import sys, forebay.simulation.vllm_server.engine_sim; print([m for m in {heavy!r} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE_ROOT)}
-    seen = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert seen.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""A local HTTP server whose paths behave as engines do, well and badly; every path is `/<namespace>/<pod>`."""
+"""A local HTTP server that answers as working and broken engines do; the path is `/<namespace>/<pod>`."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -12,12 +12,12 @@ ANSWER = (Path(__file__).parents[1] / "samples" / "vllm-metrics-load.txt").read_
 
 
 class EngineServer:
-    """`release` lets the answers of pods called `slow…` go; `asked` counts requests by pod."""
+    """The pod's name selects the answer: pods called `slow…` answer after `release`. `asked` counts requests by pod."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
         self.answers: dict[str, str] = {}
-        """What a pod says at once, whatever its name."""
+        """Answers of single pods, whatever their names."""
         self.asked: Counter[str] = Counter()
         self.was_asked: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.at_once = 0
@@ -33,11 +33,11 @@ class EngineServer:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            return await self._say(pod, request)
+            return await self._response(pod, request)
         finally:
             self.at_once -= 1
 
-    async def _say(self, pod: str, request: web.Request) -> web.StreamResponse:
+    async def _response(self, pod: str, request: web.Request) -> web.StreamResponse:
         if pod in self.answers:
             return web.Response(text=self.answers[pod])
         kind = pod.partition("-")[0]
@@ -54,7 +54,7 @@ class EngineServer:
         return web.Response(text=ANSWER)
 
     async def _drip(self, request: web.Request) -> web.StreamResponse:
-        """Starts to answer and then hangs."""
+        """Start an answer and then hang."""
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"vllm:num_requests_running 1\n")

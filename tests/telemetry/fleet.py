@@ -1,21 +1,22 @@
-"""A scraper at work on the pods of a local server, in a time that stands still until a test moves it."""
+"""A scraper of the pods of a local server, on a clock that stands still until a test moves it."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from forebay.telemetry.direct.scraper import Clock, Scraper, ScrapeSettings, ScrapeTarget
+from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings
 from forebay.telemetry.direct.url_template import UrlTemplate
+from forebay.telemetry.signal_source import Clock, ScrapeTarget
 from tests.telemetry.engine_server import EngineServer
 
-PATIENT = ScrapeSettings(timeout_seconds=60)
+LONG_TIMEOUT = ScrapeSettings(timeout_seconds=60)
 LIMIT_SECONDS = 20
-"""For one awaited step of a test; reached only when the test fails."""
+"""The timeout of one awaited step; it passes only when the test fails."""
 
 
-class StillClock:
-    """Sleepers wake when `pass_time` reaches their hour."""
+class ManualClock:
+    """A clock whose sleepers wake when `wake` moves it to their time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -38,12 +39,12 @@ class StillClock:
             self._sleepers.remove(sleeper)
 
     async def asleep(self, until: float) -> None:
-        """Returns once somebody sleeps until then."""
+        """Wait until a task sleeps until that time."""
         async with asyncio.timeout(LIMIT_SECONDS), self._fell_asleep:
             await self._fell_asleep.wait_for(lambda: any(hour == until for hour, _ in self._sleepers))
 
     async def wake(self, until: float) -> None:
-        """Moves time to the hour until which somebody sleeps."""
+        """Move the clock to that time once a task sleeps until then, and wake it."""
         await self.asleep(until)
         self.seconds = until
         for hour, future in self._sleepers:
@@ -53,13 +54,13 @@ class StillClock:
 
 @dataclass
 class Fleet:
-    """A scraper at work on the pods of one server."""
+    """A running scraper and the pods that it scrapes."""
 
     server: EngineServer
     scraper: Scraper
-    time: StillClock
+    time: ManualClock
     pods: list[ScrapeTarget] = field(default_factory=list)
-    """Read at the start of each round, so a test may change them at any time before it."""
+    """Read at the start of each round; a test may change them."""
     news: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
     work: "asyncio.Task[None]" = field(init=False)
 
@@ -69,21 +70,21 @@ class Fleet:
     def target(self, pod: str) -> ScrapeTarget:
         return ScrapeTarget(f"uid-{pod}", "default", pod, "127.0.0.1", self.server.port, "0.32.0")
 
-    async def told(self) -> float:
-        """Time at which the scraper next says that there is news."""
+    async def next_news(self) -> float:
+        """Wait until the scraper reports news, and return the time."""
         return await asyncio.wait_for(self.news.get(), LIMIT_SECONDS)
 
     async def next_round(self) -> None:
-        """Moves time to the next round, which ends without any time passing."""
+        """Move the clock to the next round, and wait until it has ended."""
         await self.time.wake(until=self.time.seconds + self.scraper.statistics().interval_seconds)
-        await self.told()
+        await self.next_news()
 
     async def outlast_a_round(self) -> None:
-        """Lets the interval of the round under way pass, with somebody who does not answer."""
+        """Let the interval of a round pass while one pod does not answer."""
         begun = self.time.seconds
         for elapsed in (1.5, 3.0, 4.5, 5.0):
             await self.time.wake(until=begun + elapsed)
-            await self.told()
+            await self.next_news()
 
     def running(self, pod: str) -> float | None:
         sample = self.scraper.signals()[f"uid-{pod}"].sample
@@ -95,9 +96,9 @@ class Fleet:
 
 @asynccontextmanager
 async def a_fleet(
-    server: EngineServer, *pods: str, settings: ScrapeSettings = PATIENT, template: str = ""
+    server: EngineServer, *pods: str, settings: ScrapeSettings = LONG_TIMEOUT, template: str = ""
 ) -> AsyncIterator[Fleet]:
-    time = StillClock()
+    time = ManualClock()
     url_template = UrlTemplate(template or "http://{ip}:{port}/{namespace}/{pod}")
     fleet = Fleet(server, Scraper(url_template, settings=settings, clock=time.clock()), time)
     fleet.pods = [fleet.target(pod) for pod in pods]

@@ -1,4 +1,4 @@
-"""Prometheus' memory in a few lines: what was scraped and when, and the two forms of query that are asked of it.
+"""A Prometheus in memory: it stores scrapes with their times and answers the two kinds of query that are used.
 
 Answers have the form of `data.result` of the real API (recorded from 2.42): a scalar for `time()`, a matrix for a range
 vector, numbers as text.
@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forebay.telemetry.direct.fetch import ScrapeFailed
 from forebay.telemetry.metric_catalogue import wire_names
+from forebay.telemetry.scrape_failure import ScrapeFailed
 from forebay.telemetry.text_format import TextReader
 
 _RANGE = re.compile(r"(?P<name>[\w:]+)\{(?P<matchers>.*)\}\[(?P<seconds>\d+)s\]", re.DOTALL)
@@ -23,7 +23,7 @@ class RecordedPrometheus:
     now: float = 1000.0
     """By Prometheus' own clock."""
     failure: ScrapeFailed | None = None
-    """What every query meets with."""
+    """Raised by every query."""
     asked: list[str] = field(default_factory=list)
     connected: int = 0
     closed: int = 0
@@ -37,7 +37,7 @@ class RecordedPrometheus:
         self.closed += 1
 
     def scraped(self, pod: str, text: str, *, at: float, job: str = "engines", **more: str) -> None:
-        """A good scrape of the pod, whose answer was the text."""
+        """Record a successful scrape of the pod with this answer."""
         labels = _target(pod, job, more)
         self._store("up", labels, at, 1.0)
         for name, readings in _READER.read(text.encode()).items():
@@ -45,7 +45,7 @@ class RecordedPrometheus:
                 self._store(name, {**reading.labels, **labels}, at, reading.value)
 
     def failed(self, pod: str, *, at: float, job: str = "engines") -> None:
-        """A scrape of the pod that gave nothing."""
+        """Record a failed scrape of the pod."""
         self._store("up", _target(pod, job, {}), at, 0.0)
 
     def ask(self, query: str, at: float | None = None) -> object:
@@ -60,13 +60,13 @@ class RecordedPrometheus:
         return self._matrix(match["name"], at - int(match["seconds"]), at)
 
     def _matrix(self, wanted: str, since: float, until: float) -> list[object]:
-        found: list[object] = []
+        series: list[object] = []
         for (name, labels), points in self._points.items():
             # As Prometheus 3 has it: the left end is open.
             values = [[at, _text(value)] for at, value in points if since < at <= until]
             if name == wanted and values:
-                found.append({"metric": {"__name__": name, **dict(labels)}, "values": values})
-        return found
+                series.append({"metric": {"__name__": name, **dict(labels)}, "values": values})
+        return series
 
     def _store(self, name: str, labels: Mapping[str, str], at: float, value: float) -> None:
         self._points.setdefault((name, tuple(sorted(labels.items()))), []).append((at, value))

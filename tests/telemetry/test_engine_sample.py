@@ -1,4 +1,4 @@
-"""What one answer says: sums over engines, the fullest cache, and a gap that is neither 0 nor a number."""
+"""The sample of one answer: sums over engines, the fullest KV cache, and None for missing series."""
 
 import math
 import re
@@ -20,7 +20,7 @@ def sample(text: str, version: str | None = "0.32.0"):
 
 
 def without(text: str, *names: str) -> str:
-    """The answer without the series of these names (a histogram's name takes its buckets along)."""
+    """The answer without the series of these names; a histogram's name includes its buckets."""
     dropped = re.compile(rf"({'|'.join(names)})(_bucket|_sum|_count)?[{{ ]")
     return "".join(f"{line}\n" for line in text.splitlines() if not dropped.match(line))
 
@@ -131,7 +131,7 @@ GAUGES = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cac
 
 
 def test_gauges_that_were_never_set_are_zero():
-    """An idle server of several processes exports counters and no gauge at all."""
+    """An idle server with several API server processes exports counters, but no gauges."""
     read = sample(without(an_answer('vllm:prompt_tokens_total{engine="0"} 0'), *GAUGES))
 
     assert (read.running_requests, read.waiting_requests, read.kv_fraction) == (0.0, 0.0, 0.0)

@@ -1,9 +1,9 @@
-"""An engine upgrade renames series; the catalogue knows which name to expect, and looks for all of them."""
+"""An engine upgrade renames series: the catalogue expects the name of the version, and looks for all names."""
 
 import pytest
 
 from forebay.scaling.load.signals import EngineSample
-from forebay.telemetry.metric_catalogue import QUEUE, SIGNALS, catalogue_for, wire_names
+from forebay.telemetry.metric_catalogue import ALL_WAITING, SIGNALS, catalogue_for, wire_names
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_a_version_should_have(version, expected):
 
 
 def test_every_signal_is_a_field_of_the_sample():
-    assert set(SIGNALS) - {QUEUE} <= set(EngineSample.__dataclass_fields__)
+    assert set(SIGNALS) - {ALL_WAITING} <= set(EngineSample.__dataclass_fields__)
 
 
 def test_created_series_are_never_read():

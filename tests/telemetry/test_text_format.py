@@ -1,4 +1,4 @@
-"""The fast reader agrees with Prometheus' own parser where both read, and never gives a number it is not sure of."""
+"""The fast reader agrees with Prometheus' own parser on wanted series, and never returns a doubtful number."""
 
 import math
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_only_the_names_asked_for_are_read():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("m 3\nm 12", "its last line 'm 12' does not end", id="cut in a number"),
         pytest.param('m{a="1"} 3\nm{a="', "does not end", id="cut in a label"),
@@ -86,8 +86,8 @@ def test_only_the_names_asked_for_are_read():
         pytest.param('m{a="1"} 3\nm{a="1"} 4\n', "is the second value of one series", id="series twice"),
     ],
 )
-def test_a_broken_answer_is_refused(text, said):
-    with pytest.raises(MalformedMetrics, match=said):
+def test_a_broken_answer_is_refused(text, message):
+    with pytest.raises(MalformedMetrics, match=message):
         read(text, "m")
 
 

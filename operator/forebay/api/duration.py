@@ -1,7 +1,7 @@
 """Durations as people write them in manifests: `90s`, `500ms`, `1h30m`.
 
-Git keeps the text the user wrote, so the text is kept beside the seconds and written back unchanged: a rewritten value
-would show as drift in every GitOps tool.
+A duration keeps the user's text beside its seconds and writes the text back unchanged: GitOps tools would report a
+rewritten value as drift.
 """
 
 import re
@@ -11,17 +11,18 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from forebay.api.schema.rules import Obeys, Rule, literal, matches
+from forebay.api.schema.validation_rules import CheckedBy, Rule, literal, matches
 
 PATTERN = r"([0-9]{1,6}(ms|s|m|h))+"
-"""Six digits a part: the longest text that fits `MAX_LENGTH` stays within the 292 years that CEL can count."""
+"""Each part has at most six digits, so the longest text within `MAX_LENGTH` stays below the 292 years that a CEL
+duration can hold."""
 MAX_LENGTH = 16
 _PART = re.compile(r"([0-9]+)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Duration:
-    """A span of time; `seconds` for arithmetic, `text` as the user wrote it."""
+    """A span of time: `seconds` for arithmetic, `text` as the user wrote it."""
 
     __slots__ = ("seconds", "text")
 
@@ -68,10 +69,10 @@ class Duration:
         return {"type": "string", "maxLength": MAX_LENGTH}
 
 
-def between(shortest: str, longest: str) -> Obeys:
+def between(shortest: str, longest: str) -> CheckedBy:
     """A duration from `shortest` to `longest`, both included."""
     low, high = Duration(shortest).seconds, Duration(longest).seconds
-    return Obeys(
+    return CheckedBy(
         Rule[Duration](
             cel=f"{matches(PATTERN)} && duration(self) >= duration({literal(shortest)})"
             f" && duration(self) <= duration({literal(longest)})",

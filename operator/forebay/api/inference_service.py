@@ -1,13 +1,13 @@
-"""InferenceService: what a team asks for. The live replica number is in `status`, never in `spec`."""
+"""InferenceService: the model that a team wants served. The live replica number is in `status`, never in `spec`."""
 
 import re
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import ListMap
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule, literal
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import ListMap
+from forebay.api.schema.validation_rules import Rule, literal
 from forebay.api.spec.affinity import Affinity
 from forebay.api.spec.architecture_spec import ArchitectureSpec, ExpertsSpec, MlaSpec, SlidingWindowSpec
 from forebay.api.spec.engine_spec import (
@@ -98,9 +98,7 @@ __all__ = [
 
 KIND = "InferenceService"
 LONGEST_NAME = 40
-"""Pod names add a uid, a revision, an ordinal and a rank, and stay within the 63 characters of a host name."""
-
-
+"""Pod names add a uid, a revision, an ordinal and a rank, and must stay within the 63 characters of a host name."""
 _PRODUCT = "nvidia.com/gpu.product"
 
 
@@ -110,12 +108,12 @@ def _selectors_agree(spec: "InferenceServiceSpec") -> bool:
 
 
 def _products_agree(spec: "InferenceServiceSpec") -> bool:
-    asked = (spec.pod.node_selector or {}).get(_PRODUCT)
-    return spec.gpu.product is None or asked is None or asked == spec.gpu.product
+    selected = (spec.pod.node_selector or {}).get(_PRODUCT)
+    return spec.gpu.product is None or selected is None or selected == spec.gpu.product
 
 
 class InferenceServiceSpec(Model):
-    """What a team asks for: a model, the engine and GPUs under it, and how it scales."""
+    """The service that a team asks for: the model, its engine and GPUs, and how it scales."""
 
     rules = (
         Rule["InferenceServiceSpec"](
@@ -163,32 +161,33 @@ class InferenceServiceSpec(Model):
     )
 
     model: ModelSpec
-    """Which weights to serve, where they come from, and in what precision."""
+    """The weights to serve, their source and their precision."""
     engine: EngineSpec = EngineSpec()
     """How vLLM is run."""
     gpu: GpuSpec = GpuSpec()
-    """Which GPUs. How many each pod gets follows from the parallel sizes."""
+    """The GPUs to use. The parallel sizes determine how many each pod gets."""
     variants: Annotated[tuple[VariantSpec, ...], Field(max_length=8), ListMap("name")] = ()
-    """Other GPUs, or other spreads, in order of preference: replicas are of the first that can be had, this one before
-    all of them, and go back once a preferred one can be had again. Each is counted by its own capacity."""
+    """Other GPUs or parallel sizes to fall back to, in order of preference. New replicas use the first shape that can
+    be had, beginning with the service's own, and move back when a preferred shape becomes available again. The replicas
+    of each variant count by their own capacity."""
     slo: SloSpec = SloSpec()
-    """What users of the service are promised; guards act when it is broken."""
+    """The latency promised to users. Capacity is planned for it, and guards add replicas when it is broken."""
     traffic: TrafficSpec | None = None
-    """The traffic to plan capacity for. Absent: the plan says what one replica carries. Scaling never reads it."""
+    """The traffic to plan capacity for. Absent: the plan only says what one replica carries. Scaling never reads it."""
     scaling: ScalingSpec = ScalingSpec()
-    """Bounds and pace of the replica number."""
+    """Bounds of the replica number, and how fast it changes."""
     warm_pool: WarmPoolSpec = WarmPoolSpec()
     """Capacity that is loaded before it is needed."""
     schedules: Annotated[tuple[ScheduleSpec, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
-    """Windows of time with a floor of their own, warmed by their start."""
+    """Windows of time with a floor of their own. The floor is ready when the window starts."""
     rollout: RolloutSpec = RolloutSpec()
-    """How pods are replaced and taken out."""
+    """How pods are replaced and drained."""
     pod: PodSpec = PodSpec()
-    """The narrow part of a pod that users override."""
+    """The fields of the pod that users may override."""
 
 
 class ObjectMeta(Model):
-    """Of an object's metadata, what the API has an opinion on."""
+    """The only field of an object's metadata that this API validates."""
 
     name: Annotated[str, Field(max_length=253)]
     """Name of the object."""
@@ -218,6 +217,6 @@ class InferenceService(Model):
     metadata: ObjectMeta
     """Standard metadata."""
     spec: InferenceServiceSpec
-    """What a team asks for."""
+    """The service that a team asks for."""
     status: InferenceServiceStatus | None = None
-    """What Forebay reports."""
+    """The state that Forebay reports."""

@@ -1,4 +1,4 @@
-"""Times as people and the API read them."""
+"""Times in RFC 3339, the format of the Kubernetes API, from and to Unix seconds."""
 
 import re
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz
 
 
 def rfc3339(at: float) -> str:
-    """Unix seconds as Kubernetes writes a Time, to the second."""
+    """Writes Unix seconds as Kubernetes writes a Time, to the second."""
     return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -19,7 +19,7 @@ def micro_time(at: float) -> str:
 
 
 def unix_seconds(text: str) -> float | None:
-    """Of a time in RFC 3339 with its zone; None for any other text."""
+    """Unix seconds of an RFC 3339 time with its zone; None for any other text."""
     if len(text) > LONGEST_TEXT or not _RFC3339.fullmatch(text):
         return None
     try:

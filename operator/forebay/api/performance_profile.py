@@ -1,13 +1,14 @@
-"""PerformanceProfile: how fast a model runs on a GPU, as somebody measured it. Wins over the built-in table."""
+"""PerformanceProfile: how fast a model runs on a GPU, as a user measured it. It takes precedence over the built-in
+table."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from forebay.api.inference_service import ObjectMeta
-from forebay.api.schema.bounded import Count, LabelValue, Number, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, LabelValue, Number, text
+from forebay.api.schema.validation_rules import CheckedBy, Rule
 from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, ModelSource, TensorParallelSize
 
 PROFILE_KIND = "PerformanceProfile"
@@ -16,7 +17,8 @@ Coefficient = Annotated[Number, Field(ge=0, le=1_000_000)]
 
 
 class PerformanceProfileSpec(Model):
-    """Coefficients of one engine's step, `T = a + b·P + c·B + d·K`, and what they were measured for."""
+    """Coefficients of one engine's step time and what they were measured for. A step that computes P prompt tokens and
+    decodes B sequences over K tokens of KV cache takes `T = a + b·P + c·B + d·K`."""
 
     rules = (
         Rule["PerformanceProfileSpec"](
@@ -32,40 +34,40 @@ class PerformanceProfileSpec(Model):
     product: Annotated[LabelValue, Field(min_length=1)]
     """Value of the node label `nvidia.com/gpu.product`."""
     weight_bits: Annotated[Count, Field(ge=2, le=32)] | None = None
-    """Bits per weight. Absent: whatever the precision."""
+    """Bits per weight. Absent: every precision."""
     tensor_parallel_size: TensorParallelSize | None = None
-    """Absent: however the layers are split."""
+    """GPUs over which each layer is split. Absent: every size."""
     pipeline_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
-    """Absent: however the layers are chained."""
+    """Stages into which the layers are split. Absent: every size."""
     engine_version: (
         Annotated[
             str,
             Field(max_length=9),
-            Obeys(text(r"[0-9]{1,4}\.[0-9]{1,4}", "is not a minor version of vLLM; write it as 0.32")),
+            CheckedBy(text(r"[0-9]{1,4}\.[0-9]{1,4}", "is not a minor version of vLLM; write it as 0.32")),
         ]
         | None
     ) = None
     """Minor version of vLLM, such as 0.32. Absent: every version."""
     step_milliseconds: Annotated[Number, Field(ge=0.001, le=600_000)]
-    """a: a step without any work, in milliseconds."""
+    """a: milliseconds that a step without any work takes."""
     prompt_token_microseconds: Coefficient
-    """b: one prompt token, in microseconds."""
+    """b: microseconds that one prompt token adds to a step."""
     sequence_microseconds: Coefficient
-    """c: one decoding sequence, in microseconds."""
+    """c: microseconds that one decoding sequence adds to a step."""
     kv_token_nanoseconds: Coefficient
-    """d: reading one token of the KV cache, in nanoseconds."""
+    """d: nanoseconds that reading one token of the KV cache adds to a step."""
     overhead_mebibytes: Annotated[Count, Field(ge=0, le=1_000_000)] | None = None
-    """Memory of each GPU beside weights and KV cache. Absent: 4096."""
+    """Memory of each GPU that neither weights nor KV cache use. Absent: 4096."""
     usable_percent: Annotated[Count, Field(ge=1, le=100)] | None = None
-    """Share of the mean-value capacity at which the promises still hold. Absent: by the mix."""
+    """Share of the mean-value capacity at which the SLO still holds. Absent: computed from the lengths of requests."""
     error_percent: Annotated[Count, Field(ge=0, le=100)] = 10
-    """How far capacity computed from it may be off."""
+    """How far capacity computed from this profile may be off."""
     measured_with: Annotated[str, Field(max_length=512)] | None = None
-    """Tool, load and date, for those who read a plan."""
+    """Tool, load and date of the measurement, shown in plans."""
 
 
 class PerformanceProfile(Model):
-    """How fast a model runs on a GPU, as you measured it; plans use it before the built-in table and estimates."""
+    """How fast a model runs on a GPU, as you measured it. Plans prefer it to the built-in table and to estimates."""
 
     api_version: Literal["forebay.dev/v1alpha1"]
     """Always forebay.dev/v1alpha1."""
@@ -74,4 +76,4 @@ class PerformanceProfile(Model):
     metadata: ObjectMeta
     """Standard metadata."""
     spec: PerformanceProfileSpec
-    """What was measured, and for what."""
+    """The measured coefficients and what they were measured for."""

@@ -1,13 +1,13 @@
 """Every reason of a condition or an Event. Each has its heading in docs/troubleshooting.md.
 
-Whatever makes a condition or an Event takes a `Reason`, so one that is not listed here does not pass the type checker.
+Code that makes a condition or an Event takes a `Reason`, so the type checker refuses reasons that are not listed here.
 """
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """CamelCase, as people read it."""
+    """The reason in CamelCase, as conditions and Events show it."""
 
     # Ready
     SERVING = "Serving"
@@ -26,7 +26,7 @@ class Reason(StrEnum):
     MODEL_LOAD = "ModelLoad"
     STALLED = "Stalled"
 
-    # Planned: what is wrong with a spec, or remarkable about it
+    # Planned: problems of a spec, and remarks about it
     PLANNED = "Planned"
     SPEC_INVALID = "SpecInvalid"
     SPEC_UNREADABLE = "SpecUnreadable"
@@ -92,7 +92,7 @@ class Reason(StrEnum):
     DRAIN_CANCELLED = "DrainCancelled"
     REPLICA_ADOPTED = "ReplicaAdopted"
 
-    # Why a replica goes: on a draining pod, and in the Event of the replica's end
+    # Why a replica is removed: on a draining pod, and in the Event when the replica ends
     SCALE_DOWN = "ScaleDown"
     NOT_NEEDED = "NotNeeded"
     ROLLOUT = "Rollout"
@@ -109,7 +109,7 @@ class Reason(StrEnum):
     POD_FAILED = "PodFailed"
     POD_SUCCEEDED = "PodSucceeded"
 
-    # Events of a replica that is stuck, or deleted, for one of the reasons above; explained under that one
+    # Events of a replica that is stuck or deleted for one of the reasons above; the guide explains them there
     REPLICA_UNSCHEDULABLE = "ReplicaUnschedulable"
     REPLICA_QUOTA_EXCEEDED = "ReplicaQuotaExceeded"
     REPLICA_IMAGE_PULL = "ReplicaImagePull"
@@ -135,5 +135,5 @@ class Reason(StrEnum):
 
     @property
     def of_replica(self) -> "Reason":
-        """The Event of a replica that is stuck or goes for this reason. Raises ValueError for any other reason."""
+        """The Event of a replica that is stuck or removed for this reason. Raises ValueError if there is none."""
         return Reason(f"Replica{self}")

@@ -1,4 +1,4 @@
-"""WarmPool: GPU places held for whichever service needs them first."""
+"""WarmPool: GPUs held by placeholder pods for whichever service needs them first."""
 
 import re
 from typing import Annotated, Literal
@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api.inference_service import LONGEST_NAME, ObjectMeta
-from forebay.api.schema.bounded import Count, ListMap, ObjectName, Unique
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, ListMap, ObjectName, Unique
+from forebay.api.schema.validation_rules import Rule
 from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, EngineVersion, GpuSpec, ImageReference
 from forebay.api.spec.pod_spec import Resources, Toleration
 from forebay.api.spec.schedule_spec import MOST_SCHEDULES, WindowSpec
@@ -19,40 +19,40 @@ MOST_PLACEHOLDERS = 1000
 
 
 class PoolEngine(Model):
-    """The engine whose image is pulled on the nodes that are held."""
+    """The engine whose image placeholders pull onto their nodes."""
 
     image: ImageReference | None = None
-    """Image to have there. Absent: the image of the version."""
+    """Image to pull. Absent: the image of the version."""
     version: EngineVersion | None = None
     """vLLM version, such as 0.32.0. Absent: the operator's default."""
 
 
 class PoolSchedule(WindowSpec):
-    """Windows of time for which more places are held, warmed so that all of them are there when a window opens."""
+    """Windows of time with more placeholders. They start early enough that all are ready when a window opens."""
 
     placeholders: Annotated[Count, Field(ge=1, le=MOST_PLACEHOLDERS)]
-    """Places that are held from the first minute of a window to its end, all in all. They do not add up, neither with
-    spec.placeholders nor with those of windows that overlap: the largest number counts."""
+    """Total number of placeholders from the first minute of a window to its end. It is not added to spec.placeholders
+    or to overlapping windows: the largest number counts."""
 
 
 class PoolSpec(Model):
-    """Places of one shape, and how many of them are held."""
+    """The shape of the placeholders and how many there are."""
 
     gpu: GpuSpec = GpuSpec()
-    """Which GPUs, on which nodes."""
+    """Which GPUs to hold, and on which nodes."""
     gpus_per_pod: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] = 1
-    """GPUs of one place: as many as a replica of the services that should fit."""
+    """GPUs of one placeholder: as many as one pod of the services that will use them."""
     placeholders: Annotated[Count, Field(ge=0, le=MOST_PLACEHOLDERS)]
-    """Places that are held at all times, by pods of low priority that serve nothing and give way to any serving
-    pod."""
+    """Placeholders at all times: pods of low priority that serve nothing, hold their GPUs, and are preempted by any
+    serving pod."""
     schedules: Annotated[tuple[PoolSchedule, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
-    """Windows of time with more places than that."""
+    """Windows of time with more placeholders."""
     engine: PoolEngine = PoolEngine()
-    """The engine whose image is pulled there."""
+    """The engine whose image placeholders pull onto their nodes."""
     resources: Resources | None = None
-    """CPU and memory of one place: what the services' pods ask for."""
+    """CPU and memory of one placeholder: as much as the pods of the services ask for."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
-    """Taints that placeholders put up with, besides that of the GPU's resource."""
+    """Taints that placeholders tolerate, besides that of the GPU's resource."""
     image_pull_secrets: Annotated[tuple[ObjectName, ...], Field(max_length=8), Unique()] = ()
     """Secrets for the registry of the image, in the operator's namespace."""
     runtime_class_name: ObjectName | None = None
@@ -60,29 +60,30 @@ class PoolSpec(Model):
 
 
 class PoolScheduleStatus(WindowStatus):
-    """One schedule of a pool."""
+    """The state of one schedule of a pool."""
 
     placeholders: Replicas | None = None
-    """Places that are asked for; absent while no window can be told."""
+    """Placeholders that the window asks for; absent while no window is known."""
 
 
 class PoolStatus(Model):
-    """What Forebay reports of a pool."""
+    """The state that Forebay reports of a pool."""
 
     observed_generation: Generation = 0
     """The generation of the spec that this status is about."""
     wanted: Replicas = 0
-    """Places to hold, those of schedules included."""
+    """Placeholders to hold, including those of schedules."""
     ready: Replicas = 0
-    """Places that are held, with the image pulled."""
+    """Placeholders that run and have pulled the image."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16), ListMap("type")] = ()
     """Conditions by type: Warm."""
     schedules: Annotated[tuple[PoolScheduleStatus, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
-    """How it stands with each schedule."""
+    """The state of each schedule."""
 
 
 class WarmPool(Model):
-    """Places of one shape, held for whichever service needs them first. The pods are in the operator's namespace."""
+    """GPUs of one shape that placeholder pods hold for whichever service needs them first. The pods run in the
+    operator's namespace."""
 
     rules = (
         Rule["WarmPool"](
@@ -105,6 +106,6 @@ class WarmPool(Model):
     metadata: ObjectMeta
     """Standard metadata."""
     spec: PoolSpec
-    """Places of one shape, and how many of them are held."""
+    """The shape of the placeholders and how many there are."""
     status: PoolStatus | None = None
-    """What Forebay reports of a pool."""
+    """The state that Forebay reports of a pool."""

@@ -1,4 +1,4 @@
-"""A connection for commands, and the words for when there is none."""
+"""The connection of a command to the cluster, and the error messages for when it fails."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,13 +9,15 @@ import typer
 
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kube_api import FORBIDDEN, NO_ANSWER, NOT_FOUND, ApiError, KubeApi
-from forebay.cluster.client.kubernetes_api import connect
+from forebay.cluster.client.kubernetes_client import connect
 
-NEEDS_TO_READ = "Reading services needs the verbs get and list on inferenceservices.forebay.dev."
+RIGHTS_TO_READ = "Reading services requires the verbs get and list on inferenceservices.forebay.dev."
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReader:
+    """An API client, and the kubeconfig that it came from."""
+
     api: KubeApi
     access: Access
 
@@ -25,29 +27,32 @@ class ClusterReader:
 
 @asynccontextmanager
 async def cluster_reader(
-    kubeconfig: Path | None, context: str | None, needs: str = NEEDS_TO_READ
+    kubeconfig: Path | None, context: str | None, rights: str = RIGHTS_TO_READ
 ) -> AsyncIterator[ClusterReader]:
-    """Whatever goes wrong inside ends the command with one line and exit code 1. `needs` are the rights it takes."""
+    """A client for the body of the `with`. An error of the API ends the command with one line and exit code 1.
+
+    `rights` is the sentence that is added when the API server answers that the user lacks them.
+    """
     access = Access(str(kubeconfig) if kubeconfig else None, context)
     try:
         async with await connect(access, purpose="cli") as api:
             yield ClusterReader(api, access)
     except AccessError as error:
-        raise _ended(str(error)) from error
+        raise _exit(str(error)) from error
     except ApiError as error:
-        raise _ended(_in_words(error, needs)) from error
+        raise _exit(_message(error, rights)) from error
 
 
-def _in_words(error: ApiError, needs: str) -> str:
+def _message(error: ApiError, rights: str) -> str:
     if error.status == NO_ANSWER:
         return f"The API server does not answer: {error.message}"
     if error.status == NOT_FOUND:
-        return f"{error.message}. Name the namespace with -n; `forebay top --once` lists all services."
+        return f"{error.message}. Set the namespace with -n; `forebay top --once` lists all services."
     if error.status == FORBIDDEN:
-        return f"{error.message}. {needs}"
+        return f"{error.message}. {rights}"
     return f"The API server refused: {error}"
 
 
-def _ended(message: str) -> typer.Exit:
+def _exit(message: str) -> typer.Exit:
     typer.echo(message, err=True)
     return typer.Exit(1)

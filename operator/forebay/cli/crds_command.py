@@ -1,4 +1,4 @@
-"""`forebay crds`: the API's definitions, and its reference page, from the models."""
+"""`forebay crds`: writes the CustomResourceDefinitions and the API reference page from the models of the API."""
 
 from collections.abc import Mapping
 from pathlib import Path

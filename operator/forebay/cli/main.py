@@ -1,18 +1,17 @@
-"""`forebay`, also as `kubectl forebay`: one command per job."""
+"""The entry point of `forebay`, also as `kubectl forebay`, and the list of its commands."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from forebay import __version__
-from forebay.cli import kube_options as kube
 from forebay.cli.crds_command import crds
 from forebay.cli.plan.fit_command import fit
 from forebay.cli.plan.plan_command import plan
 from forebay.cli.run.operator_command import operator
+from forebay.cli.shared_options import Context, Kubeconfig, Namespace
 from forebay.cli.simulate.simulate_command import simulate
 
 app = typer.Typer(
@@ -23,11 +22,11 @@ app = typer.Typer(
 )
 
 _RAW = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""The simulators answer to vLLM's command line, so their arguments go through unread."""
+"""The simulators parse their own arguments, which are those of vLLM, so typer passes them on as they are."""
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"forebay {__version__}")
         raise typer.Exit
 
@@ -56,21 +55,21 @@ def explain(
         typer.Option(
             "--at",
             metavar="TIME",
-            help="What was decided then: a time such as 2026-03-01T12:00:00Z, or an age such as 10m.",
+            help="Explain an earlier decision: a time such as 2026-03-01T12:00:00Z, or an age such as 10m.",
             show_default=False,
         ),
     ] = None,
-    namespace: kube.Namespace = None,
-    kubeconfig: kube.Kubeconfig = None,
-    context: kube.Context = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
-    """Say why a service has the replicas it has, what would change that, and what comes next."""
-    from forebay.cli.explain.explain import explain as show
-    from forebay.cli.explain.explain_decision import NotAMomentError
+    """Explain why a service has the replicas it has, what would change that, and what comes next."""
+    from forebay.cli.explain.explain_decision import TimeFormatError
+    from forebay.cli.explain.explain_service import explain as run
 
     try:
-        code = show(service, namespace, kubeconfig, context, at)
-    except NotAMomentError as error:
+        code = run(service, namespace, kubeconfig, context, at)
+    except TimeFormatError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
     raise typer.Exit(code)
 
@@ -78,14 +77,14 @@ def explain(
 @app.command("wake")
 def wake(
     service: Annotated[str, typer.Argument(help="Name of an InferenceService.")],
-    namespace: kube.Namespace = None,
-    kubeconfig: kube.Kubeconfig = None,
-    context: kube.Context = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """Start a replica of a service that has scaled to zero."""
-    from forebay.cli.wake_command import wake as ask
+    from forebay.cli.wake_command import wake as run
 
-    raise typer.Exit(ask(service, namespace, kubeconfig, context))
+    raise typer.Exit(run(service, namespace, kubeconfig, context))
 
 
 @app.command("top")
@@ -93,39 +92,49 @@ def top(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Only this namespace. Default: all.", show_default=False)
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one table and exit.")] = False,
     interval: Annotated[float, typer.Option("--interval", help="Seconds between readings.", min=0.5)] = 2.0,
-    kubeconfig: kube.Kubeconfig = None,
-    context: kube.Context = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """Watch all services: replicas, load, and the rule that decided."""
-    from forebay.cli.explain.top import top as show
+    from forebay.cli.explain.top import top as run
 
-    raise typer.Exit(show(namespace, kubeconfig, context, once=once, interval_seconds=interval))
+    raise typer.Exit(run(namespace, kubeconfig, context, once=once, interval_seconds=interval))
 
 
 @app.command("engine-sim", context_settings=_RAW, add_help_option=False)
 def engine_sim(context: typer.Context) -> None:
     """Stand in for one vLLM server without a GPU; takes `vllm serve`'s arguments."""
-    _run_raw("engine-sim", context.args)
+    _run_engine_sim(context.args)
 
 
 @app.command("fleet-sim", context_settings=_RAW, add_help_option=False)
 def fleet_sim(context: typer.Context) -> None:
     """Give pods without a network live metrics and traffic from simulated engines."""
-    _run_raw("fleet-sim", context.args)
+    _run_fleet_sim(context.args)
 
 
-def _run_raw(command: str, arguments: list[str]) -> None:
-    module = import_module(f"forebay.simulation.{command.replace('-', '_')}")
-    getattr(module, command.replace("-", "_"))(arguments)
+def _run_engine_sim(arguments: list[str]) -> None:
+    from forebay.simulation.vllm_server.engine_sim import engine_sim as run
+
+    run(arguments)
+
+
+def _run_fleet_sim(arguments: list[str]) -> None:
+    from forebay.simulation.kwok_fleet.fleet_sim import fleet_sim as run
+
+    run(arguments)
+
+
+_SIMULATORS = {"engine-sim": _run_engine_sim, "fleet-sim": _run_fleet_sim}
 
 
 def main() -> None:
-    """Entry point of the console scripts."""
-    arguments = sys.argv[1:]
-    if arguments[:1] in (["engine-sim"], ["fleet-sim"]):
-        _run_raw(arguments[0], arguments[1:])
+    """Entry point of the console scripts. The simulators start without typer, which would read their arguments."""
+    command, *arguments = sys.argv[1:] or [""]
+    if command in _SIMULATORS:
+        _SIMULATORS[command](arguments)
         return
     plugin = Path(sys.argv[0]).name.startswith("kubectl-")
     app(prog_name="kubectl forebay" if plugin else "forebay")

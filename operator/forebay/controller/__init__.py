@@ -1,5 +1,5 @@
-"""The controller: what starts, wakes, paces, reports and stops the planner loop. It decides nothing.
+"""The operator process: it starts, wakes, times, reports and stops the planner loop, and decides nothing itself.
 
-Everything with a clock, a thread, a signal or a socket of the operator process is here, so that the packages below
-stay functions of their arguments.
+All clocks, threads, signals and sockets of the process are used here, so the packages below stay functions of their
+arguments. What every process needs (HTTP endpoints, logs, shutdown) is in `runtime`.
 """

@@ -1,4 +1,4 @@
-"""Assembly: the parts of the operator, made from its options and plugged into each other."""
+"""Assembly: builds the parts of the operator from its options and connects them."""
 
 import secrets
 import socket
@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from forebay.cluster.client.access import Access
-from forebay.cluster.client.kubernetes_api import KubernetesApi, connect
+from forebay.cluster.client.kubernetes_client import KubernetesClient, connect
 from forebay.cluster.client.lease import Leadership
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier
 from forebay.cluster.write.event_recorder import EventRecorder
 from forebay.cluster.write.status_writer import StatusWriter
 from forebay.controller.handlers import build_registry
-from forebay.controller.loop import Loop, LoopPace, Stations
+from forebay.controller.loop import Loop, LoopPace, TickSteps
+from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.options import EngineOptions, MetricsSource, OperatorOptions, ScrapeOptions
 from forebay.controller.service_watch import ServiceWatch
@@ -22,23 +23,23 @@ from forebay.controller.tick_log import UnreadableLog
 from forebay.controller.wake import Wake
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.runtime.loop_health import Pulse
-from forebay.runtime.shutdown import EXIT_LEASE_LOST, Shutdown
-from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings, ScrapeTarget
+from forebay.runtime.shutdown import Shutdown
+from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_source import Connection, PrometheusSource
-from forebay.telemetry.signal_source import SignalSource
+from forebay.telemetry.signal_source import ScrapeTarget, SignalSource
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.plan import Plan
 from forebay.world.settings import Settings
 from forebay.world.world import World
 
-STALE_INTERVALS = 3
-"""Of scraping; so that two late answers in a row hold nothing."""
+STALE_AFTER_INTERVALS = 3
+"""A signal is stale after at least this many scrape intervals, so two late answers in a row hold nothing."""
+EXIT_LEASE_LOST = 3
 
 
 class Leader(Protocol):
-    """A lease, or its absence."""
+    """Says whether this process may write: by a lease, or always."""
 
     @property
     def leading(self) -> bool: ...
@@ -48,8 +49,8 @@ class Leader(Protocol):
     def stop(self) -> None: ...
 
 
-class Alone:
-    """For a single replica that nobody stands by for: it leads from start to end."""
+class AlwaysLeader:
+    """The leader of an operator without leader election: it leads from start to stop."""
 
     leading = True
 
@@ -62,20 +63,23 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The parts that run. `process` starts and ends them."""
+    """The parts that run. `process` starts and stops them."""
 
     observer: Observer
-    scraper: SignalSource
+    signal_source: SignalSource
     loop: Loop[State]
     wake: Wake
     leader: Leader
     service_watch: ServiceWatch
 
     async def scrape(self) -> None:
-        await self.scraper.run(self.targets, lambda: self.wake.wake("scrape", settled=True))
+        await self.signal_source.run(self.targets, lambda: self.wake.wake("scrape", skip_debounce=True))
 
     def targets(self) -> Sequence[ScrapeTarget]:
-        """Nothing while standing by: an engine is asked by one operator only, and a new leader holds until it knows."""
+        """The engines to scrape; none on a standby.
+
+        Only one operator scrapes an engine, and a new leader holds the replica count until it has signals.
+        """
         if not self.leader.leading:
             return []
         return [
@@ -93,76 +97,82 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """What carries a plan out, in this order: the objects, what the service says of itself, what people read."""
+class PlanExecutor:
+    """Carries a plan out: first the actions, then the statuses, then the Events."""
 
     applier: Applier
     status: StatusWriter
     events: EventRecorder
 
-    async def act(self, world: World, what: Plan, now: float) -> int:
-        """The number of calls that were refused; each is tried anew by a later plan."""
-        applied = await self.applier.apply(what, now)
-        written = await self.status.write(what, world, now)
-        await self.events.record(what, now)
+    async def execute(self, world: World, plan: Plan, now: float) -> int:
+        """Returns the number of calls that failed; a later plan repeats what is still needed."""
+        applied = await self.applier.apply(plan, now)
+        written = await self.status.write(plan, world, now)
+        await self.events.record(plan, now)
         return len(applied.failures) + len(written.failures)
 
 
 async def assemble(
-    options: OperatorOptions, access: Access, api: KubernetesApi, pulse: Pulse, metrics: Metrics, ending: Shutdown
+    options: OperatorOptions,
+    access: Access,
+    api: KubernetesClient,
+    health: LoopHealth,
+    metrics: Metrics,
+    shutdown: Shutdown,
 ) -> Operator:
-    """Everything made, nothing started. Raises AccessError."""
+    """Build all parts and start none of them. Raises AccessError."""
     wake = Wake(options.pace.debounce_seconds)
     identity = options.lease.identity or f"{socket.gethostname()}-{secrets.token_hex(4)}"
-    leader = await _leader(options, access, identity, wake, ending)
+    leader = await _leader(options, access, identity, wake, shutdown)
     observer = Observer(
         api,
         settings=options.settings,
         defaults=_defaults(options.engine),
         wake=wake.wake,
         namespace=options.namespace,
-        # One that is kept to a namespace holds no pools: those are everybody's.
+        # An operator for one namespace serves no WarmPools, since they are cluster-scoped.
         pool_namespace=None if options.namespace else options.lease.namespace or await access.namespace(),
     )
-    scraper = source_of(options.scrape)
+    signal_source = build_signal_source(options.scrape)
     service_watch = ServiceWatch(lambda: build_registry(access, wake.wake_from_thread), options.namespace)
 
     def is_leader() -> bool:
         return leader.leading
 
-    hands = Hands(
+    executor = PlanExecutor(
         Applier(api, observer, is_leader=is_leader, dry_run=options.dry_run),
         StatusWriter(api, is_leader=is_leader, dry_run=options.dry_run),
         EventRecorder(api, instance=identity, dry_run=options.dry_run),
     )
 
-    metrics.show_sources(observer.ages, scraper.statistics)
-    unreadable = UnreadableLog(metrics.unreadable)
+    metrics.show_sources(observer.ages, signal_source.statistics)
+    unreadable_log = UnreadableLog(metrics.unreadable)
 
     async def observe(now: float) -> World:
-        world = await observer.observe(scraper.signals(), now)
-        service_watch.allow()
-        unreadable.note(observer.problems())
-        return replace(world, settings=patient(options.settings, scraper.statistics().interval_seconds))
+        world = await observer.observe(signal_source.signals(), now)
+        service_watch.allow_start()
+        unreadable_log.note(observer.problems())
+        interval_seconds = signal_source.statistics().interval_seconds
+        return replace(world, settings=settings_for_interval(options.settings, interval_seconds))
 
     loop = Loop(
-        Stations(observe, plan, hands.act, State.empty),
+        TickSteps(observe, plan, executor.execute, State.empty),
         is_leader=is_leader,
         wake=wake,
-        pulse=pulse,
+        health=health,
         metrics=metrics,
         pace=LoopPace(options.pace.tick_seconds),
     )
-    return Operator(observer, scraper, loop, wake, leader, service_watch)
+    return Operator(observer, signal_source, loop, wake, leader, service_watch)
 
 
-def source_of(options: ScrapeOptions) -> SignalSource:
-    """Where signals come from: the engines, or a Prometheus that scrapes them."""
+def build_signal_source(options: ScrapeOptions) -> SignalSource:
+    """The direct scraper, or the client of a Prometheus that scrapes the engines."""
     if options.source is MetricsSource.DIRECT:
         return Scraper(UrlTemplate(options.url), settings=ScrapeSettings(interval_seconds=options.interval_seconds))
 
     def connect() -> Connection:
-        # Not at the top: the client takes 0.3 s and 20 MB, which only those pay who use it.
+        # Imported here, because the client costs 0.3 s and 20 MB that an operator without Prometheus need not pay.
         from forebay.telemetry.prometheus.prometheus_connection import PrometheusConnection
 
         return PrometheusConnection(options.prometheus)
@@ -175,23 +185,26 @@ def source_of(options: ScrapeOptions) -> SignalSource:
     )
 
 
-def patient(settings: Settings, scrape_interval_seconds: float) -> Settings:
-    """A large fleet is asked less often; that its samples are older must not look like engines that fell silent."""
-    stale = max(settings.stale_after_seconds, STALE_INTERVALS * scrape_interval_seconds)
+def settings_for_interval(settings: Settings, scrape_interval_seconds: float) -> Settings:
+    """The settings with limits on the age of signals that fit the scrape interval.
+
+    A large fleet is scraped less often. Its samples are older, and must not count as missing for that reason.
+    """
+    stale = max(settings.stale_after_seconds, STALE_AFTER_INTERVALS * scrape_interval_seconds)
     return replace(settings, stale_after_seconds=stale, lost_after_seconds=max(settings.lost_after_seconds, 2 * stale))
 
 
-async def _leader(options: OperatorOptions, access: Access, identity: str, wake: Wake, ending: Shutdown) -> Leader:
+async def _leader(options: OperatorOptions, access: Access, identity: str, wake: Wake, shutdown: Shutdown) -> Leader:
     if not options.lease.enabled:
-        return Alone()
+        return AlwaysLeader()
     return Leadership(
-        # A client of its own: a busy loop's requests must not delay a renewal.
+        # The lease has a client of its own, so that the requests of a busy loop cannot delay a renewal.
         lambda: connect(access, purpose="lease"),
         namespace=options.lease.namespace or await access.namespace(),
         name=options.lease.name,
         identity=identity,
         on_acquired=lambda: wake.wake_from_thread("leading"),
-        on_lost=lambda reason: ending.end_from_thread(EXIT_LEASE_LOST, f"the lease is lost: {reason}"),
+        on_lost=lambda reason: shutdown.end_from_thread(EXIT_LEASE_LOST, f"the lease is lost: {reason}"),
     )
 
 

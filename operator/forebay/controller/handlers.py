@@ -1,9 +1,9 @@
-"""kopf handlers: authentication, and a watch on our own kind that wakes the loop. Nothing is written through kopf.
+"""kopf handlers: the login, and a watch on InferenceServices that wakes the loop. kopf writes nothing.
 
-Only the handlers that leave no mark on the resource are used: `on.create`, `on.update`, timers and daemons would add
-finalizers and annotations, which block deletions and show as drift. `on.startup` sets kopf up, it does not start the
-loop: kopf's operator ends for good on errors that the loop outlives (a 5xx on its LIST, an ERROR in its stream), so it
-runs on a thread of its own and is started again there (`service_watch`).
+Only handlers that leave no mark on the resource are used: `on.create`, `on.update`, timers and daemons add finalizers
+and annotations, which block deletions and show up as drift in GitOps. `on.startup` only configures kopf; it does not
+start the loop. kopf's operator ends for good on errors that the loop survives (a 5xx on its LIST, an ERROR in its
+stream), so it runs on its own thread, where `service_watch` restarts it.
 """
 
 import logging
@@ -13,43 +13,53 @@ from typing import Any
 import kopf
 from kubernetes.aio.client import Configuration
 
-from forebay.api.schema.model import GROUP, VERSION
+from forebay.api.schema.base_model import GROUP, VERSION
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES
 
 log = logging.getLogger(__name__)
 
-Fingerprint = tuple[Any, ...]
+Intent = tuple[Any, ...]
+"""What a user can ask for through the metadata: uid, generation, deletion time stamp and annotations of ours."""
+
+KOPF_LOG_LEVELS: Mapping[str, int] = {
+    "kopf": logging.WARNING,
+    "kopf.objects": logging.WARNING,
+    "kopf._core.reactor.running": logging.ERROR,
+    "kopf._cogs.clients": logging.CRITICAL,
+}
+"""kopf logs every handler of every event at INFO, which would bury the decisions. It warns that it receives no signals,
+because this process handles them. It logs every failed attempt during an outage as an ERROR; the loop logs it once."""
 
 _DELETED = "DELETED"
 
 
-class Sightings:
-    """What was last seen of each service, so that a status write, which changes no intent, wakes nobody."""
+class IntentTracker:
+    """Remembers the intent of each service, so that a status write, which changes no intent, does not wake the loop."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], Fingerprint] = {}
+        self._last: dict[tuple[str, str], Intent] = {}
 
     def changed(self, event: str | None, metadata: Mapping[str, Any]) -> bool:
-        """Whether this event tells of a new intent: a generation, a deletion, an annotation of ours, or an end."""
+        """Whether the event has a new generation, a deletion, or a changed annotation of ours."""
         key = (str(metadata.get("namespace", "")), str(metadata["name"]))
         if event == _DELETED:
-            self._seen.pop(key, None)
+            self._last.pop(key, None)
             return True
-        fingerprint = _fingerprint(metadata)
-        known = self._seen.get(key)
-        self._seen[key] = fingerprint
-        return fingerprint != known
+        intent = _intent(metadata)
+        last = self._last.get(key)
+        self._last[key] = intent
+        return intent != last
 
 
-def _fingerprint(metadata: Mapping[str, Any]) -> Fingerprint:
+def _intent(metadata: Mapping[str, Any]) -> Intent:
     annotations = metadata.get("annotations") or {}
     ours = tuple(sorted((name, value) for name, value in annotations.items() if name.startswith(f"{GROUP}/")))
     return metadata.get("uid"), metadata.get("generation"), metadata.get("deletionTimestamp"), ours
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """kopf as a watcher only: no peers, no Events, no cluster scan, no request that can hang for minutes."""
+    """Make kopf only watch: no peering, no Events, no cluster scan, and no request that can hang for minutes."""
     settings.peering.standalone = True  # a foreign ClusterKopfPeering named `default` would pause us
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -62,7 +72,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
 
 
 async def connection_info(configuration: Configuration) -> kopf.ConnectionInfo:
-    """What the Kubernetes client would send, in kopf's words."""
+    """The address and credentials of the Kubernetes client, as kopf expects them."""
     header = await configuration.get_api_key_with_prefix("BearerToken")
     scheme, _, token = (header or "").rpartition(" ")
     return kopf.ConnectionInfo(
@@ -80,9 +90,9 @@ async def connection_info(configuration: Configuration) -> kopf.ConnectionInfo:
 
 
 def build_registry(access: Access, wake: Callable[[str], None]) -> kopf.OperatorRegistry:
-    """All of our handlers; `wake` may be called from kopf's thread."""
+    """All handlers; `wake` is called on kopf's thread."""
     registry = kopf.OperatorRegistry()
-    sightings = Sightings()
+    intents = IntentTracker()
 
     @kopf.on.startup(registry=registry, id="configure")
     async def startup(settings: kopf.OperatorSettings, **_: Any) -> None:
@@ -94,7 +104,7 @@ def build_registry(access: Access, wake: Callable[[str], None]) -> kopf.Operator
 
     @kopf.on.event(GROUP, VERSION, INFERENCE_SERVICES.plural, registry=registry, id="wake")
     async def service_changed(event: Mapping[str, Any], **_: Any) -> None:
-        if sightings.changed(event["type"], event["object"]["metadata"]):
+        if intents.changed(event["type"], event["object"]["metadata"]):
             wake("service")
 
     @kopf.on.cleanup(registry=registry, id="say-so")

@@ -1,8 +1,7 @@
-"""The planner loop: wake, observe, plan, act; one tick at a time, for as long as the process lives.
+"""The planner loop: wait for a wake, then observe, plan and execute, one tick at a time, until the process ends.
 
-A standby observes too, so that it can lead at once, but plans nothing and writes nothing. No failure ends the loop: it
-is logged and counted, and the next turn starts from a fresh reading of the world. What a half-done tick left behind is
-found there.
+A standby observes too, so that it can take over at once, but it neither plans nor writes. No failure ends the loop: it
+is logged and counted, and the next tick reads the World afresh, including what an unfinished tick left behind.
 """
 
 import logging
@@ -12,27 +11,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from forebay.controller.loop_health import LoopHealth, external_cause
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.tick_log import DecisionLog
 from forebay.controller.wake import Wake
-from forebay.runtime.loop_health import Pulse, waits_for
 from forebay.world.plan import Plan
 from forebay.world.world import ServiceKey, World
 
 log = logging.getLogger(__name__)
 
 S = TypeVar("S")
-"""What the planner remembers between ticks; the loop only carries it."""
+"""The planner's memory between ticks; the loop does not look into it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stations(Generic[S]):
-    """The stations of a tick, as functions, so that tests can put others in their place."""
+class TickSteps(Generic[S]):
+    """The steps of a tick, as functions, so that tests can replace them."""
 
     observe: Callable[[float], Awaitable[World]]
     plan: Callable[[World, S, float], tuple[Plan, S]]
-    act: Callable[[World, Plan, float], Awaitable[int]]
-    """Carries the plan out; the number of actions that failed. Raises only when nothing more could be done."""
+    execute: Callable[[World, Plan, float], Awaitable[int]]
+    """Carries the plan out and returns the number of actions that failed. Raises only when it cannot continue."""
     empty_state: Callable[[float], S]
 
 
@@ -41,7 +40,7 @@ class LoopPace:
     tick_seconds: float = 5.0
     shortest_backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 30.0
-    """Below the health limit, or an outage would look like a loop that stands still."""
+    """Must be below the health limit, or an outage would look like a loop that hangs."""
 
 
 class Loop(Generic[S]):
@@ -53,20 +52,20 @@ class Loop(Generic[S]):
 
     def __init__(
         self,
-        stations: Stations[S],
+        steps: TickSteps[S],
         *,
         is_leader: Callable[[], bool],
         wake: Wake,
-        pulse: Pulse,
+        health: LoopHealth,
         metrics: Metrics,
         pace: LoopPace,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stations = stations
+        self._steps = steps
         self._is_leader = is_leader
         self._wake = wake
-        self._pulse = pulse
+        self._health = health
         self._metrics = metrics
         self._pace = pace
         self._now = now
@@ -79,77 +78,77 @@ class Loop(Generic[S]):
     async def run(self) -> None:
         """Tick until stopped. A tick that has begun is finished, its writes included."""
         while not self._wake.stopped:
-            wait_seconds = await self._turn()
+            wait_seconds = await self._attempt_tick()
             if self._failures:
                 await self._wake.pause(wait_seconds)
             else:
                 reasons = await self._wake.next(wait_seconds)
                 log.debug("tick because of %s", ", ".join(reasons) or "the time")
 
-    async def _turn(self) -> float:
-        """One attempt at a tick; the seconds to wait after it."""
+    async def _attempt_tick(self) -> float:
+        """Run one tick and return the seconds to wait after it."""
         started = self._monotonic()
         try:
             wait_seconds = await self._tick(self._now())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the loop must go on and say so
-            return self._failed(error)
+        except Exception as error:  # noqa: BLE001 - no error may end the loop
+            return self._record_failure(error)
         finished = self._monotonic()
         self._metrics.tick_seconds.observe(finished - started)
         if self._failures:
             log.info("ticking again after %d failed attempts", self._failures)
         self._failures = 0
-        self._pulse.beat(finished)
+        self._health.tick_succeeded(finished)
         return wait_seconds
 
     async def _tick(self, now: float) -> float:
         with self._timed("observe"):
-            world = await self._stations.observe(now)
+            world = await self._steps.observe(now)
         self._metrics.show_scrape_ages(_scrape_ages(world, now))
-        if not self._may_lead(now):
+        if not self._update_leadership(now):
             return self._pace.tick_seconds
         with self._timed("plan"):
             assert self._state is not None
-            # Remembered before it is carried out: limits on drains and creations then err on counting too many.
-            plan, self._state = self._stations.plan(world, self._state, now)
+            # Stored before the plan is executed, so the limits on drains and creations can only count too many.
+            plan, self._state = self._steps.plan(world, self._state, now)
         self._decisions.note(plan)
         self._metrics.show_plan(plan)
         self._metrics.errors.labels("service").inc(sum(service.error is not None for service in plan.services))
         if plan.held is None and self._is_leader():
             with self._timed("apply"):
-                failed_actions = await self._stations.act(world, plan, now)
+                failed_actions = await self._steps.execute(world, plan, now)
             self._metrics.errors.labels("action").inc(failed_actions)
         return min(self._pace.tick_seconds, plan.wake_in_seconds or self._pace.tick_seconds)
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
-        """What fails inside fails at this stage; what succeeds is timed."""
+        """Name the stage, so that a failure is counted for it, and measure it when it succeeds."""
         self._stage = stage
         started = self._monotonic()
         yield
         self._metrics.stage_seconds.labels(stage).observe(self._monotonic() - started)
 
-    def _may_lead(self, now: float) -> bool:
-        """Whether to plan; what was remembered from an earlier term is dropped when a new one begins."""
+    def _update_leadership(self, now: float) -> bool:
+        """Whether this process leads. A new term starts without the memory of an earlier one."""
         leading = self._is_leader()
-        if leading and not self._pulse.leading:
+        if leading and not self._health.leading:
             log.info("this replica leads")
-            self._state = self._stations.empty_state(now)
-        self._pulse.leading = leading
+            self._state = self._steps.empty_state(now)
+        self._health.leading = leading
         return leading
 
-    def _failed(self, error: Exception) -> float:
-        """Account for a failed turn; the seconds to wait before the next, doubling up to the longest."""
+    def _record_failure(self, error: Exception) -> float:
+        """Log and count a failed tick; return the seconds to wait, which double up to the longest backoff."""
         self._metrics.errors.labels(self._stage).inc()
-        self._pulse.miss(self._monotonic(), error)
+        self._health.tick_failed(self._monotonic(), error)
         wait_seconds = min(
             self._pace.shortest_backoff_seconds * 2.0 ** min(self._failures, 16), self._pace.longest_backoff_seconds
         )
         self._failures += 1
-        waiting = waits_for(error)
-        if waiting is not None:
-            # Caches that are not filled yet are how every start begins.
-            level = logging.DEBUG if self._pulse.last_tick_at is None and self._failures < 5 else logging.WARNING
-            log.log(level, "%s; next attempt in %g s: %s", waiting, wait_seconds, error)
+        cause = external_cause(error)
+        if cause is not None:
+            # The caches are empty at every start, so the first few failures deserve no warning.
+            level = logging.DEBUG if self._health.last_tick_at is None and self._failures < 5 else logging.WARNING
+            log.log(level, "%s; next attempt in %g s: %s", cause, wait_seconds, error)
         else:
             log.error(
                 "tick failed at %s; next attempt in %g s",
@@ -162,7 +161,7 @@ class Loop(Generic[S]):
 
 
 def _scrape_ages(world: World, now: float) -> dict[ServiceKey, float]:
-    """Age of the oldest last good sample per service; services none of whose pods ever answered are left out."""
+    """The age of the oldest last good sample of each service; services without any sample are absent."""
     ages: dict[ServiceKey, float] = {}
     for pod in world.pods:
         signals = world.signals.get(pod.uid)

@@ -1,4 +1,7 @@
-"""Prometheus metrics of the operator itself. Labels come from our own objects only, and go when the object goes."""
+"""The operator's own Prometheus metrics.
+
+Label values come only from objects that Forebay manages, and a series is removed together with its object.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -7,9 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from forebay import __version__
-from forebay.cluster.client.kubernetes_api import Call
-from forebay.runtime.loop_health import Pulse
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics
+from forebay.cluster.client.kubernetes_client import Call
+from forebay.controller.loop_health import LoopHealth
+from forebay.telemetry.scrape_statistics import ScrapeStatistics
 from forebay.world.plan import Plan
 from forebay.world.world import ServiceKey
 
@@ -18,23 +21,23 @@ SERVICE = ("namespace", "service")
 WRITES = frozenset({"create", "patch", "delete"})
 
 
-class PulseCollector(Collector):
-    """Ages are computed when they are read: a gauge set by the loop would stand still exactly when the loop does."""
+class LoopHealthCollector(Collector):
+    """Computes the age of the last tick at each scrape: a gauge set by the loop would freeze when the loop hangs."""
 
-    def __init__(self, pulse: Pulse, monotonic: Callable[[], float]) -> None:
-        self._pulse = pulse
+    def __init__(self, health: LoopHealth, monotonic: Callable[[], float]) -> None:
+        self._health = health
         self._monotonic = monotonic
 
     def collect(self) -> Iterable[Metric]:
         now = self._monotonic()
         yield GaugeMetricFamily(
-            "forebay_tick_age_seconds", "Seconds since the last good tick.", self._pulse.tick_age_seconds(now)
+            "forebay_tick_age_seconds", "Seconds since the last good tick.", self._health.tick_age_seconds(now)
         )
-        yield GaugeMetricFamily("forebay_leader", "1 on the replica that leads.", float(self._pulse.leading))
+        yield GaugeMetricFamily("forebay_leader", "1 on the replica that leads.", float(self._health.leading))
 
 
 class SourcesCollector(Collector):
-    """How the operator's two sources of facts are doing: watch caches and scrapes. Read from them when asked."""
+    """The state of the watch caches and of scraping, read at each scrape of the operator."""
 
     def __init__(self, cache_ages: Callable[[], dict[str, float]], scrapes: Callable[[], ScrapeStatistics]) -> None:
         self._cache_ages = cache_ages
@@ -61,13 +64,13 @@ class SourcesCollector(Collector):
 
 
 class Metrics:
-    """Everything the loop and the API client count; `registry` is what `/metrics` shows."""
+    """All metrics of the loop and of the API client; `/metrics` shows `registry`."""
 
-    def __init__(self, pulse: Pulse, monotonic: Callable[[], float]) -> None:
-        self._pulse = pulse
+    def __init__(self, health: LoopHealth, monotonic: Callable[[], float]) -> None:
+        self._health = health
         self._monotonic = monotonic
         self.registry = CollectorRegistry()
-        self.registry.register(PulseCollector(pulse, monotonic))
+        self.registry.register(LoopHealthCollector(health, monotonic))
         Info("forebay_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
         self.tick_seconds = Histogram(
             "forebay_tick_duration_seconds",
@@ -125,11 +128,11 @@ class Metrics:
 
     def count_call(self, call: Call) -> None:
         if call.verb in WRITES and call.status:
-            self._pulse.wrote(self._monotonic())
+            self._health.write_answered(self._monotonic())
         self.api_requests.labels(call.verb, call.resource, str(call.status)).inc()
 
     def show_plan(self, plan: Plan) -> None:
-        """Replica numbers as the services' status says; series of services that went are removed."""
+        """Show the replica counts of each service's status, and remove the series of deleted services."""
         self.held.set(plan.held is not None)
         if plan.held is not None:
             return

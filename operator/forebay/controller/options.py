@@ -1,4 +1,4 @@
-"""Options of the operator process, checked together before anything is started."""
+"""The options of the operator process, checked together before anything starts."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,25 +8,23 @@ from forebay.runtime.log_format import LogFormat, LogLevel
 from forebay.telemetry.direct.url_template import DEFAULT as DEFAULT_METRICS_URL
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
+from forebay.telemetry.signal_source import SHORTEST_INTERVAL_SECONDS
 from forebay.world.settings import Settings
-
-SHORTEST_SCRAPE_INTERVAL_SECONDS = 5.0
-"""vLLM answers from the process that serves requests; asked more often it gets slower."""
 
 
 class OptionError(ValueError):
-    """A flag that cannot be meant; the message names the flag, its value and the way out."""
+    """An invalid flag; the message names the flag, its value, the reason and a value that works."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
     enabled: bool = True
-    """False for a single replica that nobody stands by for."""
+    """False for an operator that runs as a single replica."""
     namespace: str | None = None
     """None means the operator's own namespace."""
     name: str = "forebay-operator"
     identity: str | None = None
-    """Who holds the lease; None means host name and a random part."""
+    """The holder name of this process; None means the host name and a random part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +32,39 @@ class PaceOptions:
     tick_seconds: float = 5.0
     debounce_seconds: float = 1.0
     health_limit_seconds: float = 60.0
-    """`/healthz` turns red when no tick was good for longer."""
+    """`/healthz` fails when the last successful tick is older than this."""
 
 
 class MetricsSource(StrEnum):
     DIRECT = "direct"
-    """The engines themselves; up to some 2,000 pods."""
+    """Scrapes the engines; for up to about 2,000 pods."""
     PROMETHEUS = "prometheus"
+    """Queries a Prometheus that scrapes the engines."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeOptions:
     url: str = DEFAULT_METRICS_URL
-    """Of an engine; of no meaning when Prometheus is asked."""
-    interval_seconds: float = SHORTEST_SCRAPE_INTERVAL_SECONDS
-    """At least; a large fleet is asked less often."""
+    """URL template of an engine's metrics; not used with Prometheus."""
+    interval_seconds: float = SHORTEST_INTERVAL_SECONDS
+    """The shortest time between two rounds; a large fleet is scraped less often."""
     source: MetricsSource = MetricsSource.DIRECT
     prometheus: PrometheusOptions = field(default_factory=PrometheusOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What a service that names neither image nor version gets; None means the operator's built-in default."""
+    """The engine of services that name neither image nor version; None means the built-in default."""
 
     version: str | None = None
     image: str | None = None
-    """`{version}` in it stands for the engine's version."""
+    """`{version}` is replaced by the engine's version."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortOptions:
     address: str | None = None
-    """None means every interface. Port 0 switches a listener off."""
+    """None means every interface. Port 0 turns a listener off."""
     health: int = 8081
     metrics: int = 9090
 
@@ -75,7 +74,7 @@ class OperatorOptions:
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str | None = None
-    """The only namespace whose services are served; None means all."""
+    """The only namespace whose services this operator serves; None means all."""
     dry_run: bool = False
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
@@ -87,7 +86,7 @@ class OperatorOptions:
     settings: Settings = field(default_factory=Settings)
 
     def check(self) -> None:
-        """Raises OptionError for what cannot be meant; ranges of single values are the command line's."""
+        """Raises OptionError for options that contradict each other; the CLI checks the ranges of single values."""
         self._check_times()
         self._check_addresses()
         self._check_source()
@@ -97,19 +96,21 @@ class OperatorOptions:
         if settings.lost_after_seconds <= settings.stale_after_seconds:
             raise OptionError(
                 f"--lost-after-seconds {settings.lost_after_seconds:g} is not above --stale-after-seconds "
-                f"{settings.stale_after_seconds:g}: a signal is stale first and lost later; raise the former."
+                f"{settings.stale_after_seconds:g}: a signal must be stale before it is lost; raise "
+                "--lost-after-seconds."
             )
         interval = self.scrape.interval_seconds
         if settings.stale_after_seconds < 2 * interval:
             raise OptionError(
                 f"--stale-after-seconds {settings.stale_after_seconds:g} is below two scrapes of "
-                f"--scrape-interval {interval:g}: one late answer would hold all scaling; raise the former or "
-                "shorten the latter."
+                f"--scrape-interval {interval:g}: one late answer would hold all scaling; raise "
+                "--stale-after-seconds or lower --scrape-interval."
             )
         if self.pace.health_limit_seconds < 4 * self.pace.tick_seconds:
             raise OptionError(
                 f"--health-limit-seconds {self.pace.health_limit_seconds:g} is below four ticks of --tick-seconds "
-                f"{self.pace.tick_seconds:g}: one slow tick would restart the operator; raise the former."
+                f"{self.pace.tick_seconds:g}: one slow tick would restart the operator; raise "
+                "--health-limit-seconds."
             )
 
     def _check_addresses(self) -> None:
@@ -120,7 +121,7 @@ class OperatorOptions:
         if self.ports.health and self.ports.health == self.ports.metrics:
             raise OptionError(
                 f"--health-port and --metrics-port are both {self.ports.health}; give them different ports, "
-                "or 0 to switch one off."
+                "or 0 to turn one off."
             )
 
     def _check_source(self) -> None:
@@ -130,6 +131,6 @@ class OperatorOptions:
                 raise OptionError(problem)
         elif prometheus != PrometheusOptions():
             raise OptionError(
-                "--metrics-source is direct, and a flag about Prometheus is given, which would do nothing; "
-                "set --metrics-source prometheus, or leave the flag out."
+                "--metrics-source is direct, so a --prometheus-* flag has no effect; set --metrics-source prometheus, "
+                "or remove the flag."
             )

@@ -1,4 +1,4 @@
-"""The operator process: what it is made of, how its parts start, and in which order they end."""
+"""The operator process: starts its parts, and stops them in an order that loses no write and no lease."""
 
 import asyncio
 import logging
@@ -9,25 +9,30 @@ from typing import Any
 
 from forebay import __version__
 from forebay.cluster.client.access import Access, AccessError
-from forebay.cluster.client.kubernetes_api import connect
+from forebay.cluster.client.kubernetes_client import connect
 from forebay.controller.assembly import Operator, assemble
+from forebay.controller.handlers import KOPF_LOG_LEVELS
+from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.options import OperatorOptions, PortOptions
-from forebay.runtime.health import health_app, listen, metrics_app
+from forebay.runtime.http_endpoints import health_app, listen, metrics_app
 from forebay.runtime.log_format import configure
-from forebay.runtime.loop_health import Pulse
-from forebay.runtime.shutdown import EXIT_ACCESS, EXIT_BROKEN, STOP_SECONDS, Cause, Shutdown
+from forebay.runtime.shutdown import EXIT_BROKEN, Cause, Shutdown
 
 log = logging.getLogger(__name__)
 
+STOP_SECONDS = 6.0
+"""How long a graceful stop waits for the running tick; giving the lease back may take 2.5 s more."""
+EXIT_ACCESS = 1
+
 
 class PortTakenError(Exception):
-    """A port of ours is somebody else's; the message names the flag."""
+    """Another process listens on one of the operator's ports; the message names the flag."""
 
 
 def run(options: OperatorOptions) -> int:
-    """Run the operator until it is told to stop or must; the exit code."""
-    configure(options.log_level, options.log_format)
+    """Run the operator until something asks it to end; returns the exit code."""
+    configure(options.log_level, options.log_format, library_levels=KOPF_LOG_LEVELS)
     try:
         return asyncio.run(_serve(options))
     except (AccessError, PortTakenError) as error:
@@ -36,25 +41,29 @@ def run(options: OperatorOptions) -> int:
 
 
 async def _serve(options: OperatorOptions) -> int:
-    ending = Shutdown()
-    ending.listen_to_signals()
+    shutdown = Shutdown()
+    shutdown.listen_to_signals()
     access = Access(str(options.kubeconfig) if options.kubeconfig else None, options.context)
-    pulse = Pulse(options.pace.health_limit_seconds, started_at=time.monotonic())
-    metrics = Metrics(pulse, time.monotonic)
+    health = LoopHealth(options.pace.health_limit_seconds, started_at=time.monotonic())
+    metrics = Metrics(health, time.monotonic)
     async with AsyncExitStack() as stack:
-        await _open_ports(stack, options.ports, pulse, metrics)
+        await _open_ports(stack, options.ports, health, metrics)
         api = await stack.enter_async_context(await connect(access, on_call=metrics.count_call))
-        operator = await assemble(options, access, api, pulse, metrics, ending)
+        operator = await assemble(options, access, api, health, metrics, shutdown)
         log.info("forebay %s started", __version__, extra={"dry_run": options.dry_run})
-        cause = await _run_parts(operator, ending)
+        cause = await _run_parts(operator, shutdown)
     log.info("stopped: %s", cause.reason, extra={"exit_code": cause.code})
     return cause.code
 
 
-async def _open_ports(stack: AsyncExitStack, ports: PortOptions, pulse: Pulse, metrics: Metrics) -> None:
-    """Raises PortTakenError."""
+async def _open_ports(stack: AsyncExitStack, ports: PortOptions, health: LoopHealth, metrics: Metrics) -> None:
+    """Serve the health endpoints and the metrics. Raises PortTakenError.
+
+    kopf's own probe is not used: it answers as long as kopf's event loop runs, and it retries a failing probe handler
+    for a minute while the request hangs.
+    """
     for flag, port, app in (
-        ("--health-port", ports.health, health_app(pulse, time.monotonic)),
+        ("--health-port", ports.health, health_app(health, time.monotonic)),
         ("--metrics-port", ports.metrics, metrics_app(metrics.registry)),
     ):
         if not port:
@@ -66,12 +75,12 @@ async def _open_ports(stack: AsyncExitStack, ports: PortOptions, pulse: Pulse, m
         stack.push_async_callback(server.close)
 
 
-async def _run_parts(operator: Operator, ending: Shutdown) -> Cause:
-    """Start every part, wait for a cause to end, and end them: the loop first, the lease after its last write."""
+async def _run_parts(operator: Operator, shutdown: Shutdown) -> Cause:
+    """Start every part, wait for a cause to end, and stop them: the loop first, the lease after the last write."""
 
     def start(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
-        task.add_done_callback(lambda done: _report(done, ending))
+        task.add_done_callback(lambda done: _report(done, shutdown))
         return task
 
     observing = start("observer", operator.observer.run())
@@ -79,14 +88,14 @@ async def _run_parts(operator: Operator, ending: Shutdown) -> Cause:
     looping = start("loop", operator.loop.run())
     operator.service_watch.start()
     operator.leader.start()
-    cause = await ending.decided()
+    cause = await shutdown.decided()
     operator.service_watch.stop()
     if cause.graceful:
         operator.wake.stop()
         await asyncio.wait({looping}, timeout=STOP_SECONDS)
         await asyncio.to_thread(operator.leader.stop)
     looping.cancel()
-    operator.scraper.stop()
+    operator.signal_source.stop()
     await asyncio.wait({scraping}, timeout=1.0)
     for task in (scraping, observing):
         task.cancel()
@@ -95,12 +104,12 @@ async def _run_parts(operator: Operator, ending: Shutdown) -> Cause:
     return cause
 
 
-def _report(task: asyncio.Task[None], ending: Shutdown) -> None:
-    """No part may end by itself: what is left would look alive and do half the work.
+def _report(task: asyncio.Task[None], shutdown: Shutdown) -> None:
+    """End the process when one of its parts has ended, since the rest would look alive and do half the work.
 
-    A part that is cancelled before the end was decided has ended by itself, too; afterwards `ending` takes no cause.
+    A part that was cancelled before the shutdown began has ended by itself too. After that, `shutdown` ignores causes.
     """
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.error("the %s broke", task.get_name(), exc_info=error)
-    ending.end(EXIT_BROKEN, f"the {task.get_name()} ended")
+    shutdown.end(EXIT_BROKEN, f"the {task.get_name()} ended")

@@ -1,7 +1,7 @@
-"""ServiceWatch: kopf on a thread of its own, started again whenever it ends.
+"""ServiceWatch: runs kopf on its own thread and restarts it whenever it ends.
 
-On its own thread because kopf, when it stops, cancels every asyncio task younger than itself, the loop's included. It
-only makes the loop quicker: without it every service is still read by LIST on each tick.
+When kopf stops, it cancels every asyncio task that is younger than itself, the loop's included; hence the thread. The
+watch only makes the loop react sooner: each tick reads all services by LIST anyway.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ RESTART_SECONDS = 5.0
 
 
 class ServiceWatch:
-    """Waits for `allow` before each start: kopf looks for our kind only once, so the CRD must be served by then."""
+    """Waits for `allow_start` before each start: kopf looks for the CRD only once, so it must be served by then."""
 
     def __init__(
         self,
@@ -28,9 +28,9 @@ class ServiceWatch:
         self._build_registry = build_registry
         self._namespace = namespace
         self._restart_seconds = restart_seconds
-        self._allowed = threading.Event()
-        self.waits_for_a_list = threading.Event()
-        """Set while only `allow` is missing for a start."""
+        self._start_allowed = threading.Event()
+        self.waiting_for_list = threading.Event()
+        """Set while the thread waits for `allow_start`."""
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -40,14 +40,14 @@ class ServiceWatch:
     def start(self) -> None:
         self._thread.start()
 
-    def allow(self) -> None:
-        """A LIST of our kind has just succeeded."""
-        self._allowed.set()
+    def allow_start(self) -> None:
+        """Call this when a LIST of InferenceServices has succeeded."""
+        self._start_allowed.set()
 
     def stop(self) -> None:
-        """Ask it to end; returns at once."""
+        """Ask the thread to end; returns at once."""
         self._stopping.set()
-        self._allowed.set()
+        self._start_allowed.set()
         with self._lock:
             if self._loop is not None and self._stop_flag is not None:
                 self._loop.call_soon_threadsafe(self._stop_flag.set)
@@ -61,19 +61,19 @@ class ServiceWatch:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self.waits_for_a_list.set()
-            self._allowed.wait()
-            self.waits_for_a_list.clear()
+            self.waiting_for_list.set()
+            self._start_allowed.wait()
+            self.waiting_for_list.clear()
             if self._stopping.is_set():
                 return
             try:
                 asyncio.run(self._watch())
-            # kopf raises whatever its tasks raised, a cancellation that nobody here asked for included. Our own stop
-            # cancels nothing, it sets a flag. So a new start cures both.
+            # kopf raises whatever its tasks raised, including a cancellation that this class did not ask for: `stop`
+            # sets a flag and cancels nothing. Both are mended by a restart.
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
                 log.warning("the watch on services broke off: %r", error)
             self._stopping.wait(self._restart_seconds)
-            self._allowed.clear()
+            self._start_allowed.clear()
 
     async def _watch(self) -> None:
         with self._lock:
@@ -85,7 +85,7 @@ class ServiceWatch:
             await kopf.operator(
                 registry=self._build_registry(),
                 settings=kopf.OperatorSettings(),
-                # Else kopf asks the system for the user's name, and a container's numeric user has none.
+                # Without an identity kopf looks up the user's name, and a container's numeric user has none.
                 identity="forebay",  # type: ignore[arg-type] # a NewType of str that kopf keeps private
                 standalone=True,
                 clusterwide=self._namespace is None,

@@ -1,4 +1,4 @@
-"""What the log says of ticks: what changed since the last one, never the same again."""
+"""The logs of ticks: only what has changed since the last tick, so that the same line is not repeated."""
 
 import logging
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class DecisionLog:
-    """Remembers each service's last decision; a restart repeats them once."""
+    """Logs each service's decision when it changes. After a restart each is logged once more."""
 
     def __init__(self, changes: Counter) -> None:
         self._changes = changes
@@ -59,15 +59,15 @@ class DecisionLog:
 
 
 class UnreadableLog:
-    """Objects that no code of ours can read: each is named once, for as long as it stays so."""
+    """Logs each unreadable object once, for as long as it stays unreadable."""
 
     def __init__(self, count: Gauge) -> None:
         self._count = count
-        self._said: frozenset[str] = frozenset()
+        self._logged: frozenset[str] = frozenset()
 
     def note(self, problems: Sequence[str]) -> None:
         for problem in problems:
-            if problem not in self._said:
+            if problem not in self._logged:
                 log.warning("%s; it is left out", problem)
-        self._said = frozenset(problems)
-        self._count.set(len(self._said))
+        self._logged = frozenset(problems)
+        self._count.set(len(self._logged))

@@ -1,30 +1,26 @@
-"""Logs of the operator process: one JSON object a line, or plain text for people.
+"""The log format of a process: one JSON object per line, or plain text for a terminal.
 
-Whatever a call passes in `extra` becomes a key (`service`, `rule`, …), so a log line can be filtered by the words that
-`status.decision` uses. Libraries are noisy in their own ways; their levels are set here, in one place.
+Every key that a call passes in `extra` becomes a key of the line (`service`, `rule`, …), so logs can be filtered by the
+words that `status.decision` uses. The log levels of libraries are set here as well.
 """
 
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TextIO
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
-QUIET_LOGGERS = {
-    "kopf": logging.WARNING,
-    "kopf.objects": logging.WARNING,
-    "kopf._core.reactor.running": logging.ERROR,
-    "kopf._cogs.clients": logging.CRITICAL,
+LIBRARY_LEVELS: Mapping[str, int] = {
     "aiohttp.access": logging.WARNING,
     "asyncio": logging.WARNING,
     "kubernetes": logging.WARNING,
     "urllib3": logging.WARNING,
 }
-"""kopf reports every handler of every event at INFO, which buries decisions; warns that it gets no signals, which are
-ours; and reports every attempt of an outage as an ERROR, which the loop tells once."""
+"""The least level that is logged of each library that every process uses."""
 
 
 class LogFormat(StrEnum):
@@ -48,7 +44,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """`time`, `level`, `logger`, `message`, then the extras in the order they were given."""
+    """Writes `time`, `level`, `logger` and `message`, then the extras in the order of the call."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -64,7 +60,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """The same facts for a terminal: message first, extras as `key=value`."""
+    """Writes the same fields for a terminal: the message first, then the extras as `key=value`."""
 
     def format(self, record: logging.LogRecord) -> str:
         extras = "".join(f" {key}={value}" for key, value in _extras(record).items())
@@ -74,12 +70,21 @@ class PlainFormatter(logging.Formatter):
         return line
 
 
-def configure(level: LogLevel, style: LogFormat, stream: TextIO | None = None) -> None:
-    """Replace the process's log handlers by one, and quieten libraries unless everything is asked for."""
+def configure(
+    level: LogLevel,
+    log_format: LogFormat,
+    stream: TextIO | None = None,
+    *,
+    library_levels: Mapping[str, int] | None = None,
+) -> None:
+    """Replace the log handlers of the process by one, and raise the levels of noisy libraries.
+
+    `library_levels` adds the libraries that only this process uses. They are never more verbose than `level`.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if style is LogFormat.JSON else PlainFormatter())
+    handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else PlainFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.value.upper())
-    for name, quiet in QUIET_LOGGERS.items():
-        logging.getLogger(name).setLevel(max(quiet, root.level))
+    for name, least_level in {**LIBRARY_LEVELS, **(library_levels or {})}.items():
+        logging.getLogger(name).setLevel(max(least_level, root.level))

@@ -1,8 +1,8 @@
-"""Ending: why and how the process is to end, from whichever thread says so first.
+"""Shutdown: decides once why the process ends, whichever thread asks first.
 
-There are two ways. A stop lets the tick that runs finish, gives the lease back and exits 0. A loss (of the lease, or of
-a part of the process that must not die) ends at once with another exit code: kubelet starts us again. Either way a
-timer makes sure of the end.
+A process ends in one of two ways. A graceful stop finishes the work in progress and exits 0. A fatal cause (a lost
+lease, a broken part of the process) ends the process at once with another exit code, and the kubelet restarts it. In
+both cases a timer kills the process if it hangs.
 """
 
 import asyncio
@@ -16,20 +16,19 @@ from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 6.0
-"""For the tick that runs; giving the lease back may take 2.5 s more."""
 HARD_STOP_SECONDS = 10.0
-"""After which the process is ended from within; a pod's grace period is 30 s."""
+"""The process kills itself this long after the decision to end; a pod's grace period is 30 s."""
 
 EXIT_OK = 0
-EXIT_ACCESS = 1
-EXIT_LEASE_LOST = 3
 EXIT_BROKEN = 4
 EXIT_HUNG = 5
+"""Codes of every process; 1 to 3 are left to each process's own causes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
+    """Why the process ends, and the exit code that says so."""
+
     code: int
     reason: str
 
@@ -39,7 +38,7 @@ class Cause:
 
 
 class Shutdown:
-    """The first cause counts; later ones change nothing."""
+    """Keeps the first cause; later ones change nothing. Create it inside the running event loop."""
 
     def __init__(self, kill: Callable[[int], None] = os._exit, hard_stop_seconds: float = HARD_STOP_SECONDS) -> None:
         self._loop = asyncio.get_running_loop()
@@ -52,7 +51,7 @@ class Shutdown:
             self._loop.add_signal_handler(number, self.end, EXIT_OK, f"{number.name} received")
 
     def end(self, code: int, reason: str) -> None:
-        """From the loop's own thread."""
+        """Decide to end. Call it from the event loop's own thread."""
         if self._decided.done():
             return
         self._decided.set_result(Cause(code, reason))
@@ -62,8 +61,10 @@ class Shutdown:
         timer.start()
 
     def end_from_thread(self, code: int, reason: str) -> None:
-        with suppress(RuntimeError):  # the loop has closed: the process has ended already
+        """Decide to end, from any other thread."""
+        with suppress(RuntimeError):  # the event loop is closed, so the process has already ended
             self._loop.call_soon_threadsafe(self.end, code, reason)
 
     async def decided(self) -> Cause:
+        """Wait until the process is to end."""
         return await asyncio.shield(self._decided)

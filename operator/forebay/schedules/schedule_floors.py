@@ -147,7 +147,7 @@ def capacity_unknown(floor: ScheduleFloor) -> str:
     return _CAPACITY_UNKNOWN.format(_unit(floor))
 
 
-def floor_proposal(found: WindowFloor, now: float) -> Proposal | None:
+def schedule_floor(found: WindowFloor, now: float) -> Proposal | None:
     """The floor of a window that is open, or that opens before its replicas could be ready if they were not ordered."""
     window = found.window
     if window is None or not found.counts(now):
@@ -161,7 +161,7 @@ def floor_proposal(found: WindowFloor, now: float) -> Proposal | None:
             f'schedule "{name}" asks for {asked} by {local_time(window.start, zone)}, and new ones take up to '
             f"{seconds(found.lead_seconds)} to serve"
         )
-    return Proposal(found.replicas, floor_proposal.__name__, because)
+    return Proposal(found.replicas, schedule_floor.__name__, because)
 
 
 def asked_for(floor: ScheduleFloor, replicas: int) -> str:

@@ -1,1 +1,1 @@
-"""Telemetry: what the engines say about themselves, read into `EngineSample`s. It reads facts and decides nothing."""
+"""Telemetry: reads the metrics of engines into `EngineSample`s. It decides nothing."""

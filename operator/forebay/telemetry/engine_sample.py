@@ -1,10 +1,10 @@
-"""From the readings of one pod to one `EngineSample`: summed over its data-parallel engines, and honest about gaps.
+"""Turns the readings of one pod into one `EngineSample`, summed over the pod's data-parallel engines.
 
-Missing is not zero, and zero is not missing. With more than one API server process vLLM exports a gauge only once it
-was set, so an idle engine that never worked has none: that is 0. An engine that *has* worked always has them; if a
-gauge is absent there it was renamed, and a guess of 0 would shrink a busy service. The three gauges that decide
-(running, waiting, KV) are therefore read or the whole sample is refused, and the last good one ages. Everything else
-may be None, and `missing` names it.
+A missing gauge may mean zero, or that the gauge was renamed. With more than one API server process, vLLM exports a
+gauge only after it was set once, so an engine that has never worked has no gauges: these read as 0. An engine that has
+worked exports all of them. If one is absent there, it was renamed, and reading it as 0 would scale down a busy service.
+So the sample is refused unless the three gauges that decide (running, waiting, KV) can be read; the last good sample
+stays and ages. Everything else may be None, and `missing` names it.
 """
 
 import math
@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.telemetry.metric_catalogue import (
+    ALL_WAITING,
     CACHE_CONFIG,
     ENGINE_PREFIX,
     HISTOGRAMS,
-    QUEUE,
     Catalogue,
     Series,
     wire_names,
@@ -25,33 +25,36 @@ from forebay.telemetry.text_format import Readings, SeriesReading, TextReader
 
 _READER = TextReader(wire_names())
 _PREFIX = ENGINE_PREFIX.encode()
-_WORK_DONE = ("engine_steps", "generation_tokens")
+_WORK_COUNTERS = ("engine_steps", "generation_tokens")
 KV_ROUNDING = 1.01
-"""vLLM counts one block less than it has, so a full cache may read slightly above 1."""
+"""The largest plausible KV fraction: vLLM counts one block less than it has, so a full cache reads slightly above 1."""
 
 
 class NotAnEngine(ValueError):  # noqa: N818 - reads as a sentence where it is raised and caught
-    """Something answered, and not vLLM: a proxy, an error page, another server on the port."""
+    """The answer is not from vLLM but from a proxy, an error page or another server on the port."""
 
 
 class SignalMissing(ValueError):  # noqa: N818
-    """A gauge that decides is not in the answer, or its value says nothing."""
+    """A gauge that decides is not in the answer, or its value is not usable."""
 
 
 def sample_of(body: bytes, catalogue: Catalogue, taken_at: float) -> EngineSample:
-    """The sample in one answer. Raises MalformedMetrics, NotAnEngine or SignalMissing, with the words to show."""
+    """The sample in one answer of `/metrics`.
+
+    Raises MalformedMetrics, NotAnEngine or SignalMissing; their messages are shown to users.
+    """
     if not body.startswith(_PREFIX) and b"\n" + _PREFIX not in body:
         raise NotAnEngine(f"the answer of {len(body)} bytes has no series that starts with {ENGINE_PREFIX}")
     return sample_from(_READER.read(body), catalogue, taken_at)
 
 
 def sample_from(readings: Readings, catalogue: Catalogue, taken_at: float) -> EngineSample:
-    """The sample in the readings of one scrape, whoever scraped. Raises SignalMissing, with the words to show."""
+    """The sample in the readings of one scrape, by this operator or by Prometheus. Raises SignalMissing."""
     return _PodReadings(readings, catalogue).sample(taken_at)
 
 
 class _PodReadings:
-    """The readings of one answer, asked for by field of `EngineSample`; remembers what was missing."""
+    """Looks up the readings of one answer by the fields of `EngineSample`, and records which series are missing."""
 
     def __init__(self, readings: Readings, catalogue: Catalogue) -> None:
         self._readings = readings
@@ -64,7 +67,7 @@ class _PodReadings:
             taken_at=taken_at,
             running_requests=math.fsum(self._gauge("running_requests")),
             waiting_requests=waiting,
-            deferred_requests=max(0.0, math.fsum(self._gauge(QUEUE)) - waiting),
+            deferred_requests=max(0.0, math.fsum(self._gauge(ALL_WAITING)) - waiting),
             kv_fraction=self._kv_fraction(),
             engine_steps=self._counter("engine_steps"),
             prompt_tokens=self._counter("prompt_tokens"),
@@ -81,24 +84,28 @@ class _PodReadings:
             missing=tuple(self._missing),
         )
 
-    def _found(self, signal: str) -> tuple[str, list[SeriesReading]] | None:
-        """The first name of the signal that the answer has; an answer by a lesser name still misses the better one."""
-        for series in self._catalogue.preferences[signal]:
-            readings = self._readings.get(f"{series.name}_bucket" if signal in HISTOGRAMS else series.name, [])
-            chosen = [reading for reading in readings if _is_of(series, reading)]
-            if chosen:
-                if self._catalogue.expected.get(signal, series.name) != series.name:
-                    self._miss(self._catalogue.expected[signal])
-                return series.name, chosen
+    def _series(self, signal: str) -> tuple[str, list[SeriesReading]] | None:
+        """The name and readings of a signal, by the most preferred name that the answer has; None without any.
+
+        When that is not the name this engine version should have, the expected name counts as missing.
+        """
+        for candidate in self._catalogue.preferences[signal]:
+            name = f"{candidate.name}_bucket" if signal in HISTOGRAMS else candidate.name
+            readings = self._readings.get(name, [])
+            matching = [reading for reading in readings if _has_label_of(candidate, reading)]
+            if matching:
+                if self._catalogue.expected.get(signal, candidate.name) != candidate.name:
+                    self._note_missing(self._catalogue.expected[signal])
+                return candidate.name, matching
         return None
 
     def _gauge(self, signal: str) -> list[float]:
-        """One value per engine; none when no gauge was set yet."""
-        found = self._found(signal)
-        if found is None:
+        """One value per engine; empty when the engine has never worked and so has no gauge yet."""
+        series = self._series(signal)
+        if series is None:
             self._refuse_unless_idle(signal)
             return []
-        name, readings = found
+        name, readings = series
         values = [reading.value for reading in readings]
         for value in values:
             if not math.isfinite(value) or value < 0:
@@ -106,14 +113,14 @@ class _PodReadings:
         return values
 
     def _refuse_unless_idle(self, signal: str) -> None:
-        for work in _WORK_DONE:
-            found = self._found(work)
-            if found is None:
+        for counter in _WORK_COUNTERS:
+            series = self._series(counter)
+            if series is None:
                 continue
-            done = math.fsum(reading.value for reading in found[1])
-            if done != 0:
+            total = math.fsum(reading.value for reading in series[1])
+            if total != 0:
                 raise SignalMissing(
-                    f"{self._catalogue.expected[signal]} is not in the answer, though {found[0]} is {done:g}; "
+                    f"{self._catalogue.expected[signal]} is not in the answer, though {series[0]} is {total:g}; "
                     f"vLLM {self._catalogue.version or 'of unknown version'} may have renamed it"
                 )
 
@@ -125,27 +132,27 @@ class _PodReadings:
         return min(fullest, 1.0)
 
     def _counter(self, signal: str) -> float | None:
-        found = self._found(signal)
-        if found is None:
+        series = self._series(signal)
+        if series is None:
             if signal in self._catalogue.expected:
-                self._miss(self._catalogue.expected[signal])
+                self._note_missing(self._catalogue.expected[signal])
             return None
-        name, readings = found
+        name, readings = series
         total = math.fsum(reading.value for reading in readings)
         if not math.isfinite(total) or total < 0:
-            self._miss(name)
+            self._note_missing(name)
             return None
         return total
 
     def _histogram(self, signal: str) -> HistogramSample | None:
-        found = self._found(signal)
-        if found is None:
-            self._miss(self._catalogue.expected[signal])
+        series = self._series(signal)
+        if series is None:
+            self._note_missing(self._catalogue.expected[signal])
             return None
-        name, buckets = found
-        histogram = _summed(buckets, self._readings.get(f"{name}_sum", []))
+        name, buckets = series
+        histogram = _sum_engines(buckets, self._readings.get(f"{name}_sum", []))
         if histogram is None:
-            self._miss(name)
+            self._note_missing(name)
         return histogram
 
     def _kv_cache_tokens(self) -> int | None:
@@ -155,30 +162,30 @@ class _PodReadings:
         the process, repeated in each engine's series, so it is taken once: the largest.
         """
         configs = [reading.labels for reading in self._readings.get(CACHE_CONFIG, [])]
-        sizes = [_whole(config.get("kv_cache_size_tokens")) for config in configs]
-        stated = [size for size in sizes if size is not None]
-        if stated and len(stated) == len(configs):
-            return sum(stated)
+        sizes = [_positive_integer(config.get("kv_cache_size_tokens")) for config in configs]
+        known_sizes = [size for size in sizes if size is not None]
+        if known_sizes and len(known_sizes) == len(configs):
+            return sum(known_sizes)
         if not configs or self._catalogue.has_kv_cache_tokens:
-            self._miss(CACHE_CONFIG)
+            self._note_missing(CACHE_CONFIG)
         products = [
             blocks * block_size
             for config in configs
-            if (blocks := _whole(config.get("num_gpu_blocks"))) is not None
-            and (block_size := _whole(config.get("block_size"))) is not None
+            if (blocks := _positive_integer(config.get("num_gpu_blocks"))) is not None
+            and (block_size := _positive_integer(config.get("block_size"))) is not None
         ]
         return max(products, default=None)
 
-    def _miss(self, name: str) -> None:
+    def _note_missing(self, name: str) -> None:
         self._missing[name] = None
 
 
-def _is_of(series: Series, reading: SeriesReading) -> bool:
+def _has_label_of(series: Series, reading: SeriesReading) -> bool:
     return series.label is None or reading.labels.get(series.label[0]) == series.label[1]
 
 
-def _summed(buckets: list[SeriesReading], sums: list[SeriesReading]) -> HistogramSample | None:
-    """One histogram of all engines; None when an engine's buckets are incomplete, unordered or cut differently."""
+def _sum_engines(buckets: list[SeriesReading], sums: list[SeriesReading]) -> HistogramSample | None:
+    """The sum of the engines' histograms; None when buckets are missing, do not increase, or differ between engines."""
     by_engine: dict[str, dict[float, float]] = {}
     for labels, count in buckets:
         bound = _bound(labels.get("le"))
@@ -208,6 +215,6 @@ def _bound(text: str | None) -> float | None:
     return None if math.isnan(bound) else bound
 
 
-def _whole(text: str | None) -> int | None:
-    """A label that holds a positive whole number; vLLM writes unset fields as "None"."""
+def _positive_integer(text: str | None) -> int | None:
+    """The positive integer in a label; None for any other text. vLLM writes unset fields as "None"."""
     return int(text) if text is not None and re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII) else None

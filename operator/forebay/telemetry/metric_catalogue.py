@@ -1,9 +1,9 @@
-"""Which series of vLLM's `/metrics` carries which signal, per engine version.
+"""The metric catalogue: which series of vLLM's `/metrics` carries which signal, per engine version.
 
-vLLM renames series between releases (`gpu_cache_usage_perc` became `kv_cache_usage_perc`), and an autoscaler that looks
-for one name goes blind after an upgrade. So every signal has its names in order of preference, each with the releases
-that have it. All names are always looked for: the version only says which of them comes first and which should be
-there. A version that is not known gets the newest names first, the rest as aliases, and a flag to warn by.
+vLLM renames series between releases (`gpu_cache_usage_perc` became `kv_cache_usage_perc`), and an autoscaler that knows
+one name loses its signal after an upgrade. So every signal lists its names in order of preference, each with the
+releases that export it. All names are looked up whatever the version; the version only decides which name comes first
+and which one the answer should have. An unknown version gets the newest names first and is marked as unknown.
 
 Sources: the Python files in the published wheels of vLLM 0.10.2 to 0.33.0 (`v1/metrics/loggers.py`).
 """
@@ -16,27 +16,27 @@ from types import MappingProxyType
 
 ENGINE_PREFIX = "vllm:"
 CACHE_CONFIG = "vllm:cache_config_info"
-"""Joined by pod, never by model: it has no `model_name`, and its label set changes with each release."""
+"""Matched by pod, never by model: it has no `model_name` label, and its labels change with each release."""
 
 Version = tuple[int, int]
+"""Major and minor number of a vLLM release."""
 
 OLDEST: Version = (0, 10)
 NEWEST: Version = (0, 33)
 
-
-QUEUE = "queue"
-"""All that wait, for whatever reason; less those that wait for capacity it gives `deferred_requests`."""
+ALL_WAITING = "queue"
+"""All waiting requests, for any reason. Minus those that wait for capacity, they are the `deferred_requests`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A name on the wire, in the releases from `since` up to, not including, `until`."""
+    """The name of a series, exported by the releases from `since` up to, but not including, `until`."""
 
     name: str
     since: Version = OLDEST
     until: Version | None = None
     label: tuple[str, str] | None = None
-    """Only the series with this label value; None means all of the name."""
+    """Name and value of a label that selects the series; None selects all series of the name."""
 
     def is_in(self, version: Version) -> bool:
         return self.since <= version and (self.until is None or version < self.until)
@@ -49,7 +49,7 @@ SIGNALS: Mapping[str, tuple[Series, ...]] = MappingProxyType(
             Series("vllm:num_requests_waiting_by_reason", since=(0, 20), label=("reason", "capacity")),
             Series("vllm:num_requests_waiting"),
         ),
-        QUEUE: (
+        ALL_WAITING: (
             Series("vllm:num_requests_waiting"),
             Series("vllm:num_requests_waiting_by_reason", since=(0, 20)),
         ),
@@ -76,28 +76,28 @@ SIGNALS: Mapping[str, tuple[Series, ...]] = MappingProxyType(
         "queue_time": (Series("vllm:request_queue_time_seconds"),),
     }
 )
-"""By field of `EngineSample` (and `QUEUE`), newest name first."""
+"""The series of each field of `EngineSample` (and of `ALL_WAITING`), newest name first."""
 
 HISTOGRAMS = frozenset({"time_to_first_token", "inter_token_latency", "queue_time"})
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What to look for in the answers of one engine version."""
+    """The series to look for in the metrics of one engine version."""
 
     version: str
     known: bool
-    """False warns: the names are the newest known, and whether they fit is unproven."""
+    """False when the catalogue does not know the version; the newest names are then a guess."""
     preferences: Mapping[str, tuple[Series, ...]]
-    """By field of `EngineSample`: names that this version has come first, then aliases."""
+    """The series of each field of `EngineSample`: first those of this version, then those of other versions."""
     expected: Mapping[str, str]
-    """By field: the name that an answer of this version should have. A field that it cannot fill is absent."""
+    """The name of each field that this version should export; fields that it does not export are absent."""
     has_kv_cache_tokens: bool = True
-    """Whether `cache_config_info` says `kv_cache_size_tokens`; before it, blocks × block size."""
+    """Whether `cache_config_info` has `kv_cache_size_tokens`; older versions give blocks and block size."""
 
 
 def wire_names() -> frozenset[str]:
-    """Every name that a reader of the text format has to keep, of all versions."""
+    """All series names of all versions, for the reader of the text format."""
     names = {CACHE_CONFIG}
     for signal, alternatives in SIGNALS.items():
         for series in alternatives:
@@ -110,7 +110,7 @@ def wire_names() -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def catalogue_for(engine_version: str | None) -> Catalogue:
-    """The catalogue of `engine_version` ("0.32.0", "v0.24.1+cpu"); the newest, marked unknown, of any other text."""
+    """The catalogue of a version such as "0.32.0" or "v0.24.1+cpu"; any other text gets the newest, marked unknown."""
     version = _parse(engine_version)
     known = version is not None and OLDEST <= version <= NEWEST
     assumed = version if version is not None and known else NEWEST

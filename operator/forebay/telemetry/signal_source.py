@@ -1,26 +1,56 @@
-"""Where signals come from, as the loop sees it: something that runs by itself and can be asked at any time."""
+"""SignalSource: how the loop gets the signals of engines, whether they are scraped or queried from Prometheus."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from forebay.scaling.load.signals import PodSignals
-from forebay.telemetry.direct.scrape_statistics import ScrapeStatistics
-from forebay.telemetry.direct.url_template import ScrapeTarget
+from forebay.telemetry.scrape_statistics import ScrapeStatistics
+
+SHORTEST_INTERVAL_SECONDS = 5.0
+"""vLLM answers scrapes in the process that serves requests, so they are never more frequent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeTarget:
+    """One engine server to scrape: the pod of rank 0 of a replica."""
+
+    uid: str
+    namespace: str
+    pod: str
+    ip: str
+    port: int
+    engine_version: str | None = None
+    """The vLLM version in the pod's revision; None reads the metrics by the newest names."""
+    created_at: float = 0.0
+    """Unix seconds. Samples from before it belong to an earlier pod of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The clocks of a signal source; tests bring their own."""
+
+    now: Callable[[], float] = time.time
+    """Unix seconds, for `taken_at`."""
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
 
 
 class SignalSource(Protocol):
-    """The engines themselves (`Scraper`) or a Prometheus that scrapes them (`PrometheusSource`)."""
+    """Implemented by `Scraper` (scrapes the engines) and `PrometheusSource` (queries a Prometheus that does)."""
 
     def signals(self) -> Mapping[str, PodSignals]:
-        """By pod uid, of the pods of the last round; a pod of which nothing is known yet is absent."""
+        """The signals of the pods of the last round, by pod uid; a pod without any result yet is absent."""
         ...
 
     def statistics(self) -> ScrapeStatistics: ...
 
     async def run(self, targets: Callable[[], Sequence[ScrapeTarget]], on_news: Callable[[], None]) -> None:
-        """Rounds until `stop`. `targets` is asked at the start of each; `on_news` is told when there is news."""
+        """Run rounds until `stop`. `targets` is called at the start of each; `on_news` when signals have changed."""
         ...
 
     def stop(self) -> None:
-        """Ends `run` soon."""
+        """Make `run` return soon."""
         ...

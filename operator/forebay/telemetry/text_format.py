@@ -1,9 +1,9 @@
-"""Reader of the Prometheus text format that looks only at the series it was asked for, straight from bytes.
+"""A reader of the Prometheus text format that parses only the wanted series, straight from bytes.
 
-A vLLM answer has some 600 lines and a fleet answers hundreds of times a second; a general parser costs more than the
-planner. One compiled expression finds the lines that matter and only those are taken apart. What is read is read
-strictly: a line that is cut, doubled or unclear raises `MalformedMetrics`, because a wrong number is worse than none.
-Lines of other series are not judged.
+A vLLM answer has about 600 lines, and a fleet gives hundreds of answers per second; a general parser would cost more
+CPU than the planner. One compiled expression finds the lines of the wanted series, and only these are parsed. They are
+parsed strictly: a truncated, repeated or ambiguous line raises `MalformedMetrics`, because a wrong number is worse than
+none. Lines of other series are not checked.
 
 Format: text format version 0.0.4 (lines end in LF, `name{label="value",…} value [timestamp in ms]`, `#` comments).
 """
@@ -14,15 +14,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_MEMOIZED_LABELS = 256
-"""Bytes. A pod repeats its label blocks at every scrape; the 2 KB of `cache_config_info` are not worth keeping."""
+"""The longest label block (bytes) whose parsed labels are cached. A pod repeats its label blocks at every scrape, but
+the 2 KB of `cache_config_info` are not worth caching."""
 
 
 class MalformedMetrics(ValueError):  # noqa: N818 - reads as a sentence where it is raised and caught
-    """The answer is not what the text format allows, or was cut on its way."""
+    """The answer violates the text format, or it was truncated."""
 
 
 class SeriesReading(NamedTuple):
-    """One series and its value. The labels are shared between readings: look, do not change."""
+    """One series and its value. Readings share their labels, so do not change them."""
 
     labels: Mapping[str, str]
     value: float
@@ -45,26 +46,26 @@ _UNESCAPED = {r"\\": "\\", r"\n": "\n", r"\"": '"'}
 
 
 class TextReader:
-    """Reads the series called one of `names`; a histogram's `_bucket`, `_sum` and `_count` are names of their own."""
+    """Reads the series with these names; the `_bucket`, `_sum` and `_count` of a histogram are separate names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         alternatives = b"|".join(re.escape(name.encode()) for name in sorted(names)) or rb"(?!)"
         self._lines = re.compile(rb"\n[ \t]*+(%s)(?=[ \t{\r\n])([^\n]*+)" % alternatives)
 
     def read(self, body: bytes) -> Readings:
-        """The readings by name, in the order of the answer; names that it lacks are absent. Raises MalformedMetrics."""
+        """The readings by name, in the order of the answer; missing names are absent. Raises MalformedMetrics."""
         if not body:
             return {}
         if not body.endswith(b"\n"):
-            cut = body[body.rfind(b"\n") + 1 :][:80]
-            raise MalformedMetrics(f"the answer is cut: its last line {_quoted(cut)} does not end")
+            last_line = body[body.rfind(b"\n") + 1 :][:80]
+            raise MalformedMetrics(f"the answer is cut: its last line {_quoted(last_line)} does not end")
         readings: dict[bytes, list[SeriesReading]] = {}
-        seen: set[tuple[bytes, bytes | None]] = set()
+        series_read: set[tuple[bytes, bytes | None]] = set()
         for name, rest in self._lines.findall(b"\n" + body):
             labels, reading = _sample(name, rest)
-            if (name, labels) in seen:
+            if (name, labels) in series_read:
                 raise MalformedMetrics(f"{_quoted(name + rest)} is the second value of one series")
-            seen.add((name, labels))
+            series_read.add((name, labels))
             readings.setdefault(name, []).append(reading)
         return {name.decode(): values for name, values in readings.items()}
 

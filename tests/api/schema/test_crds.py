@@ -1,4 +1,4 @@
-"""The files in Git are what the models say, and what the API server needs them to be."""
+"""The CRD files in Git are those of the models, and satisfy what the API server requires."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from forebay.api.schema.crds import INFERENCE_SERVICE, KINDS, PERFORMANCE_PROFIL
 from forebay.cli.main import app
 from tests.api.schema_lint import lint
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_definitions_in_git_are_those_of_the_models():
@@ -77,7 +77,7 @@ def test_conditions_merge_by_type_and_volumes_by_name():
         properties["spec"]["properties"]["engine"]["properties"]["env"],
         properties["spec"]["properties"]["pod"]["properties"]["volumes"],
     )
-    assert [(found["x-kubernetes-list-type"], found["x-kubernetes-list-map-keys"]) for found in lists] == [
+    assert [(node["x-kubernetes-list-type"], node["x-kubernetes-list-map-keys"]) for node in lists] == [
         ("map", ["type"]),
         ("map", ["name"]),
         ("map", ["name"]),

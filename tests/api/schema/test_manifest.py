@@ -1,4 +1,4 @@
-"""Manifests read without a cluster: the same refusals as the API server's, and the objects it stores."""
+"""Manifests read without a cluster: the same errors as from the API server, and the objects that it would store."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from forebay.api.inference_service import InferenceService
 from forebay.api.schema.manifest import ManifestError, read_service, read_services
 from tests.builders.manifests import a_full_spec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def problems(document) -> tuple[str, ...]:

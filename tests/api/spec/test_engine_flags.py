@@ -1,4 +1,4 @@
-"""The list of what is Forebay's on an engine, held against what is rendered on one."""
+"""The reserved flags and variables of an engine, compared with those that Forebay renders."""
 
 import re
 
@@ -6,8 +6,8 @@ import pytest
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.labels import POD_ANNOTATIONS
-from forebay.api.spec.engine_flags import OWNED_ENV, OWNED_FLAGS, Owned, flag_pattern
-from forebay.api.spec.pod_paths import CLOSED_ROOTS, CLOSED_TREES, OWNED_VOLUMES
+from forebay.api.spec.engine_flags import RESERVED_ENV, RESERVED_FLAGS, ReservedNames, flag_pattern
+from forebay.api.spec.pod_paths import RESERVED_DIRECTORIES, RESERVED_TREES, RESERVED_VOLUMES
 from forebay.workloads.objects import volumes
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.pod_template import pod_template
@@ -17,7 +17,7 @@ from forebay.workloads.spec.model_source import source_parts
 from forebay.world.world import ServiceKey
 from tests.builders.manifests import a_full_spec
 
-STEPS_BACK = {
+USER_MAY_OVERRIDE = {
     "--load-format",
     "--max-num-batched-tokens",
     "--distributed-executor-backend",
@@ -27,14 +27,14 @@ STEPS_BACK = {
     "AWS_ENDPOINT_URL",
     "AWS_EC2_METADATA_DISABLED",
 }
-"""Rendered, and replaced by a user's own."""
+"""Forebay renders these, and a user's own value replaces them."""
 
-BY_RULE = {"--speculative-config"}
-"""A user's own, in any form, is refused only beside the field that renders it."""
+REFUSED_BESIDE_FIELD = {"--speculative-config"}
+"""A user may set these, except beside the field that renders them."""
 
 SOURCES = ("hf://a/b@main", "s3://bucket/a", "gs://bucket/a", "oci://registry/a:1")
-FLAGS = {name for owned in OWNED_FLAGS for name in owned.names}
-VARIABLES = {name for owned in OWNED_ENV for name in owned.names}
+FLAGS = {name for reserved in RESERVED_FLAGS for name in reserved.names}
+VARIABLES = {name for reserved in RESERVED_ENV for name in reserved.names}
 
 
 def a_spec(source: str) -> InferenceServiceSpec:
@@ -50,7 +50,7 @@ def test_every_rendered_flag_is_refused_in_extra_arguments(source):
     engine = resolve_engine(spec.engine, Defaults())
     arguments = engine_arguments(spec, ServiceKey("team", "chat"), engine, source_parts(spec.model))
     rendered = {flag for argument in arguments if (flag := flag_name(argument))}
-    assert rendered - FLAGS - STEPS_BACK - BY_RULE == set()
+    assert rendered - FLAGS - USER_MAY_OVERRIDE - REFUSED_BESIDE_FIELD == set()
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -58,7 +58,7 @@ def test_every_rendered_variable_is_refused_in_env(source):
     spec = a_spec(source)
     engine = resolve_engine(spec.engine, Defaults())
     rendered = {variable["name"] for variable in engine_environment(spec, engine, source_parts(spec.model))}
-    assert rendered - VARIABLES - STEPS_BACK == {name for name in rendered if name.startswith("RUNAI_STREAMER_")}
+    assert rendered - VARIABLES - USER_MAY_OVERRIDE == {name for name in rendered if name.startswith("RUNAI_STREAMER_")}
 
 
 @pytest.mark.parametrize("source", [*SOURCES, "pvc://claim/a"])
@@ -66,7 +66,7 @@ def test_every_rendered_mount_is_closed_to_users(source):
     spec = InferenceServiceSpec.model_validate({"model": {"source": source}, "engine": {"tensorParallelSize": 2}})
     engine = resolve_engine(spec.engine, Defaults())
     mounts = [mount["mountPath"] for mount in volumes.volume_mounts(spec, engine, source_parts(spec.model))]
-    closed = [path for path in mounts if path in CLOSED_ROOTS or path.startswith(CLOSED_TREES)]
+    closed = [path for path in mounts if path in RESERVED_DIRECTORIES or path.startswith(RESERVED_TREES)]
     assert closed == mounts
 
 
@@ -77,7 +77,7 @@ def test_every_rendered_volume_has_a_name_that_is_taken():
         spec = InferenceServiceSpec.model_validate({"model": model, "engine": {"tensorParallelSize": 2}})
         engine = resolve_engine(spec.engine, Defaults())
         rendered |= {volume["name"] for volume in volumes.pod_volumes(spec, engine, source_parts(spec.model))}
-    assert rendered == set(OWNED_VOLUMES)
+    assert rendered == set(RESERVED_VOLUMES)
 
 
 def test_every_rendered_annotation_is_refused_in_pod_annotations():
@@ -106,10 +106,10 @@ def test_every_rendered_annotation_is_refused_in_pod_annotations():
     ],
 )
 def test_a_flag_is_known_in_each_of_its_spellings(names, argument, taken):
-    pattern = flag_pattern(Owned(names, "is taken"))
+    pattern = flag_pattern(ReservedNames(names, "is taken"))
     assert (re.fullmatch(pattern, argument) is not None) == taken
 
 
-def test_no_name_is_owned_twice():
-    names = [name for owned in (*OWNED_FLAGS, *OWNED_ENV) for name in owned.names]
+def test_no_name_is_reserved_twice():
+    names = [name for reserved in (*RESERVED_FLAGS, *RESERVED_ENV) for name in reserved.names]
     assert len(names) == len(set(names))

@@ -1,4 +1,4 @@
-"""Memory by hand: every figure here can be checked with a pocket calculator."""
+"""GPU memory against calculations by hand; every figure can be checked with a pocket calculator."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The catalogue: exact counts, and the ways in which manifests and nodes name things."""
+"""The catalogue: exact parameter counts, and how manifests and nodes name models and GPUs."""
 
 import json
 
@@ -52,8 +52,8 @@ def test_parameters(name, parameters, nominal, weights_gib):
     ],
 )
 def test_a_model_is_found_by_its_source(source, name):
-    found = model_of(source)
-    assert (found and found.name) == name
+    result = model_of(source)
+    assert (result and result.name) == name
 
 
 def test_a_mistyped_source_finds_its_neighbours():
@@ -73,8 +73,8 @@ def test_a_mistyped_source_finds_its_neighbours():
     ],
 )
 def test_a_gpu_is_found_by_its_product(product, name):
-    found = gpu_of(product)
-    assert (found and found.name) == name
+    result = gpu_of(product)
+    assert (result and result.name) == name
 
 
 def test_the_product_is_read_from_any_vendors_label():
@@ -93,9 +93,9 @@ def test_a_card_without_fp8_computes_fp8_weights_at_16_bits():
 
 
 def test_larger_cards_come_smallest_first():
-    found = [card.memory_bytes for card in larger_than(gpus()["L4"])]
-    assert found == sorted(found)
-    assert found[0] > gpus()["L4"].memory_bytes
+    result = [card.memory_bytes for card in larger_than(gpus()["L4"])]
+    assert result == sorted(result)
+    assert result[0] > gpus()["L4"].memory_bytes
 
 
 def test_the_schema_refuses_what_it_does_not_know():

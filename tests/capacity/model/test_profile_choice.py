@@ -1,4 +1,4 @@
-"""Which profile is chosen, what carries over to other precisions, and how far an estimate is off."""
+"""Which profile is chosen, how it is carried over to other precisions, and how exact estimates are."""
 
 from typing import Any, get_args
 
@@ -8,7 +8,7 @@ from forebay.api.spec.engine_spec import Quantization as Methods
 from forebay.capacity.model.engine_profile import BUILT_IN, EngineProfile
 from forebay.capacity.model.gpu_memory import Sizes
 from forebay.capacity.model.model_catalogue import gpus, models
-from forebay.capacity.model.profile_choice import Basis, GivenProfile, Pairing, choose
+from forebay.capacity.model.profile_choice import Basis, EngineSetup, GivenProfile, choose_profile
 from forebay.capacity.model.quantization import UNQUANTIZED, Quantization, methods, quantization_of, quantized
 from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, capacity
 from forebay.capacity.model.roofline import ERROR_PERCENT, estimate
@@ -17,16 +17,16 @@ FP8 = quantization_of("fp8", None, None)
 AWQ = quantization_of("awq", None, None)
 
 
-def a_pairing(
+def a_setup(
     model: str = "Llama-3.1-8B",
     gpu: str = "H100-SXM",
     quantization: Quantization | None = UNQUANTIZED,
     kv_bits: int = 16,
     sizes: Sizes | None = None,
     engine_version: str | None = "0.32.0",
-) -> Pairing:
+) -> EngineSetup:
     assert quantization is not None
-    return Pairing(
+    return EngineSetup(
         source=f"hf://org/{model}",
         model=model,
         architecture=models()[model].architecture,
@@ -49,41 +49,41 @@ def a_given(name: str = "ours", **changes) -> GivenProfile:
 
 class TestChoice:
     def test_a_measured_pair_has_its_own(self):
-        found = choose(a_pairing(), 441_504)
-        assert (found.name, found.basis, found.error_percent) == ("8b-h100", Basis.PROFILE, 20)
-        assert found.profile.kv_tokens == 441_504
+        chosen = choose_profile(a_setup(), 441_504)
+        assert (chosen.name, chosen.basis, chosen.error_percent) == ("8b-h100", Basis.PROFILE, 20)
+        assert chosen.profile.kv_tokens == 441_504
 
     @pytest.mark.parametrize(
-        "pairing",
+        "setup",
         [
-            pytest.param(a_pairing("Qwen3-32B"), id="another model"),
-            pytest.param(a_pairing(gpu="L40S"), id="another card"),
-            pytest.param(a_pairing(sizes=Sizes(tensor=2)), id="another spread"),
-            pytest.param(a_pairing(sizes=Sizes(pipeline=2)), id="a pipeline"),
+            pytest.param(a_setup("Qwen3-32B"), id="another model"),
+            pytest.param(a_setup(gpu="L40S"), id="another card"),
+            pytest.param(a_setup(sizes=Sizes(tensor=2)), id="another spread"),
+            pytest.param(a_setup(sizes=Sizes(pipeline=2)), id="a pipeline"),
         ],
     )
-    def test_any_other_pair_is_estimated_and_says_so(self, pairing):
-        found = choose(pairing, 1000)
-        assert (found.name, found.basis, found.error_percent) == ("roofline", Basis.DECLARED, ERROR_PERCENT)
-        assert found.notes[0].startswith(f"roofline estimate ±{ERROR_PERCENT} %: no profile of this model on ")
+    def test_any_other_pair_is_estimated_and_says_so(self, setup):
+        chosen = choose_profile(setup, 1000)
+        assert (chosen.name, chosen.basis, chosen.error_percent) == ("roofline", Basis.DECLARED, ERROR_PERCENT)
+        assert chosen.notes[0].startswith(f"roofline estimate ±{ERROR_PERCENT} %: no profile of this model on ")
 
     def test_a_mixture_of_experts_says_what_it_takes_for_granted(self):
-        assert "all experts" in choose(a_pairing("Mixtral-8x7B", sizes=Sizes(2)), 1000).notes[-1]
+        assert "all experts" in choose_profile(a_setup("Mixtral-8x7B", sizes=Sizes(2)), 1000).notes[-1]
 
     def test_fp8_has_its_own_where_there_is_one(self):
-        assert choose(a_pairing(gpu="L4", quantization=FP8), 1000).name == "8b-fp8-l4"
+        assert choose_profile(a_setup(gpu="L4", quantization=FP8), 1000).name == "8b-fp8-l4"
 
     def test_fp8_is_carried_over_where_there_is_none(self):
-        found = choose(a_pairing(quantization=FP8), 1000)
-        assert (found.name, found.basis, found.error_percent) == ("8b-h100, fp8", Basis.PROFILE, 35)
+        chosen = choose_profile(a_setup(quantization=FP8), 1000)
+        assert (chosen.name, chosen.basis, chosen.error_percent) == ("8b-h100, fp8", Basis.PROFILE, 35)
 
     def test_an_fp8_cache_is_read_in_half_the_time(self):
-        assert choose(a_pairing(kv_bits=8), 1000).profile.kv_token_seconds == pytest.approx(0.026e-6)
+        assert choose_profile(a_setup(kv_bits=8), 1000).profile.kv_token_seconds == pytest.approx(0.026e-6)
 
     def test_what_is_given_wins(self):
-        found = choose(a_pairing(), 1000, [a_given(usable_share=0.8, measured_with="guidellm")])
-        assert (found.name, found.basis, found.usable_share) == ("ours", Basis.PROFILE, 0.8)
-        assert found.notes == ("measured with: guidellm",)
+        chosen = choose_profile(a_setup(), 1000, [a_given(usable_share=0.8, measured_with="guidellm")])
+        assert (chosen.name, chosen.basis, chosen.usable_share) == ("ours", Basis.PROFILE, 0.8)
+        assert chosen.notes == ("measured with: guidellm",)
 
     @pytest.mark.parametrize(
         "changes",
@@ -98,11 +98,11 @@ class TestChoice:
         ids=str,
     )
     def test_what_is_given_for_something_else_does_not(self, changes):
-        assert choose(a_pairing(), 1000, [a_given(**changes)]).name == "8b-h100"
+        assert choose_profile(a_setup(), 1000, [a_given(**changes)]).name == "8b-h100"
 
     def test_of_several_the_narrowest(self):
         given = [a_given("any"), a_given("minor", tensor=1, engine_version="0.32"), a_given("one", tensor=1)]
-        assert choose(a_pairing(), 1000, given).name == "minor"
+        assert choose_profile(a_setup(), 1000, given).name == "minor"
 
 
 class TestQuantization:
@@ -119,9 +119,9 @@ class TestQuantization:
         ],
     )
     def test_bits(self, method, checkpoint, stated, bits):
-        found = quantization_of(method, checkpoint, stated)
-        assert found is not None
-        assert found.bits == bits
+        chosen = quantization_of(method, checkpoint, stated)
+        assert chosen is not None
+        assert chosen.bits == bits
 
     @pytest.mark.parametrize("method", ["compressed-tensors", "gguf", "inc", "quark", "torchao", None])
     def test_what_nobody_says_is_not_guessed(self, method):
@@ -155,7 +155,7 @@ class TestQuantization:
         assert FP8 is not None
         mix = Mix.fixed(500, 200)
         full, with_16, with_8 = (
-            choose(a_pairing(quantization=quantization, kv_bits=kv), 1000).profile.work_seconds(500, 200)
+            choose_profile(a_setup(quantization=quantization, kv_bits=kv), 1000).profile.work_seconds(500, 200)
             for quantization, kv in ((UNQUANTIZED, 16), (FP8, 16), (FP8, 8))
         )
         assert mix.tokens == 700
@@ -169,7 +169,7 @@ class TestRoofline:
         entry = BUILT_IN[name]
         quantization = UNQUANTIZED if entry.bits == 16 else quantization_of("fp8", None, None)
         assert quantization is not None
-        guess = estimate(
+        roofline = estimate(
             models()[entry.models[0]].architecture,
             gpus()[entry.gpus[0]],
             Sizes(entry.tensor_parallel_size),
@@ -179,7 +179,7 @@ class TestRoofline:
         mix, promise = Mix.fixed(prompt, output), Promise(0.5, 2.5 * entry.profile.step_seconds)
         carried = [
             capacity(EngineModel(profile, entry.profile.kv_tokens, usable_share=0.9), mix, promise).requests_per_second
-            for profile in (guess, entry.profile)
+            for profile in (roofline, entry.profile)
         ]
         assert carried[0] == pytest.approx(carried[1], rel=ERROR_PERCENT / 100)
 

@@ -1,11 +1,11 @@
-"""The replica model by hand, every row of the design's reference table, and the engine that the simulator plays."""
+"""The replica model against calculations by hand and every row of the design's reference table."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.capacity.model.engine_profile import BUILT_IN, EngineProfile
-from forebay.capacity.model.expected_latency import expected
+from forebay.capacity.model.expected_latency import expected_latency
 from forebay.capacity.model.replica_model import (
     Bound,
     EngineModel,
@@ -28,35 +28,35 @@ def an_engine(name: str = "8b-h100", **changes) -> EngineModel:
 
 class TestReferenceTable:
     def test_7b_mha(self):
-        found = capacity(an_engine("7b-mha-h100"), Mix.fixed(500, 200), ITL_40)
+        result = capacity(an_engine("7b-mha-h100"), Mix.fixed(500, 200), ITL_40)
         assert an_engine("7b-mha-h100").kv_tokens == 115_056
-        assert round(found.work_seconds * 1000, 2) == 36.45
-        assert round(found.latency_share, 3) == 0.731
-        assert round(found.memory_share, 3) == 0.770
-        assert round(found.tokens_per_minute) == 842_593
-        assert round(100 / found.requests_per_second, 3) == 4.985
-        assert found.bound is Bound.ITL
+        assert round(result.work_seconds * 1000, 2) == 36.45
+        assert round(result.latency_share, 3) == 0.731
+        assert round(result.memory_share, 3) == 0.770
+        assert round(result.tokens_per_minute) == 842_593
+        assert round(100 / result.requests_per_second, 3) == 4.985
+        assert result.bound is Bound.ITL
 
     def test_8b_gqa(self):
-        found = capacity(an_engine(), Mix.fixed(500, 200), ITL_40)
+        result = capacity(an_engine(), Mix.fixed(500, 200), ITL_40)
         assert an_engine().kv_tokens == 467_000
-        assert round(found.work_seconds * 1000, 2) == 15.89
-        assert round(found.usable, 3) == 0.745
-        assert round(found.tokens_per_minute) == 1_968_502
-        assert round(100 / found.requests_per_second, 3) == 2.134
+        assert round(result.work_seconds * 1000, 2) == 15.89
+        assert round(result.usable, 3) == 0.745
+        assert round(result.tokens_per_minute) == 1_968_502
+        assert round(100 / result.requests_per_second, 3) == 2.134
 
     def test_8b_gqa_with_long_answers_is_bound_by_its_kv_cache(self):
-        found = capacity(an_engine(), Mix.fixed(2000, 2000), ITL_40)
-        assert found.bound is Bound.KV
-        assert round(found.usable, 3) == 0.743
-        assert round(found.tokens_per_minute) == 500_285
+        result = capacity(an_engine(), Mix.fixed(2000, 2000), ITL_40)
+        assert result.bound is Bound.KV
+        assert round(result.usable, 3) == 0.743
+        assert round(result.tokens_per_minute) == 500_285
 
     def test_8b_gqa_at_25_ms_and_all_of_the_mean_capacity(self):
         engine = an_engine(usable_share=1.0)
-        found = capacity(engine, Mix.fixed(500, 200), ITL_25)
-        assert round(found.requests_per_second, 2) == 45.56
-        assert round(load(engine, Mix.fixed(500, 200), found.requests_per_second).sequences) == 228
-        assert round(found.tokens_per_minute) == 1_913_656
+        result = capacity(engine, Mix.fixed(500, 200), ITL_25)
+        assert round(result.requests_per_second, 2) == 45.56
+        assert round(load(engine, Mix.fixed(500, 200), result.requests_per_second).sequences) == 228
+        assert round(result.tokens_per_minute) == 1_913_656
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ class TestReferenceTable:
     ],
 )
 def test_capacity_by_mix(prompt, output, at_25, at_40, tokens_per_minute, batch):
-    """One 8B replica on an H100 at the mean-value capacity: what tokens per minute alone do not say."""
+    """One 8B replica on an H100 at the mean-value capacity: the mix decides how many tokens per minute it carries."""
     mix, engine = Mix.fixed(prompt, output), an_engine(usable_share=1.0, max_num_seqs=1024)
     slow, fast = capacity(engine, mix, ITL_40), capacity(engine, mix, ITL_25)
     assert fast.requests_per_second == pytest.approx(at_25, rel=0.005, abs=0.05)
@@ -81,16 +81,16 @@ def test_capacity_by_mix(prompt, output, at_25, at_40, tokens_per_minute, batch)
 
 def test_sequences_bind_when_the_engine_is_told_to_hold_few():
     """Ten sequences: s·10 / (200·6.9 ms + s·10)."""
-    found = capacity(an_engine(max_num_seqs=10), Mix.fixed(500, 200), ITL_40)
-    assert found.bound is Bound.SEQUENCES
-    assert found.usable == pytest.approx(0.1589 / (1.38 + 0.1589))
+    result = capacity(an_engine(max_num_seqs=10), Mix.fixed(500, 200), ITL_40)
+    assert result.bound is Bound.SEQUENCES
+    assert result.usable == pytest.approx(0.1589 / (1.38 + 0.1589))
 
 
 def test_at_the_memory_bound_the_batch_is_full():
     engine, mix = an_engine(), Mix.fixed(2000, 2000)
-    found = capacity(engine, mix, ITL_40)
-    assert load(engine, mix, found.requests_per_second).sequences == pytest.approx(found.most_sequences)
-    assert found.most_sequences == pytest.approx(0.72 * 467_000 / 3000)
+    result = capacity(engine, mix, ITL_40)
+    assert load(engine, mix, result.requests_per_second).sequences == pytest.approx(result.most_sequences)
+    assert result.most_sequences == pytest.approx(0.72 * 467_000 / 3000)
 
 
 def test_a_step_slower_than_the_promise_leaves_nothing():
@@ -143,8 +143,8 @@ class TestSpeculation:
         assert work_seconds(engine, Mix.fixed(500, 200)) == pytest.approx(by_hand)
 
     def test_latency_share_by_hand(self):
-        found = capacity(an_engine(speculation=self.GUESS), Mix.fixed(500, 200), ITL_40)
-        assert found.latency_share == pytest.approx(0.9 * (1 - 6.9e-3 * 1.15 / (0.040 * 1.875)))
+        result = capacity(an_engine(speculation=self.GUESS), Mix.fixed(500, 200), ITL_40)
+        assert result.latency_share == pytest.approx(0.9 * (1 - 6.9e-3 * 1.15 / (0.040 * 1.875)))
 
     def test_useless_guesses_only_cost(self):
         wrong = Speculation("ngram", tokens=4, acceptance=0.0, draft_cost=0.0)
@@ -166,9 +166,9 @@ class TestBatchedTokens:
 
     def test_a_step_that_computes_no_more_keeps_the_promise(self):
         engine, mix = an_engine(), Mix.fixed(500, 200)
-        at = load(engine, mix, capacity(engine, mix, ITL_40).requests_per_second)
+        state = load(engine, mix, capacity(engine, mix, ITL_40).requests_per_second)
         step = engine.profile
-        full = step.step_seconds + step.sequence_seconds * at.sequences + step.kv_token_seconds * at.kv_tokens
+        full = step.step_seconds + step.sequence_seconds * state.sequences + step.kv_token_seconds * state.kv_tokens
         assert full + 1383 * step.prompt_token_seconds <= 0.040 < full + 1384 * step.prompt_token_seconds
 
     def test_never_below_the_sequences(self):
@@ -188,16 +188,16 @@ def test_a_rate_beyond_a_second_of_work_is_refused():
 @settings(max_examples=200, deadline=None)
 def test_what_is_promised_holds_at_capacity(prompt, output, limit, share):
     engine, mix = an_engine(usable_share=share, max_num_seqs=512), Mix.fixed(prompt, output)
-    found = capacity(engine, mix, Promise(0.5, limit))
-    if found.usable <= 0:
+    result = capacity(engine, mix, Promise(0.5, limit))
+    if result.usable <= 0:
         assert limit <= engine.profile.step_seconds
         return
-    at = load(engine, mix, found.requests_per_second)
-    assert at.token_seconds <= limit * (1 + 1e-9)
-    assert at.sequences <= found.most_sequences * (1 + 1e-9)
-    seen = expected(engine, mix, found.requests_per_second * 0.9, 8192)
-    assert 0 < seen.first_token_p50 <= seen.first_token_p95
-    assert seen.end_to_end_p95 >= seen.first_token_p95 or output < 2
+    state = load(engine, mix, result.requests_per_second)
+    assert state.token_seconds <= limit * (1 + 1e-9)
+    assert state.sequences <= result.most_sequences * (1 + 1e-9)
+    latency = expected_latency(engine, mix, result.requests_per_second * 0.9, 8192)
+    assert 0 < latency.first_token_p50 <= latency.first_token_p95
+    assert latency.end_to_end_p95 >= latency.first_token_p95 or output < 2
 
 
 @given(st.floats(0.001, 0.2), st.floats(1.0, 3.0))

@@ -1,4 +1,4 @@
-"""φ by mix."""
+"""φ, the usable share of the mean-value capacity, for different mixes of requests."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forebay.capacity.model.engine_profile import BUILT_IN
 from forebay.capacity.model.replica_model import EngineModel, Mix, Promise, capacity
-from forebay.capacity.model.usable_share import LARGEST, SMALLEST, usable_share
+from forebay.capacity.model.usable_share import LARGEST_SHARE, SMALLEST_SHARE, usable_share
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PROMISE = Promise(time_to_first_token=0.5, inter_token_latency=0.04)
@@ -39,9 +39,9 @@ def test_the_mix_decides_how_much_of_the_mean_may_be_used(name, mix, low, high):
 @quick
 @given(st.floats(0, 10), st.floats(0, 1), st.floats(0, 10), st.floats(1, 3))
 def test_heavier_prompts_never_leave_more(weight, idle, variance, heavier):
-    found = usable_share(weight, idle, variance)
-    assert SMALLEST <= usable_share(weight * heavier, idle, variance) <= found + 1e-9
-    assert found <= LARGEST
+    share = usable_share(weight, idle, variance)
+    assert SMALLEST_SHARE <= usable_share(weight * heavier, idle, variance) <= share + 1e-9
+    assert share <= LARGEST_SHARE
 
 
 def test_a_share_that_was_measured_goes_before_the_table():

@@ -1,4 +1,4 @@
-"""From a month to a minute: the design's reference table, to its digits."""
+"""Tokens per minute from requests per month, against every digit of the design's reference table."""
 
 from fractions import Fraction
 
@@ -44,7 +44,7 @@ def test_what_is_asked_for(tokens, asked):
 
 
 def test_decimals_mean_what_was_written():
-    """1.1 × 1.1 in binary is more than 1.21, and would ask for another hundred thousand."""
+    """In binary, 1.1 × 1.1 is more than 1.21, and the rounded quota would be larger."""
     demand = MonthlyDemand.of(2_592_000_000, 1.1, 1.1, 1000)
     assert demand.with_headroom == 72_600_000
     assert MonthlyDemand.of(2_592_000, 1.1, 1, 10).tokens_per_minute == 660

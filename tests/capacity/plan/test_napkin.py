@@ -1,9 +1,9 @@
-"""The napkin, and what it leaves out."""
+"""The napkin estimate, and how the plan differs from it."""
 
 import pytest
 
-from forebay.capacity.plan.napkin import Thresholds, differences, napkin, napkin_of
-from forebay.capacity.plan.plan_input import read
+from forebay.capacity.plan.napkin import NapkinScaling, differences, napkin, napkin_of
+from forebay.capacity.plan.plan_input import read_plan_input
 from forebay.capacity.plan.sizing import size
 from tests.capacity.specs import H100, LLAMA_2_7B, a_spec, traffic
 
@@ -19,13 +19,13 @@ def test_reference_example():
 
 def test_reference_example_from_a_manifest():
     spec = a_spec(LLAMA_2_7B)
-    found = napkin_of(spec, read(spec))
-    assert found is not None
-    assert round(found.step_seconds * 1000, 3) == 4.179
-    assert round(found.tokens_per_second) == 11_964
-    assert round(found.requests_per_second, 1) == 59.8
-    assert (found.active, found.warm) == (2, 1)
-    assert found.scaling == Thresholds(20, 90, 300, 2, 8)
+    estimate = napkin_of(spec, read_plan_input(spec))
+    assert estimate is not None
+    assert round(estimate.step_seconds * 1000, 3) == 4.179
+    assert round(estimate.tokens_per_second) == 11_964
+    assert round(estimate.requests_per_second, 1) == 59.8
+    assert (estimate.active, estimate.warm) == (2, 1)
+    assert estimate.scaling == NapkinScaling(20, 90, 300, 2, 8)
 
 
 def test_second_example_that_differs_in_every_figure():
@@ -44,25 +44,25 @@ def test_second_example_that_differs_in_every_figure():
             "scaleDownCooldown": "10m",
         },
     )
-    found = napkin_of(spec, read(spec))
-    assert found is not None
-    assert round(found.step_seconds * 1000, 3) == 13.333
-    assert round(found.tokens_per_second) == 4800
-    assert round(found.requests_per_second, 2) == 16.0
-    assert (found.active, found.warm) == (3, 2)
-    assert found.scaling == Thresholds(12, 60, 600, 3, 9)
+    estimate = napkin_of(spec, read_plan_input(spec))
+    assert estimate is not None
+    assert round(estimate.step_seconds * 1000, 3) == 13.333
+    assert round(estimate.tokens_per_second) == 4800
+    assert round(estimate.requests_per_second, 2) == 16.0
+    assert (estimate.active, estimate.warm) == (3, 2)
+    assert estimate.scaling == NapkinScaling(12, 60, 600, 3, 9)
 
 
 def test_headroom_is_not_on_the_napkin():
     spec = a_spec(LLAMA_2_7B, traffic=traffic(headroom=3))
-    found = napkin_of(spec, read(spec))
-    assert found is not None
-    assert found.active == 2
+    estimate = napkin_of(spec, read_plan_input(spec))
+    assert estimate is not None
+    assert estimate.active == 2
 
 
 def test_gpus_of_a_replica_add_up():
     spec = a_spec(LLAMA_2_7B)
-    one, four = (napkin_of(spec, read(spec), gpus) for gpus in (1, 4))
+    one, four = (napkin_of(spec, read_plan_input(spec), gpus) for gpus in (1, 4))
     assert one is not None
     assert four is not None
     assert four.step_seconds == pytest.approx(one.step_seconds / 4)
@@ -70,15 +70,15 @@ def test_gpus_of_a_replica_add_up():
 
 def test_without_traffic_there_is_none():
     spec = a_spec(traffic=None)
-    assert napkin_of(spec, read(spec)) is None
+    assert napkin_of(spec, read_plan_input(spec)) is None
 
 
 def test_why_the_plan_differs_is_said_in_its_own_numbers():
     spec = a_spec(LLAMA_2_7B, H100, traffic=traffic(headroom=1.5))
-    subject = read(spec)
-    sketch = napkin_of(spec, subject)
-    assert sketch is not None
-    reasons = list(differences(sketch, size(subject)))
+    plan_input = read_plan_input(spec)
+    estimate = napkin_of(spec, plan_input)
+    assert estimate is not None
+    reasons = list(differences(estimate, size(plan_input)))
     assert [reason.partition(":")[0] for reason in reasons] == [
         "one replica",
         "bandwidth",

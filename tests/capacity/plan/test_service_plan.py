@@ -1,4 +1,4 @@
-"""What hangs on a plan: cost, base and spill-over, regions, variants, totals."""
+"""Everything computed from a plan: cost, base and spill-over, regions, variants, totals."""
 
 from fractions import Fraction
 
@@ -8,27 +8,27 @@ from hypothesis import strategies as st
 
 from forebay.capacity.plan.cost import PriceError, Prices, read_prices
 from forebay.capacity.plan.regions import RegionError, plan_regions, read_regions
-from forebay.capacity.plan.service_plan import Questions, plan_service, totals
-from forebay.capacity.plan.traffic_shape import bases, day, recorded
+from forebay.capacity.plan.service_plan import PlanSettings, plan_service, totals
+from forebay.capacity.plan.traffic_shape import bases, day_rates, recorded_rates
 from tests.capacity.specs import H100, LLAMA_8B, LLAMA_70B, a_spec, traffic
 
 PRICES = Prices("EUR", {H100: 2.5, "NVIDIA-L40S": 0.9, "NVIDIA-H200": 3.5})
 
 
-def a_plan(*arguments, questions: Questions | None = None, **blocks):
-    return plan_service("team-a", "chat", a_spec(*arguments, **blocks), questions)
+def a_plan(*arguments, settings: PlanSettings | None = None, **blocks):
+    return plan_service("team-a", "chat", a_spec(*arguments, **blocks), settings)
 
 
 class TestCost:
     def test_by_hand(self):
         """Three H100 at 2.50 for 720 hours, over 700 × 259,200,000 tokens."""
-        cost = a_plan(questions=Questions(prices=PRICES)).cost
+        cost = a_plan(settings=PlanSettings(prices=PRICES)).cost
         assert cost is not None
         assert (cost.currency, cost.per_hour, cost.per_month) == ("EUR", 7.5, 5400.0)
         assert cost.per_million_tokens == pytest.approx(5400 / (700 * 259.2))
 
     def test_a_card_without_a_price_has_no_cost(self):
-        assert a_plan(questions=Questions(prices=Prices("EUR", {"NVIDIA-L4": 1.0}))).cost is None
+        assert a_plan(settings=PlanSettings(prices=Prices("EUR", {"NVIDIA-L4": 1.0}))).cost is None
 
     def test_a_price_list_is_read(self):
         assert read_prices({"currency": "EUR", "gpuHours": {H100: 3}}) == Prices("EUR", {H100: 3.0})
@@ -54,10 +54,10 @@ class TestCost:
 
 class TestVariants:
     def test_with_prices_every_priced_card_is_tried_and_the_cheapest_named(self):
-        found = a_plan(questions=Questions(prices=PRICES))
-        assert [variant.name for variant in found.variants] == ["base", "NVIDIA-L40S", "NVIDIA-H200"]
-        costs = {variant.name: variant.cost.per_hour for variant in found.variants if variant.cost and variant.fits}
-        assert found.cheapest == min(costs, key=lambda name: costs[name])
+        result = a_plan(settings=PlanSettings(prices=PRICES))
+        assert [variant.name for variant in result.variants] == ["base", "NVIDIA-L40S", "NVIDIA-H200"]
+        costs = {variant.name: variant.cost.per_hour for variant in result.variants if variant.cost and variant.fits}
+        assert result.cheapest == min(costs, key=lambda name: costs[name])
 
     def test_variants_of_the_manifest_come_instead(self):
         variants = [
@@ -66,22 +66,22 @@ class TestVariants:
             {"name": "few", "engine": {"maxNumSeqs": 16}},
             {"name": "unheard-of", "gpu": {"product": "NVIDIA-K80"}},
         ]
-        found = a_plan(variants=variants, questions=Questions(prices=PRICES))
-        plans = {variant.name: variant.plan for variant in found.variants}
+        result = a_plan(variants=variants, settings=PlanSettings(prices=PRICES))
+        plans = {variant.name: variant.plan for variant in result.variants}
         assert list(plans) == ["base", "one", "two", "few", "unheard-of"]
         assert plans["two"] is not None
         assert plans["two"].replica.sizes.tensor == 2
         assert plans["few"] is not None
-        assert (plans["few"].subject.max_num_seqs, plans["few"].subject.gpu.product) == (16, H100)
+        assert (plans["few"].plan_input.max_num_seqs, plans["few"].plan_input.gpu.product) == (16, H100)
         assert plans["unheard-of"] is None
-        assert not found.variants[4].fits
+        assert not result.variants[4].fits
 
     def test_one_that_breaks_a_promise_is_never_the_cheapest(self):
         """The L4 cannot keep 40 ms for 8B, however little it costs."""
-        cheap = Questions(prices=Prices("EUR", {H100: 2.5, "NVIDIA-L4": 0.01}))
-        found = a_plan(model={"maxModelLen": 8192}, questions=cheap)
-        assert [variant.fits for variant in found.variants] == [True, False]
-        assert found.cheapest == "base"
+        cheap = PlanSettings(prices=Prices("EUR", {H100: 2.5, "NVIDIA-L4": 0.01}))
+        result = a_plan(model={"maxModelLen": 8192}, settings=cheap)
+        assert [variant.fits for variant in result.variants] == [True, False]
+        assert result.cheapest == "base"
 
     def test_without_prices_nothing_is_compared(self):
         assert (a_plan().variants, a_plan().cheapest) == ((), None)
@@ -90,37 +90,37 @@ class TestVariants:
 class TestBaseAndSpill:
     @pytest.mark.parametrize("peak", [1, 1.5, 2, 3, 5, 20])
     def test_a_day_has_its_mean_and_its_peak(self, peak):
-        rates = day(peak)
+        rates = day_rates(peak)
         assert sum(rates) / len(rates) == pytest.approx(1)
         assert max(rates) == pytest.approx(peak)
         assert min(rates) >= 0
 
     def test_by_hand(self):
         """Rates 1 and 3 of an average of 10 a second: 10 and 30 requests; one replica serves 20."""
-        found = bases((0.5, 1.5), 20, 20, 2)
-        assert [(base.replicas, base.share_of_requests, base.share_of_time) for base in found] == [
+        result = bases((0.5, 1.5), 20, 20, 2)
+        assert [(base.replicas, base.share_of_requests, base.share_of_time) for base in result] == [
             (0, 0.0, 0.0),
             (1, 0.75, 0.5),
             (2, 1.0, 1.0),
         ]
 
     def test_a_larger_base_serves_more_and_all_replicas_serve_all(self):
-        found = a_plan(traffic=traffic(peak=4, headroom=1.5)).bases
-        shares = [base.share_of_requests for base in found]
+        result = a_plan(traffic=traffic(peak=4, headroom=1.5)).bases
+        shares = [base.share_of_requests for base in result]
         assert shares == sorted(shares)
         assert shares[-1] == pytest.approx(1)
-        assert found[-1].share_of_time == 1
+        assert result[-1].share_of_time == 1
 
     def test_large_fleets_are_shown_in_steps(self):
-        found = a_plan(traffic=traffic(peak=100, headroom=1.2)).bases
-        assert len(found) <= 26
-        assert found[-1].replicas == 257
+        result = a_plan(traffic=traffic(peak=100, headroom=1.2)).bases
+        assert len(result) <= 26
+        assert result[-1].replicas == 257
 
     def test_a_recording_gives_its_own_shape(self):
         times = [0, 1, 2, 61, 119, 130, 185]
-        assert recorded(times) == (3 / 2, 2 / 2, 1 / 2)
-        assert recorded([5.0, 6.0]) == (1.0,)
-        assert recorded([]) == (1.0,)
+        assert recorded_rates(times) == (3 / 2, 2 / 2, 1 / 2)
+        assert recorded_rates([5.0, 6.0]) == (1.0,)
+        assert recorded_rates([]) == (1.0,)
 
 
 class TestRegions:
@@ -168,19 +168,19 @@ class TestTotals:
             plan_service("a", "chat", a_spec(traffic=traffic(1_000_000, 5, 3000, 1000, 1.5))),
             plan_service("a", "search", a_spec(traffic=traffic(6_000_000, 4, 600, 260, 1.5))),
         ]
-        found = totals(plans)
-        assert round(found.tokens_per_minute) == 940_741
-        assert round(found.with_headroom) == 1_411_111
-        assert found.asked_for == 1_500_000
-        assert found.gpus == sum(plan.gpus for plan in plans) > 0
+        result = totals(plans)
+        assert round(result.tokens_per_minute) == 940_741
+        assert round(result.with_headroom) == 1_411_111
+        assert result.asked_for == 1_500_000
+        assert result.gpus == sum(plan.gpus for plan in plans) > 0
 
     def test_costs_add_up_and_their_tokens_too(self):
-        questions = Questions(prices=PRICES)
-        plans = [a_plan(questions=questions), a_plan(LLAMA_70B, questions=questions)]
-        found = totals(plans).cost
-        assert found is not None
-        assert found.per_hour == sum(plan.cost.per_hour for plan in plans if plan.cost)
-        assert found.per_million_tokens == pytest.approx(found.per_month / (2 * 700 * 259.2))
+        settings = PlanSettings(prices=PRICES)
+        plans = [a_plan(settings=settings), a_plan(LLAMA_70B, settings=settings)]
+        result = totals(plans).cost
+        assert result is not None
+        assert result.per_hour == sum(plan.cost.per_hour for plan in plans if plan.cost)
+        assert result.per_million_tokens == pytest.approx(result.per_month / (2 * 700 * 259.2))
 
     def test_what_cannot_be_sized_still_asks_for_its_tokens(self):
         unknown = plan_service("a", "new", a_spec("hf://someone/new"))
@@ -192,13 +192,13 @@ class TestTotals:
 
 
 def test_a_plan_says_everything_that_was_asked():
-    found = plan_service(
+    result = plan_service(
         "team-a",
         "chat",
         a_spec(LLAMA_8B, traffic=traffic(peak=2, headroom=1.2)),
-        Questions(prices=PRICES, regions=read_regions("a=1,b=1")),
+        PlanSettings(prices=PRICES, regions=read_regions("a=1,b=1")),
     )
-    assert found.problems == ()
-    assert found.napkin is not None
-    assert found.differences != ()
-    assert [region.active for region in found.regions] == [6, 6]
+    assert result.problems == ()
+    assert result.napkin is not None
+    assert result.differences != ()
+    assert [region.active for region in result.regions] == [6, 6]

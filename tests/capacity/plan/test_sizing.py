@@ -1,4 +1,4 @@
-"""The plan of one service: reference rows from manifests, refusals with computed ways out, and properties."""
+"""The plan of one service: reference rows, problems with computed remedies, and properties."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forebay.capacity.model.gpu_memory import Sizes
 from forebay.capacity.model.profile_choice import Basis, GivenProfile
 from forebay.capacity.model.replica_model import Bound
-from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_input import PlanContext, read_plan_input
 from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
 from forebay.capacity.plan.sizing import CapacityPlan, default_batched_tokens, size
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
@@ -18,18 +18,18 @@ from tests.capacity.specs import H100, LLAMA_2_7B, LLAMA_8B, LLAMA_70B, RPS_100,
 from tests.simulation.load import a_profile, poisson, run
 
 
-def planned(*arguments, known: KnownParts | None = None, **blocks) -> CapacityPlan:
-    return size(read(a_spec(*arguments, **blocks), known), known)
+def planned(*arguments, context: PlanContext | None = None, **blocks) -> CapacityPlan:
+    return size(read_plan_input(a_spec(*arguments, **blocks), context), context)
 
 
 def problem(*arguments, **blocks) -> PlanProblem:
-    [found] = planned(*arguments, **blocks).problems
-    return found
+    [issue] = planned(*arguments, **blocks).problems
+    return issue
 
 
 def unknown(*arguments, **blocks) -> list[PlanProblem]:
     with pytest.raises(UnplannableError) as refused:
-        read(a_spec(*arguments, **blocks))
+        read_plan_input(a_spec(*arguments, **blocks))
     return list(refused.value.problems)
 
 
@@ -158,10 +158,10 @@ def _lora_numbers() -> int:
 
 class TestMisfits:
     def test_too_little_memory_names_the_bytes_and_computed_ways_out(self):
-        found = problem(LLAMA_70B, engine={"tensorParallelSize": 2}, traffic=None)
-        assert (found.field, found.value) == ("spec.engine.tensorParallelSize", 2)
-        assert "need 16.85 GiB (18,096,264,433 bytes) more than the 72.85 GiB" in found.reason
-        assert found.options == (
+        issue = problem(LLAMA_70B, engine={"tensorParallelSize": 2}, traffic=None)
+        assert (issue.field, issue.value) == ("spec.engine.tensorParallelSize", 2)
+        assert "need 16.85 GiB (18,096,264,433 bytes) more than the 72.85 GiB" in issue.reason
+        assert issue.remedies == (
             "set engine.tensorParallelSize 4: 471,856 tokens of KV cache",
             "use a checkpoint with model.quantization fp8: 32.85 GiB of weights a GPU, 235,920 tokens",
             "use a checkpoint with model.quantization awq: 16.43 GiB of weights a GPU, 343,584 tokens",
@@ -171,61 +171,61 @@ class TestMisfits:
 
     @pytest.mark.parametrize("blocks", [{"engine": {"tensorParallelSize": 2}}, {"engine": {"tensorParallelSize": 1}}])
     def test_every_memory_option_would_work(self, blocks):
-        """Each is put back into the manifest and planned again."""
-        for option in problem(LLAMA_70B, traffic=None, **blocks).options:
+        """Each remedy is applied to the manifest, which is planned again."""
+        for option in problem(LLAMA_70B, traffic=None, **blocks).remedies:
             changed = dict(blocks)
-            words = option.split(":")[0].split()
-            if "engine.tensorParallelSize" in words:
-                changed["engine"] = {"tensorParallelSize": int(words[-1])}
-            elif "model.quantization" in words:
-                changed["model"] = {"quantization": words[-1]}
-            elif "model.maxModelLen" in words:
-                changed["model"] = {"maxModelLen": int(words[2])}
-            elif "model.kvCacheDtype" in words:
+            option_words = option.split(":")[0].split()
+            if "engine.tensorParallelSize" in option_words:
+                changed["engine"] = {"tensorParallelSize": int(option_words[-1])}
+            elif "model.quantization" in option_words:
+                changed["model"] = {"quantization": option_words[-1]}
+            elif "model.maxModelLen" in option_words:
+                changed["model"] = {"maxModelLen": int(option_words[2])}
+            elif "model.kvCacheDtype" in option_words:
                 changed["model"] = {"kvCacheDtype": "fp8"}
-            product = words[-1] if "gpu.product" in words else H100
+            product = option_words[-1] if "gpu.product" in option_words else H100
             assert planned(LLAMA_70B, product, traffic=None, **changed).fits, option
 
     def test_a_step_slower_than_the_promise_is_refused_with_its_numbers(self):
-        found = problem(LLAMA_8B, "NVIDIA-L4", model={"maxModelLen": 8192})
-        assert (found.field, found.value) == ("spec.slo.interTokenLatency.mean", "40ms")
-        assert found.reason.startswith("cannot be kept: a token takes 75.35 ms on NVIDIA-L4 (TP1)")
-        assert found.options[0] == "promise 150.7 ms or more"
-        assert [option.split(" (")[0] for option in found.options[1:]] == [
+        issue = problem(LLAMA_8B, "NVIDIA-L4", model={"maxModelLen": 8192})
+        assert (issue.field, issue.value) == ("spec.slo.interTokenLatency.mean", "40ms")
+        assert issue.reason.startswith("cannot be kept: a token takes 75.35 ms on NVIDIA-L4 (TP1)")
+        assert issue.remedies[0] == "promise 150.7 ms or more"
+        assert [option.split(" (")[0] for option in issue.remedies[1:]] == [
             "set engine.tensorParallelSize 4",
             "use a checkpoint with model.quantization awq",
             "use gpu.product NVIDIA-H100-80GB-HBM3",
         ]
 
     def test_an_end_that_leaves_no_time_between_tokens(self):
-        found = problem(slo={"endToEnd": {"p95": "1s"}})
-        assert (found.field, found.value) == ("spec.slo.endToEnd.p95", "1s")
-        assert found.reason.startswith("leaves 2.513 ms between tokens, and a token takes 6.9 ms on ")
+        issue = problem(slo={"endToEnd": {"p95": "1s"}})
+        assert (issue.field, issue.value) == ("spec.slo.endToEnd.p95", "1s")
+        assert issue.reason.startswith("leaves 2.513 ms between tokens, and a token takes 6.9 ms on ")
 
     def test_a_first_token_that_comes_too_late(self):
-        found = problem(slo={"timeToFirstToken": {"p95": "20ms"}})
-        assert (found.field, found.value) == ("spec.slo.timeToFirstToken.p95", "20ms")
-        assert found.options[0].startswith("promise ")
+        issue = problem(slo={"timeToFirstToken": {"p95": "20ms"}})
+        assert (issue.field, issue.value) == ("spec.slo.timeToFirstToken.p95", "20ms")
+        assert issue.remedies[0].startswith("promise ")
 
     def test_heads_that_do_not_divide(self):
-        found = problem("hf://Qwen/Qwen2.5-7B-Instruct", engine={"tensorParallelSize": 8}, traffic=None)
-        assert (found.field, found.options) == ("spec.engine.tensorParallelSize", ("use 1, 2, 4",))
+        issue = problem("hf://Qwen/Qwen2.5-7B-Instruct", engine={"tensorParallelSize": 8}, traffic=None)
+        assert (issue.field, issue.remedies) == ("spec.engine.tensorParallelSize", ("use 1, 2, 4",))
 
     def test_requests_longer_than_the_model_takes(self):
-        found = problem(model={"maxModelLen": 512})
-        assert (found.field, found.value) == ("spec.traffic.promptTokens", 500)
-        assert found.options == ("set model.maxModelLen 700 or more, if the checkpoint allows it",)
+        issue = problem(model={"maxModelLen": 512})
+        assert (issue.field, issue.value) == ("spec.traffic.promptTokens", 500)
+        assert issue.remedies == ("set model.maxModelLen 700 or more, if the checkpoint allows it",)
 
     def test_more_replicas_than_a_service_has(self):
-        found = problem(traffic=traffic(requests=600 * RPS_100, headroom=1.3))
-        assert found.field == "spec.traffic.requestsPerMonth"
-        assert found.options == ("split the traffic over 2 services",)
+        issue = problem(traffic=traffic(requests=600 * RPS_100, headroom=1.3))
+        assert issue.field == "spec.traffic.requestsPerMonth"
+        assert issue.remedies == ("split the traffic over 2 services",)
 
     def test_maximum_below_what_the_peak_needs(self):
-        found = problem(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
-        assert (found.field, found.value) == ("spec.scaling.maxReplicas", 2)
-        assert found.options[0] == "set it to 4"
-        most = int(found.options[1].removeprefix("plan for ").split()[0].replace(",", ""))
+        issue = problem(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
+        assert (issue.field, issue.value) == ("spec.scaling.maxReplicas", 2)
+        assert issue.remedies[0] == "set it to 4"
+        most = int(issue.remedies[1].removeprefix("plan for ").split()[0].replace(",", ""))
         assert planned(traffic=traffic(requests=most, headroom=1.5), scaling={"maxReplicas": 2}).fits
 
     def test_a_maximum_between_peak_and_headroom_is_a_note(self):
@@ -241,44 +241,48 @@ class TestMisfits:
 
 class TestUnknown:
     def test_a_model_nobody_knows(self):
-        [found] = unknown("hf://someone/new")
-        assert (found.field, found.value, found.kind) == ("spec.model.source", "hf://someone/new", ProblemKind.UNKNOWN)
-        assert found.options[0] == (
+        [issue] = unknown("hf://someone/new")
+        assert (issue.field, issue.value, issue.kind) == (
+            "spec.model.source",
+            "hf://someone/new",
+            ProblemKind.UNKNOWN,
+        )
+        assert issue.remedies[0] == (
             "set spec.model.architecture with parameters, layers, attentionHeads, kvHeads, headDim"
         )
 
     def test_only_the_missing_fields_are_asked_for(self):
-        [found] = unknown("hf://someone/new", model={"architecture": {"parameters": 10**9, "layers": 8}})
-        assert found.options[0] == "set spec.model.architecture with attentionHeads, kvHeads, headDim"
+        [issue] = unknown("hf://someone/new", model={"architecture": {"parameters": 10**9, "layers": 8}})
+        assert issue.remedies[0] == "set spec.model.architecture with attentionHeads, kvHeads, headDim"
 
     def test_a_mistyped_model(self):
-        [found] = unknown("hf://meta-lama/Llama-3.1-8B-Instruct")
-        assert found.options[0] == "write hf://meta-llama/Llama-3.1-8B-Instruct if that is meant"
+        [issue] = unknown("hf://meta-lama/Llama-3.1-8B-Instruct")
+        assert issue.remedies[0] == "write hf://meta-llama/Llama-3.1-8B-Instruct if that is meant"
 
     def test_everything_that_is_missing_is_said_at_once(self):
-        assert [found.field for found in unknown("s3://bucket/weights", None)] == [
+        assert [issue.field for issue in unknown("s3://bucket/weights", None)] == [
             "spec.model.source",
             "spec.gpu.product",
         ]
 
     def test_a_card_nobody_knows(self):
-        [found] = unknown(LLAMA_8B, "NVIDIA-K80")
-        assert (found.field, found.value) == ("spec.gpu.product", "NVIDIA-K80")
+        [issue] = unknown(LLAMA_8B, "NVIDIA-K80")
+        assert (issue.field, issue.value) == ("spec.gpu.product", "NVIDIA-K80")
 
     def test_a_method_that_does_not_say_its_bits(self):
-        [found] = unknown(model={"quantization": "compressed-tensors"})
-        assert (found.field, found.options) == (
+        [issue] = unknown(model={"quantization": "compressed-tensors"})
+        assert (issue.field, issue.remedies) == (
             "spec.model.quantization",
             ("set spec.model.architecture.weightBits",),
         )
 
     def test_an_architecture_that_contradicts_the_catalogue(self):
-        [found] = unknown(model={"architecture": {"kvHeads": 64}})
-        assert (found.field, found.value) == ("spec.model.architecture.kvHeads", 64)
+        [issue] = unknown(model={"architecture": {"kvHeads": 64}})
+        assert (issue.field, issue.value) == ("spec.model.architecture.kvHeads", 64)
 
     def test_more_stages_than_layers(self):
-        [found] = unknown(model={"architecture": {"layers": 3}}, engine={"pipelineParallelSize": 4})
-        assert (found.field, found.kind) == ("spec.engine.pipelineParallelSize", ProblemKind.MISFIT)
+        [issue] = unknown(model={"architecture": {"layers": 3}}, engine={"pipelineParallelSize": 4})
+        assert (issue.field, issue.kind) == ("spec.engine.pipelineParallelSize", ProblemKind.MISFIT)
 
 
 class TestKnowledge:
@@ -300,7 +304,7 @@ class TestKnowledge:
     def test_it_overrides_the_catalogue(self):
         plan = planned(model={"architecture": {"kvHeads": 4}})
         assert plan.replica.memory.kv_bytes_per_token == 65_536
-        assert plan.subject.model is None
+        assert plan.plan_input.model is None
 
     def test_a_longer_context_keeps_the_measured_profile(self):
         plan = planned(model={"architecture": {"contextTokens": 65_536}})
@@ -311,7 +315,7 @@ class TestKnowledge:
         assert planned(LLAMA_8B, None, gpu={"nodeSelector": {"nvidia.com/gpu.product": H100}}).fits
 
     def test_a_gpu_from_outside_is_said_to_be_one(self):
-        plan = planned(LLAMA_8B, None, known=KnownParts(product=H100))
+        plan = planned(LLAMA_8B, None, context=PlanContext(product=H100))
         assert f"the manifest names no GPU; planned for {H100}" in plan.assumptions
 
     def test_a_given_profile_decides_speed_overhead_and_margin(self):
@@ -323,17 +327,17 @@ class TestKnowledge:
             overhead_bytes=6 * 2**30,
             usable_share=0.7,
         )
-        plan = planned(known=KnownParts(profiles=(given,)), traffic=traffic(requests=RPS_100 // 1000))
+        plan = planned(context=PlanContext(profiles=(given,)), traffic=traffic(requests=RPS_100 // 1000))
         assert plan.replica.memory.overhead_bytes == 6 * 2**30
         assert plan.throughput is not None
         assert (plan.throughput.engine.usable_share, plan.throughput.chosen.name) == (0.7, "ours")
 
     def test_recorded_lengths_replace_the_means(self):
-        plan = planned(known=KnownParts(lengths=((100, 100), (900, 300))), traffic=traffic(requests=RPS_100 // 10))
-        assert plan.subject.mix is not None
-        assert plan.subject.mix.reads > 200 * 600
-        assert plan.subject.demand is not None
-        assert plan.subject.demand.tokens_per_request == 700
+        plan = planned(context=PlanContext(lengths=((100, 100), (900, 300))), traffic=traffic(requests=RPS_100 // 10))
+        assert plan.plan_input.mix is not None
+        assert plan.plan_input.mix.reads > 200 * 600
+        assert plan.plan_input.demand is not None
+        assert plan.plan_input.demand.tokens_per_request == 700
 
 
 @pytest.mark.parametrize(
@@ -377,19 +381,19 @@ def test_a_plans_own_load_meets_its_promises_in_the_simulated_engine(blocks):
     plan = planned(**blocks)
     assert plan.fleet is not None
     assert plan.throughput is not None
-    assert plan.subject.mix is not None
+    assert plan.plan_input.mix is not None
     rate = 100 * blocks["traffic"]["requestsPerMonth"] / RPS_100 / plan.fleet.active
     engine = plan.throughput.engine
     seconds = 1500 / rate
     played = run(
         ReplicaEngine(engine.profile, EngineLimits(engine.max_num_seqs, plan.throughput.batched_tokens)),
-        poisson(rate, seconds, int(plan.subject.mix.prompt_tokens), int(plan.subject.mix.output_tokens)),
+        poisson(rate, seconds, int(plan.plan_input.mix.prompt_tokens), int(plan.plan_input.mix.output_tokens)),
     )
     steady = [done for done in played if seconds * 0.2 < done.request.arrival < seconds * 0.9]
     in_time = [
         done
         for done in steady
-        if (done.first_token_seconds or 0) <= plan.subject.promise.time_to_first_token
-        and (done.token_seconds or 0) <= plan.subject.promise.inter_token_latency
+        if (done.first_token_seconds or 0) <= plan.plan_input.promise.time_to_first_token
+        and (done.token_seconds or 0) <= plan.plan_input.promise.inter_token_latency
     ]
     assert len(in_time) >= 0.95 * len(steady)

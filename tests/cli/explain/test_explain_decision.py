@@ -1,4 +1,4 @@
-"""Nothing is told that the record does not hold, and what changes in it changes what is told."""
+"""`forebay explain` shows only what the decision record holds, and a changed record changes the text."""
 
 import os
 import subprocess
@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import forebay
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.status import MOST_PAST_DECISIONS
-from forebay.cli.explain.explain import explanation, explanation_at
-from forebay.cli.explain.explain_decision import NotAMomentError, moment
-from forebay.cli.explain.service_reading import ServiceReading
+from forebay.cli.explain.explain_decision import TimeFormatError, time_of
+from forebay.cli.explain.explain_service import explanation, explanation_at
 from forebay.cli.main import app
+from forebay.cli.service_reading import ServiceReading
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.scaling.load.signals import HistogramSample
@@ -25,11 +25,11 @@ from tests.builders.cluster import Cluster
 from tests.builders.engines import Demand
 from tests.builders.plans import only
 from tests.builders.world import NOW, a_histogram, a_service, a_world, pods_of, signals_of
-from tests.cli.scenarios import busy, reading_of
+from tests.cli.explain.scenarios import busy, reading_of
 
 
 def waits(short: float = 0.0, middling: float = 0.0, long: float = 0.0) -> HistogramSample:
-    """So many requests that waited for 100, 400 and 900 ms."""
+    """Numbers of requests that waited for 100, 400 and 900 ms."""
     return a_histogram({0.1: short, 0.4: middling, 0.9: long})
 
 
@@ -48,8 +48,8 @@ BEFORE: Mapping[str, Any] = {
 QUIET = {**BEFORE, "time_to_first_token": waits(100), "queue_time": waits(100)}
 
 
-def told(silent: int = 0, **signals: Any) -> str:
-    """What is said of three replicas of 2 to 8, each with these signals after 50 s, the `silent` last ones without."""
+def explained(silent: int = 0, **signals: Any) -> str:
+    """The text for three replicas of 2 to 8 after 50 s with these signals; the last `silent` replicas give none."""
     service = a_service(min_replicas=2, max_replicas=8)
     pods = pods_of(service, 3)
     state = State.empty(NOW - 3600)
@@ -78,20 +78,20 @@ def told(silent: int = 0, **signals: Any) -> str:
     ],
 )
 def test_a_changed_signal_changes_the_text(changed: dict[str, Any], words: str):
-    assert words not in told()
-    assert words in " ".join(told(**changed).split())
+    assert words not in explained()
+    assert words in " ".join(explained(**changed).split())
 
 
 def test_each_silent_replica_changes_the_text():
-    assert "each of the 3 replicas that serve gave metrics within the last 30 s" in told()
+    assert "all 3 serving replicas gave metrics within the last 30 s" in explained()
     for silent in (1, 2, 3):
-        text = " ".join(told(silent=silent).split())
+        text = " ".join(explained(silent=silent).split())
         assert f"Signals: Stale; {3 - silent} of 3 replicas gave metrics within the last 30 s" in text
-        assert "the longest silence has lasted for 50 s" in text
+        assert "the longest silence lasts 50 s" in text
 
 
 def days_of_change() -> Cluster:
-    """A load that comes and goes, for hours."""
+    """A load that rises and falls for hours."""
     cluster = busy(2, 120)
     for _ in range(12):
         for requests in (290.0, 40.0):
@@ -139,14 +139,14 @@ def test_what_was_decided_at_a_time():
     reading = a_past()
     assert reading.status is not None
     raised = next(d for d in reading.status.decisions if d.rule == "queue_depth")
-    at = moment(raised.at, 0.0)
+    at = time_of(raised.at, 0.0)
     assert list(explanation_at(reading, at + 2, at + 600)) == [
         "default/chat",
         "At 2025-06-15T15:17:52Z (10 min ago)",
-        "  3 replicas wanted, by queue_depth since 2025-06-15T15:17:50Z; 2 ready then.",
+        "  3 replicas wanted, by queue_depth since 2025-06-15T15:17:50Z; 2 ready at the time.",
         "  90 requests wait on 2 replicas, target 20 each",
         "",
-        "After that",
+        "Afterwards",
         "  15:17:55Z (10 min ago)  3  recently_raised: the count rose less than scaleDownCooldown (300 s)",
         "                          ago; none goes before that is over",
     ]
@@ -154,10 +154,10 @@ def test_what_was_decided_at_a_time():
 
 def test_a_time_before_everything_that_is_kept_is_said_to_be_unknown():
     lines = list(explanation_at(a_past(), NOW - 5, NOW + 600))
-    asked = "What was decided at 2025-06-15T15:06:35Z is not known any more"
-    assert lines[1:] == [f"{asked}: the oldest that is kept is of 2025-06-15T15:06:40Z."]
+    unknown = "The decision at 2025-06-15T15:06:35Z is not known any more"
+    assert lines[1:] == [f"{unknown}: the oldest decision kept is of 2025-06-15T15:06:40Z."]
     assert list(explanation_at(ServiceReading("a", "b", 1, None, None), NOW, NOW))[1:] == [
-        "What was decided at 2025-06-15T15:06:40Z is not known any more: none is kept."
+        "The decision at 2025-06-15T15:06:40Z is not known any more: no decision is kept."
     ]
 
 
@@ -173,13 +173,13 @@ def test_a_time_before_everything_that_is_kept_is_said_to_be_unknown():
     ],
 )
 def test_moments(given: str, expected: float):
-    assert moment(given, NOW) == expected
+    assert time_of(given, NOW) == expected
 
 
 @pytest.mark.parametrize("given", ["", "10", "10 m", "-10m", "yesterday", "2025-06-15T15:06:40", "2025-06-15"])
 def test_what_is_no_moment_is_refused_with_what_would_work(given: str):
-    with pytest.raises(NotAMomentError, match="such as 2026-03-01T12:00:00Z, nor an age such as 10m"):
-        moment(given, NOW)
+    with pytest.raises(TimeFormatError, match="such as 2026-03-01T12:00:00Z, nor an age such as 10m"):
+        time_of(given, NOW)
     answer = CliRunner().invoke(app, ["explain", "chat", f"--at={given}"])
     assert answer.exit_code == 2
 

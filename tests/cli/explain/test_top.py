@@ -1,8 +1,8 @@
 from rich.console import Console
 
-from forebay.cli.explain.service_reading import ServiceReading
 from forebay.cli.explain.top import table
-from tests.cli.explain.test_explain import a_reading
+from forebay.cli.service_reading import ServiceReading
+from tests.cli.explain.test_explain_service import a_reading
 
 
 def shown(*services: ServiceReading, note: str = "") -> list[list[str]]:

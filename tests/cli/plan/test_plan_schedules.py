@@ -1,4 +1,4 @@
-"""`forebay plan` on schedules: how many replicas, from when on, and whether the bounds let it."""
+"""`forebay plan` on schedules: the replicas, the times, and whether the bounds allow them."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from forebay.capacity.plan.service_plan import plan_service
 from forebay.cli.main import app
 from forebay.cli.plan.plan_schedules import PlannedSchedule, planned_schedules, remarks, row
 from tests.capacity.specs import a_spec, traffic
-from tests.cli.plans import a_manifest
+from tests.cli.plan.plan_runs import a_manifest
 from tests.schedules.test_timetable import unix
 
 NOW = unix("2026-11-30T03:00", "Europe/Berlin")
@@ -23,11 +23,11 @@ def a_schedule(**floor: Any) -> dict[str, Any]:
     return MORNING | {"floor": floor or {"replicas": 4}}
 
 
-def one(schedule: dict[str, Any], now: float = NOW, **blocks: Any) -> PlannedSchedule:
+def planned_schedule(schedule: dict[str, Any], now: float = NOW, **blocks: Any) -> PlannedSchedule:
     blocks = {"traffic": MIX, "scaling": {"maxReplicas": 6}} | blocks
     plan = plan_service("team-a", "chat", a_spec(schedules=[schedule], **blocks))
-    ((found,),) = planned_schedules([plan], now).values()
-    return found
+    ((schedule_plan,),) = planned_schedules([plan], now).values()
+    return schedule_plan
 
 
 def plan(*flags: str, schedule: dict[str, Any], **blocks: Any) -> Result:
@@ -37,7 +37,7 @@ def plan(*flags: str, schedule: dict[str, Any], **blocks: Any) -> Result:
 
 
 def test_the_row_says_how_many_when_it_opens_and_when_warming_begins():
-    assert row(one(a_schedule())) == (
+    assert row(planned_schedule(a_schedule())) == (
         "team-a/chat morning",
         "4 replicas",
         "4",
@@ -49,9 +49,9 @@ def test_the_row_says_how_many_when_it_opens_and_when_warming_begins():
 
 
 def test_a_window_that_is_open_now_and_one_that_never_comes():
-    assert row(one(a_schedule(), now=NOW + 6 * 3600))[5] == "open now"
+    assert row(planned_schedule(a_schedule(), now=NOW + 6 * 3600))[5] == "open now"
     past = {"name": "launch", "at": ["2020-01-01T00:00"], "duration": "1h", "floor": {"replicas": 2}}
-    assert row(one(past))[4:6] == ("no window ahead", "-")
+    assert row(planned_schedule(past))[4:6] == ("no window ahead", "-")
 
 
 @pytest.mark.parametrize(
@@ -59,35 +59,37 @@ def test_a_window_that_is_open_now_and_one_that_never_comes():
     [({"requestsPerSecond": 120}, 4), ({"tokensPerMinute": 8_000_000}, 5), ({"tokensPerMinute": 1}, 1)],
 )
 def test_a_rate_is_turned_into_replicas_by_what_one_carries(floor, replicas):
-    """1,783,286 TPM of 860 tokens each, as the plan says."""
-    assert one(a_schedule(**floor)).replicas == replicas
+    """By the plan, a replica carries 1,783,286 TPM at 860 tokens per request."""
+    assert planned_schedule(a_schedule(**floor)).replicas == replicas
 
 
 def test_a_floor_that_max_replicas_cuts_does_not_fit():
-    found = one(a_schedule(requestsPerSecond=300))
+    found = planned_schedule(a_schedule(requestsPerSecond=300))
     assert (found.replicas, found.enough) == (9, False)
-    assert found.says == "scaling.maxReplicas 6 cuts it, 3 short; raise it or lower the floor."
+    assert found.message == "scaling.maxReplicas 6 cuts the floor by 3; raise it or lower the floor."
     assert plan(schedule=a_schedule(requestsPerSecond=300)).exit_code == 1
     assert plan(schedule=a_schedule()).exit_code == 0
 
 
 def test_what_is_tight_is_said():
-    found = one(a_schedule(), scaling={"maxReplicas": 5}, warmPool={"replicas": 2})
-    assert found.says == "scaling.maxReplicas 5 is enough, with room for 1 of 2 warm replicas."
-    assert one(a_schedule()).says.endswith("; it takes 2 GPUs more than the 2 that are planned for the traffic.")
+    found = planned_schedule(a_schedule(), scaling={"maxReplicas": 5}, warmPool={"replicas": 2})
+    assert found.message == "scaling.maxReplicas 5 is enough, which leaves 1 for 2 warm replicas."
+    assert planned_schedule(a_schedule()).message.endswith(
+        "; the floor needs 2 GPUs more than the 2 planned for the traffic."
+    )
 
 
 def test_a_rate_without_traffic_says_what_to_give_and_is_bad_input():
-    found = one(a_schedule(requestsPerSecond=10), traffic=None)
+    found = planned_schedule(a_schedule(requestsPerSecond=10), traffic=None)
     assert (found.replicas, found.gpus, found.enough) == (None, None, None)
-    assert "floor.requestsPerSecond cannot be turned into replicas" in found.says
+    assert "floor.requestsPerSecond cannot be turned into replicas" in found.message
     result = plan(schedule=a_schedule(requestsPerSecond=10), traffic=None)
     assert result.exit_code == 2
     assert "team-a/chat: morning: floor.requestsPerSecond cannot be turned into replicas" in result.stderr
 
 
 def test_several_gpus_a_replica():
-    found = one(a_schedule(), engine={"tensorParallelSize": 2})
+    found = planned_schedule(a_schedule(), engine={"tensorParallelSize": 2})
     assert (found.replicas, found.gpus) == (4, 8)
 
 
@@ -107,10 +109,10 @@ def test_as_json_with_the_names_of_the_api():
 
 @pytest.mark.parametrize("output", ["table", "markdown"])
 def test_in_words(output):
-    said = plan("-o", output, schedule=a_schedule()).stdout
-    assert "team-a/chat morning" in said
-    assert "WARMING FROM" in said
-    assert "lead time that is assumed until" in " ".join(said.split())
+    text = plan("-o", output, schedule=a_schedule()).stdout
+    assert "team-a/chat morning" in text
+    assert "WARMING FROM" in text
+    assert "Warming begins 300 s + 30 s before" in " ".join(text.split())
 
 
 def test_a_service_without_schedules_is_not_burdened_with_them():

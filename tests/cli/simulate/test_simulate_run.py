@@ -1,4 +1,4 @@
-"""`forebay simulate`: from a manifest and traffic to a report that says what it rests on."""
+"""`forebay simulate`: from a manifest and traffic to a report that names its inputs."""
 
 import json
 from pathlib import Path
@@ -143,7 +143,8 @@ def test_a_warm_pool_beside_the_service_is_held_and_said_to_cost_apart(manifest)
     result = run("-f", manifest, "--shape", "steady:8", "--hours", "0.05", "-o", "json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["policies"][0]["gpuHours"] == alone["gpuHours"]
-    assert "WarmPool spare is held" in result.stderr
+    assert "WarmPool spare" in result.stderr
+    assert "not in the GPU-hours" in result.stderr
 
 
 def test_a_profile_beside_the_service_is_what_is_planned_with(manifest):
@@ -199,11 +200,15 @@ def test_people_get_a_table_a_picture_and_a_page(manifest, tmp_path):
         (MANIFEST, (), "ml/chat has no traffic; give --trace FILE or --shape steady:20"),
         (MANIFEST, ("--shape", "wavy:3"), "shape: 'wavy:3' is not known"),
         (MANIFEST, ("--trace", "/nowhere.csv"), "/nowhere.csv"),
-        (MANIFEST, ("--shape", "steady:0"), "steady:0 has no request in what is played; give a rate above 0"),
-        (MANIFEST, ("--shape", "steady:0", "--model", "fluid"), "steady:0 has no request in what is played"),
-        (MANIFEST, ("--shape", "steady:5", "--peers", "nobody"), "--peers: 'nobody' is not known; use all, or some of"),
+        (MANIFEST, ("--shape", "steady:0"), "steady:0 has no request to play; give a rate above 0"),
+        (MANIFEST, ("--shape", "steady:0", "--model", "fluid"), "steady:0 has no request to play"),
+        (
+            MANIFEST,
+            ("--shape", "steady:5", "--peers", "nobody"),
+            "--peers: 'nobody' is unknown; use all, or names",
+        ),
         (UNKNOWN, ("--shape", "steady:5"), "its model or GPU is not known"),
-        ("{}", ("--shape", "steady:5"), "no InferenceService of forebay.dev is in it"),
+        ("{}", ("--shape", "steady:5"), "it holds no InferenceService of forebay.dev"),
     ],
 )
 def test_what_cannot_be_played_is_refused_with_a_sentence(tmp_path, text, arguments, message):

@@ -1,4 +1,4 @@
-"""Which credentials count, and what a person reads when none do."""
+"""Which credentials are used, and the message when there are none."""
 
 import json
 
@@ -35,21 +35,21 @@ async def test_a_kubeconfig_gives_address_and_namespace(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param(None, "There is no kubeconfig at", id="no file"),
         pytest.param("{}", "cannot be used: Invalid kube-config file", id="an empty one"),
         pytest.param("[1, 2", "cannot be used", id="no YAML"),
     ],
 )
-async def test_a_kubeconfig_that_is_no_use_is_named(tmp_path, content, said):
+async def test_a_kubeconfig_that_is_no_use_is_named(tmp_path, content, message):
     path = tmp_path / "config"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(AccessError, match=said) as raised:
+    with pytest.raises(AccessError, match=message) as raised:
         await Access(str(path)).configuration()
     assert str(path) in str(raised.value)
-    with pytest.raises(AccessError, match=said):
+    with pytest.raises(AccessError, match=message):
         await Access(str(path)).namespace()
 
 

@@ -1,4 +1,4 @@
-"""Leadership in virtual time: terms never overlap, and end when they must."""
+"""Leader election in virtual time: terms never overlap, and end in time."""
 
 import asyncio
 import contextlib
@@ -29,9 +29,9 @@ def an_election(identity: str = "a") -> Election:
 
 
 def lease(api: FakeApi) -> dict[str, Any]:
-    found = api.find(LEASES, NAMESPACE, NAME)
-    assert found is not None
-    return found["spec"]  # type: ignore[no-any-return]
+    lease = api.find(LEASES, NAMESPACE, NAME)
+    assert lease is not None
+    return lease["spec"]  # type: ignore[no-any-return]
 
 
 def down(call: FakeCall) -> None:
@@ -40,11 +40,11 @@ def down(call: FakeCall) -> None:
 
 @dataclass
 class Candidate:
-    """A process that contends for the lease, without its thread."""
+    """A process that takes part in the election, without its thread."""
 
     api: FakeApi
     identity: str
-    said: list[tuple[float, str]] = field(default_factory=list)
+    changes: list[tuple[float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         async def connect() -> ClosableFakeApi:
@@ -55,8 +55,8 @@ class Candidate:
             namespace=NAMESPACE,
             name=NAME,
             identity=self.identity,
-            on_acquired=lambda: self.said.append((now(), "acquired")),
-            on_lost=lambda reason: self.said.append((now(), reason)),
+            on_acquired=lambda: self.changes.append((now(), "acquired")),
+            on_lost=lambda reason: self.changes.append((now(), reason)),
             monotonic=now,
             wall=now,
         )
@@ -137,7 +137,7 @@ async def test_a_standby_waits_a_whole_term_of_silence_by_its_own_clock():
         await asyncio.sleep(2.0)
     silent_since = now() - 2.0
     while not standby.leading:
-        await asyncio.sleep(standby.patience_seconds)
+        await asyncio.sleep(standby.next_attempt_seconds)
         await standby.attempt(api)
     assert now() - silent_since == pytest.approx(15.0)
     assert not holder.leading
@@ -146,7 +146,7 @@ async def test_a_standby_waits_a_whole_term_of_silence_by_its_own_clock():
 
 @in_virtual_time
 async def test_a_lease_last_renewed_long_ago_is_still_watched_for_a_whole_term():
-    """The holder's clock may be years behind ours."""
+    """The clock of the holder may be years behind that of the standby."""
     api, standby = FakeApi(), an_election("b")
     spec = {"holderIdentity": "a", "renewTime": "1970-01-01T00:00:00Z", "leaseDurationSeconds": 15}
     api.put(LEASES, {"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": spec})
@@ -241,7 +241,7 @@ async def test_who_never_led_gives_nothing_back():
 
 @in_virtual_time
 async def test_a_dead_leader_is_followed_within_17_s():
-    """15 s of silence, and up to one retry until its last renewal was seen."""
+    """15 s without a renewal, and up to one retry period until the last renewal was observed."""
     api = FakeApi()
     one, other = Candidate(api, "a"), Candidate(api, "b")
     async with one.contending():
@@ -250,15 +250,15 @@ async def test_a_dead_leader_is_followed_within_17_s():
         assert (one.leading, other.leading) == (True, False)
     died_at = now()
     await asyncio.sleep(20.0)
-    ((acquired_at, _),) = other.said
+    ((acquired_at, _),) = other.changes
     assert 13.0 <= acquired_at - died_at <= 17.0
-    assert [said for _, said in one.said] == ["acquired"]
+    assert [change for _, change in one.changes] == ["acquired"]
     standby.cancel()
 
 
 @in_virtual_time
 async def test_terms_never_overlap_under_random_outages():
-    """Every 0.1 s of an hour in which each candidate's connection comes and goes."""
+    """Checks every 0.1 s of an hour in which the connection of each candidate comes and goes."""
     store = FakeApi()
     up = {"a": True, "b": True}
 
@@ -316,7 +316,7 @@ async def test_the_process_is_told_the_moment_its_term_ends():
         renewed_at = 2.001
         api.before = down
         await asyncio.sleep(20.0)
-    (_, acquired), (lost_at, reason) = candidate.said
+    (_, acquired), (lost_at, reason) = candidate.changes
     assert acquired == "acquired"
     assert lost_at == pytest.approx(renewed_at + 10.0, abs=0.01)
     assert "connection refused" in reason
@@ -336,11 +336,11 @@ async def test_a_hanging_server_cannot_hold_the_thread_beyond_the_term():
         api.patch = hang  # type: ignore[method-assign]
         api.get = hang  # type: ignore[method-assign]
         await asyncio.sleep(30.0)
-    assert [moment for moment, _ in candidate.said] == [
+    assert [moment for moment, _ in candidate.changes] == [
         pytest.approx(0.0, abs=0.01),
         pytest.approx(10.0, abs=0.01),
     ]
-    assert "did not answer" in candidate.said[1][1]
+    assert "did not answer" in candidate.changes[1][1]
 
 
 @pytest.mark.parametrize(
@@ -378,13 +378,13 @@ def test_the_thread_leads_and_gives_the_lease_back():
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         pytest.param(LookupError("no such thing"), "LookupError('no such thing')", id="a fault of ours"),
         pytest.param(asyncio.CancelledError(), "CancelledError()", id="a cancellation that nobody asked for"),
     ],
 )
-def test_a_thread_that_breaks_says_so(error: BaseException, told: str):
+def test_a_thread_that_breaks_says_so(error: BaseException, message: str):
     broken = threading.Event()
     reasons: list[str] = []
 
@@ -399,7 +399,7 @@ def test_a_thread_that_breaks_says_so(error: BaseException, told: str):
     leadership.start()
     assert broken.wait(10.0)
     leadership.stop()
-    assert reasons == [f"the lease's thread broke: {told}"]
+    assert reasons == [f"the lease's thread broke: {message}"]
 
 
 def test_the_clock_is_steady():

@@ -1,4 +1,4 @@
-"""From objects in a cluster to one World."""
+"""The observer reads the objects of a cluster into one World."""
 
 import asyncio
 from dataclasses import replace
@@ -18,20 +18,28 @@ from forebay.cluster.client.kube_api import (
 )
 from forebay.cluster.read.observer import EngineAddress
 from forebay.world.plan import StoreRevision
+from tests.cluster.cluster_in_memory import (
+    SPEC,
+    ClusterInMemory,
+    a_stored_node,
+    a_stored_pod,
+    a_stored_service,
+    children,
+    wanted,
+)
 from tests.cluster.fake_api import FakeCall
-from tests.cluster.scene import SPEC, Scene, a_stored_node, a_stored_pod, a_stored_service, children, wanted
 from tests.controller.virtual_time import in_virtual_time
 
 JANUARY = 1767225600.0
-"""When the stand-in for the API server says that things were created."""
+"""The creation time of all objects of the API server in memory."""
 
 
 @in_virtual_time
 async def test_a_world_has_everything_in_it():
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("chat-0", scene.owner))
-    scene.api.put(PODS, {"metadata": {"namespace": "team", "name": "a-stranger"}})
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
+    cluster.api.put(PODS, {"metadata": {"namespace": "team", "name": "a-stranger"}})
+    async with cluster.running() as world:
         (service,) = world.services
         assert (str(service.key), service.uid, service.generation) == ("team/chat", "uid-chat", 1)
         assert service.spec is not None
@@ -45,75 +53,75 @@ async def test_a_world_has_everything_in_it():
 
 @in_virtual_time
 async def test_nothing_is_seen_before_everything_was_listed():
-    scene = Scene()
-    with pytest.raises(ApiError, match="Blind: pods have not been listed yet"):
-        await scene.world()
-    assert not scene.observer.synced
-    async with scene.running():
-        assert scene.observer.synced
+    cluster = ClusterInMemory()
+    with pytest.raises(ApiError, match="StaleCache: pods have not been listed yet"):
+        await cluster.world()
+    assert not cluster.observer.synced
+    async with cluster.running():
+        assert cluster.observer.synced
 
 
 @in_virtual_time
 async def test_what_was_not_confirmed_for_three_minutes_is_no_world():
-    scene = Scene()
-    async with scene.running():
+    cluster = ClusterInMemory()
+    async with cluster.running():
 
         def watches_fail(call: FakeCall) -> None:
             if call.plural == NODES.plural:
                 raise ApiError(0, "ClientConnectorError", "connection refused")
 
-        scene.api.before = watches_fail
-        scene.api.end_watches()
+        cluster.api.before = watches_fail
+        cluster.api.end_watches()
         await asyncio.sleep(170.0)
-        await scene.world()
+        await cluster.world()
         await asyncio.sleep(20.0)
-        with pytest.raises(ApiError, match="Blind: nothing was heard of nodes for 19") as raised:
-            await scene.world()
+        with pytest.raises(ApiError, match=r"StaleCache: .*nodes for 19") as raised:
+            await cluster.world()
         assert raised.value.status == 0
-        scene.api.before = lambda call: None
+        cluster.api.before = lambda call: None
         await asyncio.sleep(31.0)
-        await scene.world()
+        await cluster.world()
 
 
 @in_virtual_time
 async def test_no_list_of_services_is_no_world():
-    scene = Scene()
-    async with scene.running():
+    cluster = ClusterInMemory()
+    async with cluster.running():
 
         def refuse(call: FakeCall) -> None:
             raise ApiError(403, "Forbidden", "no")
 
-        scene.api.before = refuse
+        cluster.api.before = refuse
         with pytest.raises(ApiError, match="403 Forbidden"):
-            await scene.world()
+            await cluster.world()
 
 
 @in_virtual_time
 async def test_a_spec_is_resolved_once_per_generation():
-    scene = Scene()
+    cluster = ClusterInMemory()
     for number in range(200):
-        scene.api.put(INFERENCE_SERVICES, a_stored_service(f"s{number}"))
-    async with scene.running() as world:
-        resolved = scene.observer._services.resolutions
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service(f"s{number}"))
+    async with cluster.running() as world:
+        resolved = cluster.observer._services.resolutions
         assert (len(world.services), resolved) == (201, 201)
-        await scene.world()
-        assert scene.observer._services.resolutions == resolved
-        scene.api.put(INFERENCE_SERVICES, a_stored_service("s7", generation=2) | {"status": {"url": "x"}})
-        changed = await scene.world()
-        assert scene.observer._services.resolutions == resolved + 1
+        await cluster.world()
+        assert cluster.observer._services.resolutions == resolved
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service("s7", generation=2) | {"status": {"url": "x"}})
+        changed = await cluster.world()
+        assert cluster.observer._services.resolutions == resolved + 1
         assert next(s.status.url for s in changed.services if s.key.name == "s7") == "x"
         before = wanted(changed, "s7")
         annotations = {labels.RESTARTED_AT: "2026-01-01"}
-        scene.api.put(INFERENCE_SERVICES, a_stored_service("s7", generation=2, annotations=annotations))
-        assert wanted(await scene.world(), "s7").spec_hash != before.spec_hash
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service("s7", generation=2, annotations=annotations))
+        assert wanted(await cluster.world(), "s7").spec_hash != before.spec_hash
 
 
 @in_virtual_time
 async def test_a_spec_that_cannot_be_read_is_that_services_problem():
-    scene = Scene()
+    cluster = ClusterInMemory()
     bad = {**SPEC, "scaling": {"maxReplicas": "many"}}
-    scene.api.put(INFERENCE_SERVICES, a_stored_service("bad", spec=bad))
-    async with scene.running() as world:
+    cluster.api.put(INFERENCE_SERVICES, a_stored_service("bad", spec=bad))
+    async with cluster.running() as world:
         by_name = {service.key.name: service for service in world.services}
         assert (by_name["bad"].spec, by_name["bad"].wanted, by_name["bad"].children) == (None, None, ())
         (problem,) = by_name["bad"].problems
@@ -124,42 +132,42 @@ async def test_a_spec_that_cannot_be_read_is_that_services_problem():
 
 @in_virtual_time
 async def test_a_service_without_identity_is_named_and_the_rest_is_seen():
-    scene = Scene()
-    scene.api.objects[("inferenceservices", "team", "odd")] = {
+    cluster = ClusterInMemory()
+    cluster.api.objects[("inferenceservices", "team", "odd")] = {
         "metadata": {"namespace": "team", "name": "odd", "uid": 7}
     }
-    async with scene.running() as world:
+    async with cluster.running() as world:
         assert [service.key.name for service in world.services] == ["chat"]
-        assert scene.observer.problems() == (
+        assert cluster.observer.problems() == (
             "InferenceService team/odd cannot be read: metadata.uid: Input should be a valid string",
         )
 
 
 @in_virtual_time
 async def test_a_status_that_cannot_be_read_is_written_anew():
-    scene = Scene()
-    scene.api.put(INFERENCE_SERVICES, a_stored_service() | {"status": {"replicas": "three"}})
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(INFERENCE_SERVICES, a_stored_service() | {"status": {"replicas": "three"}})
+    async with cluster.running() as world:
         assert world.services[0].status.replicas.desired == 0
 
 
 @in_virtual_time
 async def test_a_service_that_is_being_deleted_wants_no_children():
-    scene = Scene()
-    scene.api.put(INFERENCE_SERVICES, a_stored_service(deletionTimestamp="2026-01-01T00:00:00Z"))
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(INFERENCE_SERVICES, a_stored_service(deletionTimestamp="2026-01-01T00:00:00Z"))
+    async with cluster.running() as world:
         assert (world.services[0].deleting, world.services[0].children) == (True, ())
 
 
 @in_virtual_time
 async def test_what_was_written_is_found_as_it_was_wanted():
-    scene = Scene()
-    async with scene.running() as world:
-        scene.api.silence()
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        cluster.api.silence()
         revision = replace(wanted(world), number=1)
-        outcome = await scene.apply(world, StoreRevision(revision), children(world))
+        outcome = await cluster.apply(world, StoreRevision(revision), children(world))
         assert outcome.failures == ()
-        again = await scene.world()
+        again = await cluster.world()
         (stored,) = again.revisions["uid-chat"]
         assert (stored.hash, stored.spec_hash, stored.data, stored.number) == (
             revision.hash,
@@ -172,19 +180,19 @@ async def test_what_was_written_is_found_as_it_was_wanted():
 
 @in_virtual_time
 async def test_stored_revisions_come_oldest_first():
-    scene = Scene()
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
         for number, hash_ in ((2, "ccc"), (1, "bbb"), (2, "aaa")):
-            await scene.apply(world, StoreRevision(replace(wanted(world), hash=hash_, number=number)))
-        again = await scene.world()
+            await cluster.apply(world, StoreRevision(replace(wanted(world), hash=hash_, number=number)))
+        again = await cluster.world()
         assert [revision.hash for revision in again.revisions["uid-chat"]] == ["bbb", "aaa", "ccc"]
 
 
 @in_virtual_time
 async def test_gpus_that_no_revision_asks_for_are_left_out():
-    scene = Scene()
-    scene.api.put(NODES, a_stored_node("n2", **{"nvidia.com/gpu": "4", "rdma/hca": "16"}))
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(NODES, a_stored_node("n2", **{"nvidia.com/gpu": "4", "rdma/hca": "16"}))
+    async with cluster.running() as world:
         assert {node.name: node.gpus for node in world.nodes} == {
             "n1": {"nvidia.com/gpu": 8},
             "n2": {"nvidia.com/gpu": 4},
@@ -193,17 +201,17 @@ async def test_gpus_that_no_revision_asks_for_are_left_out():
 
 @in_virtual_time
 async def test_engines_are_where_their_metrics_are_to_be_had():
-    scene = Scene()
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
         revision = replace(wanted(world), number=1)
-        await scene.apply(world, StoreRevision(revision))
+        await cluster.apply(world, StoreRevision(revision))
         ours = {labels.SERVICE: "chat", labels.SERVICE_UID: "uid-chat", labels.REVISION: revision.hash}
-        scene.api.put(PODS, a_stored_pod("serves", scene.owner, uid="1", labels=ours))
-        scene.api.put(PODS, a_stored_pod("orphan", None, uid="2"))
-        scene.api.put(PODS, a_stored_pod("rank-1", scene.owner, labels={**ours, labels.RANK: "1"}))
-        scene.api.put(PODS, a_stored_pod("pending", scene.owner) | {"status": {"phase": "Pending"}})
+        cluster.api.put(PODS, a_stored_pod("serves", cluster.owner, uid="1", labels=ours))
+        cluster.api.put(PODS, a_stored_pod("orphan", None, uid="2"))
+        cluster.api.put(PODS, a_stored_pod("rank-1", cluster.owner, labels={**ours, labels.RANK: "1"}))
+        cluster.api.put(PODS, a_stored_pod("pending", cluster.owner) | {"status": {"phase": "Pending"}})
         await asyncio.sleep(0.001)
-        assert sorted(scene.observer.engines(), key=lambda engine: engine.uid) == [
+        assert sorted(cluster.observer.engines(), key=lambda engine: engine.uid) == [
             EngineAddress("1", "team", "serves", "10.0.0.7", 8000, "0.32.0", JANUARY),
             EngineAddress("2", "team", "orphan", "10.0.0.7", 8000, None, JANUARY),
         ]
@@ -211,15 +219,15 @@ async def test_engines_are_where_their_metrics_are_to_be_had():
 
 @in_virtual_time
 async def test_pods_wake_and_own_writes_do_not():
-    scene = Scene()
-    async with scene.running() as world:
-        scene.woken.clear()
-        await scene.apply(world, StoreRevision(wanted(world)))
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        cluster.woken.clear()
+        await cluster.apply(world, StoreRevision(wanted(world)))
         await asyncio.sleep(0.001)
-        assert scene.woken == []
-        scene.api.put(PODS, a_stored_pod("chat-0", scene.owner))
+        assert cluster.woken == []
+        cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
         await asyncio.sleep(0.001)
-        assert scene.woken == ["pods"]
+        assert cluster.woken == ["pods"]
 
 
 WITH_TEMPLATE = {**SPEC, "pod": {"templateRef": "extras"}}
@@ -232,48 +240,48 @@ def a_template(**metadata: str) -> dict[str, object]:
 
 @in_virtual_time
 async def test_a_named_template_is_read_once_a_minute():
-    scene = Scene()
-    scene.api.put(INFERENCE_SERVICES, a_stored_service(spec=WITH_TEMPLATE))
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(INFERENCE_SERVICES, a_stored_service(spec=WITH_TEMPLATE))
+    async with cluster.running() as world:
         assert [problem.reason for problem in world.services[0].problems] == ["PodTemplateNotFound"]
-        scene.api.put(POD_TEMPLATES, a_template())
-        assert (await scene.world()).services[0].wanted is None
+        cluster.api.put(POD_TEMPLATES, a_template())
+        assert (await cluster.world()).services[0].wanted is None
         await asyncio.sleep(61.0)
-        assert (await scene.world()).services[0].wanted is not None
-        reads = [call for call in scene.api.calls if call.plural == POD_TEMPLATES.plural]
+        assert (await cluster.world()).services[0].wanted is not None
+        reads = [call for call in cluster.api.calls if call.plural == POD_TEMPLATES.plural]
         assert len(reads) == 2
 
 
 @in_virtual_time
 async def test_a_template_that_cannot_be_read_holds_its_service_only():
-    scene = Scene()
-    scene.api.put(INFERENCE_SERVICES, a_stored_service("other", spec=WITH_TEMPLATE))
-    scene.api.put(POD_TEMPLATES, a_template())
+    cluster = ClusterInMemory()
+    cluster.api.put(INFERENCE_SERVICES, a_stored_service("other", spec=WITH_TEMPLATE))
+    cluster.api.put(POD_TEMPLATES, a_template())
 
     def forbid(call: FakeCall) -> None:
         if call.plural == POD_TEMPLATES.plural:
             raise ApiError(403, "Forbidden", "no verb get")
 
-    scene.api.before = forbid
-    async with scene.running() as world:
+    cluster.api.before = forbid
+    async with cluster.running() as world:
         problems = {service.key.name: [p.reason for p in service.problems] for service in world.services}
         assert problems == {"chat": [], "other": ["PodTemplateUnreadable"]}
-        scene.api.before = lambda call: None
+        cluster.api.before = lambda call: None
         await asyncio.sleep(61.0)
-        resolved = await scene.world()
+        resolved = await cluster.world()
         assert wanted(resolved, "other")
-        scene.api.before = forbid
+        cluster.api.before = forbid
         await asyncio.sleep(61.0)
-        assert wanted(await scene.world(), "other") == wanted(resolved, "other")
+        assert wanted(await cluster.world(), "other") == wanted(resolved, "other")
 
 
 @in_virtual_time
 async def test_only_our_children_are_watched():
-    scene = Scene()
-    scene.api.put(SERVICES, {"metadata": {"namespace": "team", "name": "someone"}, "spec": {}})
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(SERVICES, {"metadata": {"namespace": "team", "name": "someone"}, "spec": {}})
+    async with cluster.running() as world:
         assert world.children == ()
-    assert {call.plural for call in scene.api.calls if call.verb == "watch"} == {
+    assert {call.plural for call in cluster.api.calls if call.verb == "watch"} == {
         PODS.plural,
         NODES.plural,
         CONTROLLER_REVISIONS.plural,
@@ -284,9 +292,9 @@ async def test_only_our_children_are_watched():
 
 @in_virtual_time
 async def test_a_version_newer_than_what_is_known_is_a_warning_and_no_problem():
-    scene = Scene()
+    cluster = ClusterInMemory()
     spec = {**SPEC, "engine": {**SPEC.get("engine", {}), "version": "0.99.0"}}
-    scene.api.put(INFERENCE_SERVICES, a_stored_service("new", spec))
-    async with scene.running() as world:
+    cluster.api.put(INFERENCE_SERVICES, a_stored_service("new", spec))
+    async with cluster.running() as world:
         service = next(service for service in world.services if service.key.name == "new")
         assert (service.problems, [warning.reason for warning in service.warnings]) == ((), ["EngineVersionUnknown"])

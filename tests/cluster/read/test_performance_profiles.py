@@ -1,4 +1,4 @@
-"""PerformanceProfiles reach plans, once a minute, and are never in the way."""
+"""PerformanceProfiles are read once a minute for plans, and never fail a tick."""
 
 from typing import Any
 
@@ -32,16 +32,16 @@ def a_profile(name: str, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def api() -> FakeApi:
-    found = FakeApi()
-    found.put(PERFORMANCE_PROFILES, a_profile("one"))
-    return found
+    api = FakeApi()
+    api.put(PERFORMANCE_PROFILES, a_profile("one"))
+    return api
 
 
 async def test_all_are_read_in_order_of_name(api):
     api.put(PERFORMANCE_PROFILES, a_profile("a-second"))
-    found = await PerformanceProfiles(api, Clock()).read()
-    assert [profile.name for profile in found] == ["a-second", "one"]
-    assert found[0].profile.step_seconds == pytest.approx(0.008)
+    profiles = await PerformanceProfiles(api, Clock()).read()
+    assert [profile.name for profile in profiles] == ["a-second", "one"]
+    assert profiles[0].profile.step_seconds == pytest.approx(0.008)
 
 
 async def test_once_a_minute(api):
@@ -63,7 +63,7 @@ async def test_one_that_cannot_be_read_leaves_the_others(api):
 
 @pytest.mark.parametrize("status", [NOT_FOUND, FORBIDDEN, 0])
 async def test_without_them_plans_go_on(api, status):
-    """Not installed, not allowed, or no answer: first with none, later with what was read last."""
+    """Without the CRD, the right or an answer: first no profiles, later those that were read last."""
     clock = Clock()
     fresh, settled = PerformanceProfiles(api, clock), PerformanceProfiles(api, clock)
     known = await settled.read()

@@ -1,4 +1,4 @@
-"""WarmPools from list to pods and status, and without them where the kind is not installed."""
+"""WarmPools from the list to pods and status, and an operator without the CRD."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,8 @@ from forebay.planner.planner import plan
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.settings import Settings
 from tests.builders.world import NOW
+from tests.cluster.cluster_in_memory import a_stored_node, a_stored_service
 from tests.cluster.fake_api import FakeApi, FakeCall
-from tests.cluster.scene import a_stored_node, a_stored_service
 from tests.controller.virtual_time import now
 
 HOME = "forebay-system"
@@ -40,7 +40,7 @@ class Operator:
         self.state = State.empty(NOW)
 
     async def tick(self) -> list[str]:
-        """Its writes that concern pools, by verb and plural."""
+        """The writes that concern WarmPools, by verb and plural."""
         self.api.calls.clear()
         world = await self.observer.observe({}, NOW + now())
         done, self.state = plan(world, self.state, NOW + now())
@@ -105,7 +105,7 @@ async def test_another_shape_takes_the_place_of_the_one_before(operator):
 
 
 async def test_a_pool_that_went_needs_nothing(operator):
-    """Garbage collection has its pods."""
+    """Garbage collection removes its pods."""
     await operator.tick()
     operator.api.remove(WARM_POOLS, None, "h100")
     assert await operator.tick() == []

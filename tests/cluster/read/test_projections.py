@@ -1,4 +1,4 @@
-"""What is read of a list, an event and a time; and that one bad object is one bad object."""
+"""Parsing of lists, watch events and times; an unreadable object affects no other object."""
 
 import json
 import time
@@ -32,7 +32,7 @@ def test_an_empty_list(items):
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         pytest.param(
             {"metadata": {}}, "an object without a name cannot be read: metadata.name: Field required", id="no name"
@@ -43,10 +43,10 @@ def test_an_empty_list(items):
         ),
     ],
 )
-def test_a_bad_object_is_named_and_the_rest_is_read(bad, said):
+def test_a_bad_object_is_named_and_the_rest_is_read(bad, message):
     listed = READER.listed([a_page(an_item("a"), bad, an_item("c"))])
     assert [pod.metadata.name for pod in listed.items] == ["a", "c"]
-    assert [str(fault)[: len(said)] for fault in listed.unreadable] == [said]
+    assert [str(fault)[: len(message)] for fault in listed.unreadable] == [message]
     assert listed.resource_version == "7"
 
 
@@ -125,8 +125,9 @@ def test_the_token_of_the_next_page():
     assert continue_token(a_page(an_item())) == ""
 
 
+@pytest.mark.alone
 def test_1600_pods_are_read_well_within_a_tick():
-    """CPU time of the best of three, so that a busy machine does not fail it; about 0.06 s on two cores."""
+    """The CPU time of the best of three runs, since the machine may be busy; about 0.06 s on two cores."""
     container = {"name": "engine", "args": ["--flag=value"] * 20, "env": [{"name": "a", "value": "b"}] * 20}
     conditions = [
         {"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")

@@ -1,4 +1,4 @@
-"""What the planner is told of pods and nodes, case by case."""
+"""The views of pods and nodes that the planner reads, case by case."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The view follows the cluster through everything a watch can do wrong. All times are virtual."""
+"""The cache follows the cluster through every failure of a watch. All times are virtual."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,8 @@ def a_pod(name: str, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Scene:
-    """A cache of pods (uid → name and phase) on a server in memory."""
+class CachedPods:
+    """A cache of pods (uid → name and phase) on an API server in memory."""
 
     api: FakeApi = field(default_factory=FakeApi)
     woken_at: list[float] = field(default_factory=list)
@@ -66,7 +66,7 @@ async def a_moment() -> None:
 
 
 async def bookmarks(api: FakeApi, seconds: float) -> None:
-    """Let time pass on a healthy server that says every minute that nothing happened."""
+    """Let time pass on a healthy API server that sends a bookmark every minute."""
     end = now() + seconds
     while now() < end:
         await asyncio.sleep(min(60.0, end - now()))
@@ -76,129 +76,129 @@ async def bookmarks(api: FakeApi, seconds: float) -> None:
 
 @in_virtual_time
 async def test_it_lists_then_follows():
-    scene = Scene()
-    scene.api.put(PODS, a_pod("a"))
-    assert (scene.cache.synced, scene.cache.age) == (False, float("inf"))
-    async with scene.running():
-        assert (scene.pods, scene.cache.synced) == (["a Running"], True)
-        scene.api.put(PODS, a_pod("b", "Pending"))
-        scene.api.put(PODS, a_pod("a", "Failed"))
+    cached = CachedPods()
+    cached.api.put(PODS, a_pod("a"))
+    assert (cached.cache.synced, cached.cache.age) == (False, float("inf"))
+    async with cached.running():
+        assert (cached.pods, cached.cache.synced) == (["a Running"], True)
+        cached.api.put(PODS, a_pod("b", "Pending"))
+        cached.api.put(PODS, a_pod("a", "Failed"))
         await a_moment()
-        assert scene.pods == ["a Failed", "b Pending"]
-        scene.api.remove(PODS, "team", "a")
+        assert cached.pods == ["a Failed", "b Pending"]
+        cached.api.remove(PODS, "team", "a")
         await a_moment()
-        assert scene.pods == ["b Pending"]
-    assert (scene.lists(), scene.watches()) == (1, 1)
+        assert cached.pods == ["b Pending"]
+    assert (cached.lists(), cached.watches()) == (1, 1)
 
 
 @in_virtual_time
 async def test_an_object_that_leaves_the_selector_leaves_the_view():
-    scene = Scene()
-    scene.api.put(PODS, a_pod("a"))
-    async with scene.running():
-        scene.api.put(PODS, a_pod("a", labels={"app": "other"}))
+    cached = CachedPods()
+    cached.api.put(PODS, a_pod("a"))
+    async with cached.running():
+        cached.api.put(PODS, a_pod("a", labels={"app": "other"}))
         await a_moment()
-        assert scene.pods == []
+        assert cached.pods == []
 
 
 @in_virtual_time
 async def test_a_list_of_many_pages_is_one_view():
-    scene = Scene(FakeApi(page_size=2))
+    cached = CachedPods(FakeApi(page_size=2))
     for name in "abcde":
-        scene.api.put(PODS, a_pod(name))
-    async with scene.running():
-        assert len(scene.pods) == 5
+        cached.api.put(PODS, a_pod(name))
+    async with cached.running():
+        assert len(cached.pods) == 5
 
 
 @in_virtual_time
 async def test_only_news_wakes():
-    scene = Scene()
-    scene.api.put(PODS, a_pod("a"))
-    async with scene.running():
-        assert len(scene.woken_at) == 1
-        scene.api.put(PODS, a_pod("a", annotations={"of": "no interest"}))
-        scene.api.bookmark()
+    cached = CachedPods()
+    cached.api.put(PODS, a_pod("a"))
+    async with cached.running():
+        assert len(cached.woken_at) == 1
+        cached.api.put(PODS, a_pod("a", annotations={"of": "no interest"}))
+        cached.api.bookmark()
         await a_moment()
-        assert len(scene.woken_at) == 1
-        scene.api.put(PODS, a_pod("a", "Failed"))
+        assert len(cached.woken_at) == 1
+        cached.api.put(PODS, a_pod("a", "Failed"))
         await a_moment()
-        assert len(scene.woken_at) == 2
-        await bookmarks(scene.api, 700.0)
-        assert (scene.lists(), len(scene.woken_at)) == (2, 2)
+        assert len(cached.woken_at) == 2
+        await bookmarks(cached.api, 700.0)
+        assert (cached.lists(), len(cached.woken_at)) == (2, 2)
 
 
 @pytest.mark.parametrize("in_stream", [pytest.param(True, id="inside the stream"), pytest.param(False, id="as status")])
 @in_virtual_time
 async def test_an_expired_state_is_listed_again_and_ghosts_vanish(in_stream):
-    scene = Scene()
-    scene.api.put(PODS, a_pod("a"))
-    scene.api.put(PODS, a_pod("ghost"))
-    async with scene.running():
-        scene.api.silence()
-        scene.api.remove(PODS, "team", "ghost")
-        scene.api.expire(in_stream=in_stream)
+    cached = CachedPods()
+    cached.api.put(PODS, a_pod("a"))
+    cached.api.put(PODS, a_pod("ghost"))
+    async with cached.running():
+        cached.api.silence()
+        cached.api.remove(PODS, "team", "ghost")
+        cached.api.expire(in_stream=in_stream)
         if not in_stream:
-            scene.api.end_watches()
+            cached.api.end_watches()
         await asyncio.sleep(2.0)
-        assert (scene.pods, scene.lists()) == (["a Running"], 2)
+        assert (cached.pods, cached.lists()) == (["a Running"], 2)
 
 
 @in_virtual_time
 async def test_a_server_that_expires_every_watch_is_not_stormed():
-    scene = Scene()
-    scene.api.compacted = 10**9
-    async with scene.running():
+    cached = CachedPods()
+    cached.api.compacted = 10**9
+    async with cached.running():
         await asyncio.sleep(120.0)
-    assert 4 <= scene.lists() <= 12
-    assert scene.cache.age < 31.0
+    assert 4 <= cached.lists() <= 12
+    assert cached.cache.age < 31.0
 
 
 @in_virtual_time
 async def test_a_silent_watch_is_given_up_after_90_s():
-    scene = Scene()
-    async with scene.running():
-        await bookmarks(scene.api, 60.0)
-        scene.api.silence()
-        scene.api.put(PODS, a_pod("unheard"))
+    cached = CachedPods()
+    async with cached.running():
+        await bookmarks(cached.api, 60.0)
+        cached.api.silence()
+        cached.api.put(PODS, a_pod("unheard"))
         await asyncio.sleep(89.0)
-        assert scene.pods == []
-        assert scene.cache.age == pytest.approx(89.0, abs=0.1)
+        assert cached.pods == []
+        assert cached.cache.age == pytest.approx(89.0, abs=0.1)
         await asyncio.sleep(2.0)
-        assert scene.pods == ["unheard Running"]
-    assert (scene.lists(), scene.watches(), scene.cache.disturbances) == (1, 2, 1)
+        assert cached.pods == ["unheard Running"]
+    assert (cached.lists(), cached.watches(), cached.cache.watch_failures) == (1, 2, 1)
 
 
 @in_virtual_time
 async def test_everything_is_listed_again_after_ten_minutes():
-    scene = Scene()
-    async with scene.running():
-        scene.api.objects.clear()
-        scene.api.version += 1
-        scene.api.objects[("pods", "team", "missed")] = a_pod("missed", uid="u", resourceVersion="101")
-        await bookmarks(scene.api, 629.0)
-        assert scene.pods == []
-        await bookmarks(scene.api, 2.0)
-        assert (scene.pods, scene.lists()) == (["missed Running"], 2)
+    cached = CachedPods()
+    async with cached.running():
+        cached.api.objects.clear()
+        cached.api.version += 1
+        cached.api.objects[("pods", "team", "missed")] = a_pod("missed", uid="u", resourceVersion="101")
+        await bookmarks(cached.api, 629.0)
+        assert cached.pods == []
+        await bookmarks(cached.api, 2.0)
+        assert (cached.pods, cached.lists()) == (["missed Running"], 2)
 
 
 @in_virtual_time
 async def test_a_broken_watch_resumes_where_it_was():
-    scene = Scene()
-    async with scene.running():
-        scene.api.put(PODS, a_pod("a"))
+    cached = CachedPods()
+    async with cached.running():
+        cached.api.put(PODS, a_pod("a"))
         await a_moment()
-        scene.api.end_watches(ApiError(0, "ServerDisconnectedError", "Server disconnected"))
-        scene.api.silence()
-        scene.api.put(PODS, a_pod("b"))
+        cached.api.end_watches(ApiError(0, "ServerDisconnectedError", "Server disconnected"))
+        cached.api.silence()
+        cached.api.put(PODS, a_pod("b"))
         await asyncio.sleep(1.0)
-        assert scene.pods == ["a Running", "b Running"]
-    assert (scene.lists(), [call.name for call in scene.api.calls if call.verb == "watch"]) == (1, ["100", "101"])
+        assert cached.pods == ["a Running", "b Running"]
+    assert (cached.lists(), [call.name for call in cached.api.calls if call.verb == "watch"]) == (1, ["100", "101"])
 
 
 @in_virtual_time
 @pytest.mark.parametrize("verb", ["list", "watch"])
 async def test_a_cancellation_inside_the_client_breaks_the_watch_but_not_the_view(verb):
-    scene, left = Scene(), 1
+    cached, left = CachedPods(), 1
 
     def cancelled_once(call: FakeCall) -> None:
         nonlocal left
@@ -206,48 +206,48 @@ async def test_a_cancellation_inside_the_client_breaks_the_watch_but_not_the_vie
             left -= 1
             raise asyncio.CancelledError
 
-    scene.api.before = cancelled_once
-    async with scene.running():
+    cached.api.before = cancelled_once
+    async with cached.running():
         await asyncio.sleep(1.0)
-        scene.api.put(PODS, a_pod("a"))
+        cached.api.put(PODS, a_pod("a"))
         await a_moment()
-        assert scene.pods == ["a Running"]
-        assert scene.cache.disturbances == 1
+        assert cached.pods == ["a Running"]
+        assert cached.cache.watch_failures == 1
 
 
 @in_virtual_time
 async def test_a_cancellation_of_the_task_ends_the_watch():
-    scene = Scene()
-    task = asyncio.create_task(scene.cache.run())
+    cached = CachedPods()
+    task = asyncio.create_task(cached.cache.run())
     await a_moment()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert scene.cache.disturbances == 0
+    assert cached.cache.watch_failures == 0
 
 
 @in_virtual_time
 async def test_an_outage_is_met_with_patience_and_its_end_is_seen():
-    scene = Scene()
-    scene.api.put(PODS, a_pod("a"))
+    cached = CachedPods()
+    cached.api.put(PODS, a_pod("a"))
 
     def down(call: FakeCall) -> None:
         raise ApiError(0, "ClientConnectorError", "connection refused")
 
-    async with scene.running():
-        scene.api.before = down
-        scene.api.end_watches()
-        calls = len(scene.api.calls)
+    async with cached.running():
+        cached.api.before = down
+        cached.api.end_watches()
+        calls = len(cached.api.calls)
         await asyncio.sleep(300.0)
-        attempts = len(scene.api.calls) - calls
+        attempts = len(cached.api.calls) - calls
         assert 10 <= attempts <= 25
-        assert scene.pods == ["a Running"]
-        assert scene.cache.age == pytest.approx(300.0, abs=1.0)
-        scene.api.before = lambda call: None
-        scene.api.put(PODS, a_pod("b"))
+        assert cached.pods == ["a Running"]
+        assert cached.cache.age == pytest.approx(300.0, abs=1.0)
+        cached.api.before = lambda call: None
+        cached.api.put(PODS, a_pod("b"))
         await asyncio.sleep(31.0)
-        assert scene.pods == ["a Running", "b Running"]
-        assert scene.cache.age < 31.0
+        assert cached.pods == ["a Running", "b Running"]
+        assert cached.cache.age < 31.0
 
 
 @pytest.mark.parametrize(
@@ -261,42 +261,42 @@ async def test_an_outage_is_met_with_patience_and_its_end_is_seen():
 )
 @in_virtual_time
 async def test_what_is_no_event_breaks_the_watch_but_not_the_view(line):
-    scene = Scene()
-    scene.api.put(PODS, a_pod("a"))
-    async with scene.running():
-        scene.api.say(line)
+    cached = CachedPods()
+    cached.api.put(PODS, a_pod("a"))
+    async with cached.running():
+        cached.api.say(line)
         await asyncio.sleep(1.0)
-        scene.api.put(PODS, a_pod("b"))
+        cached.api.put(PODS, a_pod("b"))
         await a_moment()
-        assert scene.pods == ["a Running", "b Running"]
-    assert (scene.watches(), scene.cache.disturbances) == (2, 1)
+        assert cached.pods == ["a Running", "b Running"]
+    assert (cached.watches(), cached.cache.watch_failures) == (2, 1)
 
 
 @in_virtual_time
 async def test_an_object_that_cannot_be_read_is_named_and_costs_no_other():
-    scene = Scene()
-    scene.api.put(PODS, a_pod("good"))
-    scene.api.put(PODS, a_pod("bad") | {"status": {"phase": ["not", "text"]}})
-    async with scene.running():
-        assert scene.pods == ["good Running"]
-        assert [str(fault) for fault in scene.cache.unreadable] == [
+    cached = CachedPods()
+    cached.api.put(PODS, a_pod("good"))
+    cached.api.put(PODS, a_pod("bad") | {"status": {"phase": ["not", "text"]}})
+    async with cached.running():
+        assert cached.pods == ["good Running"]
+        assert [str(fault) for fault in cached.cache.unreadable] == [
             "team/bad cannot be read: status.phase: Input should be a valid string"
         ]
-        scene.api.put(PODS, a_pod("bad"))
+        cached.api.put(PODS, a_pod("bad"))
         await a_moment()
-        assert scene.pods == ["bad Running", "good Running"]
-        assert not scene.cache.unreadable
-        scene.api.put(PODS, a_pod("bad") | {"status": {"phase": 7}})
+        assert cached.pods == ["bad Running", "good Running"]
+        assert not cached.cache.unreadable
+        cached.api.put(PODS, a_pod("bad") | {"status": {"phase": 7}})
         await a_moment()
-        assert scene.pods == ["bad Running", "good Running"]
-        assert len(scene.cache.unreadable) == 1
-        await bookmarks(scene.api, 700.0)
-        assert scene.lists() == 2
-        assert scene.pods == ["bad Running", "good Running"]
-        scene.api.remove(PODS, "team", "bad")
+        assert cached.pods == ["bad Running", "good Running"]
+        assert len(cached.cache.unreadable) == 1
+        await bookmarks(cached.api, 700.0)
+        assert cached.lists() == 2
+        assert cached.pods == ["bad Running", "good Running"]
+        cached.api.remove(PODS, "team", "bad")
         await a_moment()
-        assert scene.pods == ["good Running"]
-        assert not scene.cache.unreadable
+        assert cached.pods == ["good Running"]
+        assert not cached.cache.unreadable
 
 
 @in_virtual_time
@@ -306,87 +306,87 @@ async def test_our_own_failure_to_understand_one_object_costs_that_one():
             raise LookupError("no such phase")
         return f"{pod.metadata.name} {pod.status.phase}"
 
-    scene = Scene(view=view)
-    scene.api.put(PODS, a_pod("odd", "Odd"))
-    scene.api.put(PODS, a_pod("good"))
-    async with scene.running():
-        assert scene.pods == ["good Running"]
-        assert [str(fault) for fault in scene.cache.unreadable] == [
+    cached = CachedPods(view=view)
+    cached.api.put(PODS, a_pod("odd", "Odd"))
+    cached.api.put(PODS, a_pod("good"))
+    async with cached.running():
+        assert cached.pods == ["good Running"]
+        assert [str(fault) for fault in cached.cache.unreadable] == [
             "team/odd cannot be read: LookupError('no such phase')"
         ]
 
 
 @in_virtual_time
 async def test_an_own_write_is_seen_before_the_watch_tells():
-    scene = Scene()
-    async with scene.running():
-        scene.api.silence()
-        scene.cache.fold(await scene.api.create(PODS, "team", a_pod("mine", "Pending")))
-        assert scene.pods == ["mine Pending"]
-        assert scene.woken_at == []
+    cached = CachedPods()
+    async with cached.running():
+        cached.api.silence()
+        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine", "Pending")))
+        assert cached.pods == ["mine Pending"]
+        assert cached.woken_at == []
 
 
 @in_virtual_time
 async def test_an_own_write_that_was_overtaken_changes_nothing():
-    scene = Scene()
-    async with scene.running():
-        answer = await scene.api.create(PODS, "team", a_pod("mine", "Pending"))
-        scene.api.put(PODS, a_pod("mine", "Running"))
+    cached = CachedPods()
+    async with cached.running():
+        answer = await cached.api.create(PODS, "team", a_pod("mine", "Pending"))
+        cached.api.put(PODS, a_pod("mine", "Running"))
         await a_moment()
-        scene.cache.fold(answer)
-        assert scene.pods == ["mine Running"]
-        scene.api.remove(PODS, "team", "mine")
+        cached.cache.fold(answer)
+        assert cached.pods == ["mine Running"]
+        cached.api.remove(PODS, "team", "mine")
         await a_moment()
-        scene.cache.fold(answer)
-        assert scene.pods == []
+        cached.cache.fold(answer)
+        assert cached.pods == []
 
 
 @in_virtual_time
 async def test_an_own_write_survives_a_list_that_was_taken_before_it():
-    scene = Scene(FakeApi(list_seconds=4.0))
-    scene.api.put(PODS, a_pod("a"))
-    async with scene.running():
+    cached = CachedPods(FakeApi(list_seconds=4.0))
+    cached.api.put(PODS, a_pod("a"))
+    async with cached.running():
         await asyncio.sleep(5.0)
-        scene.api.silence()
-        scene.api.expire()
-        scene.api.end_watches()
+        cached.api.silence()
+        cached.api.expire()
+        cached.api.end_watches()
         await asyncio.sleep(3.0)
-        assert (scene.lists(), scene.cache.relists) == (2, 1)
-        scene.cache.fold(await scene.api.create(PODS, "team", a_pod("mine")))
+        assert (cached.lists(), cached.cache.relists) == (2, 1)
+        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine")))
         await asyncio.sleep(3.0)
-        assert (scene.lists(), scene.cache.relists) == (2, 2)
-        assert scene.pods == ["a Running", "mine Running"]
+        assert (cached.lists(), cached.cache.relists) == (2, 2)
+        assert cached.pods == ["a Running", "mine Running"]
 
 
 @in_virtual_time
 async def test_a_folded_ghost_vanishes_at_the_next_list():
-    scene = Scene()
-    async with scene.running():
-        scene.api.silence()
-        scene.cache.fold(await scene.api.create(PODS, "team", a_pod("mine")))
-        scene.api.remove(PODS, "team", "mine")
-        scene.api.expire()
-        scene.api.end_watches()
+    cached = CachedPods()
+    async with cached.running():
+        cached.api.silence()
+        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine")))
+        cached.api.remove(PODS, "team", "mine")
+        cached.api.expire()
+        cached.api.end_watches()
         await asyncio.sleep(2.0)
-        assert scene.pods == []
+        assert cached.pods == []
 
 
 @pytest.mark.parametrize("graceful", [pytest.param(True, id="it ends in its own time"), pytest.param(False, id="gone")])
 @in_virtual_time
 async def test_an_own_delete_is_folded(graceful):
-    scene = Scene(FakeApi(graceful=graceful), view=lambda pod: str(pod.metadata.deletion_timestamp is not None))
-    uid = scene.api.put(PODS, a_pod("a"))["metadata"]["uid"]
-    async with scene.running():
-        scene.api.silence()
-        scene.cache.fold_deleted(uid, await scene.api.delete(PODS, "team", "a", uid=uid))
-        assert scene.pods == (["True"] if graceful else [])
+    cached = CachedPods(FakeApi(graceful=graceful), view=lambda pod: str(pod.metadata.deletion_timestamp is not None))
+    uid = cached.api.put(PODS, a_pod("a"))["metadata"]["uid"]
+    async with cached.running():
+        cached.api.silence()
+        cached.cache.fold_deleted(uid, await cached.api.delete(PODS, "team", "a", uid=uid))
+        assert cached.pods == (["True"] if graceful else [])
 
 
 @in_virtual_time
 async def test_versions_that_are_no_numbers_are_taken_in_the_order_they_come():
-    scene = Scene()
-    async with scene.running():
+    cached = CachedPods()
+    async with cached.running():
         for version, phase in (("b7", "Pending"), ("a3", "Running")):
-            scene.api.say({"type": "MODIFIED", "object": a_pod("a", phase, uid="u", resourceVersion=version)})
+            cached.api.say({"type": "MODIFIED", "object": a_pod("a", phase, uid="u", resourceVersion=version)})
         await a_moment()
-        assert scene.pods == ["a Running"]
+        assert cached.pods == ["a Running"]

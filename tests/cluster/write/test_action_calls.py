@@ -18,11 +18,11 @@ from forebay.world.plan import (
     StoreRevision,
 )
 from tests.builders.world import NOW
+from tests.cluster.cluster_in_memory import ClusterInMemory, a_stored_pod, children, create, fails, wanted
 from tests.cluster.fake_api import FakeApi, FakeCall, lost_answer
-from tests.cluster.scene import Scene, a_stored_pod, children, create, fails, wanted
 from tests.controller.virtual_time import in_virtual_time
 
-STRANGER = Owner(Scene.owner.key, "uid-of-a-stranger")
+STRANGER = Owner(ClusterInMemory.owner.key, "uid-of-a-stranger")
 
 
 # Pods.
@@ -30,56 +30,56 @@ STRANGER = Owner(Scene.owner.key, "uid-of-a-stranger")
 
 @in_virtual_time
 async def test_a_new_pod_is_known_before_the_watch_tells():
-    scene = Scene()
-    async with scene.running() as world:
-        scene.api.silence()
-        await scene.apply(world, create(world, avoid_nodes=("n1", "gone")))
-        (pod,) = (await scene.world()).pods
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        cluster.api.silence()
+        await cluster.apply(world, create(world, avoid_nodes=("n1", "gone")))
+        (pod,) = (await cluster.world()).pods
         assert (pod.name, pod.owner_uid, pod.serving, pod.gpus) == ("chat-0", "uid-chat", True, 1)
-    affinity = scene.pod("chat-0")["spec"]["affinity"]["nodeAffinity"]
+    affinity = cluster.pod("chat-0")["spec"]["affinity"]["nodeAffinity"]
     terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert terms[0]["matchExpressions"][0]["values"] == ["gone", "host-of-n1"]
 
 
 @in_virtual_time
 async def test_a_create_whose_answer_was_lost_succeeds_at_the_second_try():
-    scene = Scene()
+    cluster = ClusterInMemory()
 
     def lose(call: FakeCall) -> None:
         if call.verb == "create":
             raise lost_answer()
 
-    async with scene.running() as world:
-        scene.api.silence()
-        scene.api.after = lose
-        outcome = await scene.apply(world, create(world))
+    async with cluster.running() as world:
+        cluster.api.silence()
+        cluster.api.after = lose
+        outcome = await cluster.apply(world, create(world))
         assert [failure.error.status for failure in outcome.failures] == [0]
-        assert (await scene.world()).refusals == ()
-        scene.api.after = lambda call: None
-        outcome = await scene.apply(world, create(world))
+        assert (await cluster.world()).refusals == ()
+        cluster.api.after = lambda call: None
+        outcome = await cluster.apply(world, create(world))
         assert outcome.failures == ()
-        assert [pod.name for pod in (await scene.world()).pods] == ["chat-0"]
+        assert [pod.name for pod in (await cluster.world()).pods] == ["chat-0"]
 
 
 @in_virtual_time
 async def test_a_name_that_is_somebody_elses_is_left_and_told():
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("chat-0", STRANGER))
-    async with scene.running() as world:
-        outcome = await scene.apply(world, create(world))
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("chat-0", STRANGER))
+    async with cluster.running() as world:
+        outcome = await cluster.apply(world, create(world))
         assert [failure.error.reason for failure in outcome.failures] == ["NameTaken"]
-        (refusal,) = (await scene.world()).refusals
+        (refusal,) = (await cluster.world()).refusals
         assert (refusal.service_uid, refusal.pod_name, refusal.reason) == ("uid-chat", "chat-0", "NameTaken")
 
 
 @in_virtual_time
 async def test_a_name_whose_pod_still_ends_is_waited_for():
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("chat-0", scene.owner, deletionTimestamp="2026-01-01T00:00:00Z"))
-    async with scene.running() as world:
-        outcome = await scene.apply(world, create(world))
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner, deletionTimestamp="2026-01-01T00:00:00Z"))
+    async with cluster.running() as world:
+        outcome = await cluster.apply(world, create(world))
         assert [failure.error.reason for failure in outcome.failures] == ["Terminating"]
-        assert (await scene.world()).refusals == ()
+        assert (await cluster.world()).refusals == ()
 
 
 @pytest.mark.parametrize(
@@ -100,79 +100,79 @@ async def test_a_name_whose_pod_still_ends_is_waited_for():
 )
 @in_virtual_time
 async def test_a_refusal_is_remembered_for_the_planner(error, reason):
-    scene = Scene()
-    async with scene.running() as world:
-        scene.api.before = fails("create", PODS.plural, error)
-        await scene.apply(world, create(world))
-        refusals = (await scene.world()).refusals
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        cluster.api.before = fails("create", PODS.plural, error)
+        await cluster.apply(world, create(world))
+        refusals = (await cluster.world()).refusals
         assert [(refusal.reason, refusal.message) for refusal in refusals] == (
             [(reason, error.message)] if reason else []
         )
         await asyncio.sleep(601.0)
-        scene.api.before = lambda call: None
+        cluster.api.before = lambda call: None
         await asyncio.sleep(31.0)
-        assert (await scene.world()).refusals == ()
+        assert (await cluster.world()).refusals == ()
 
 
 @in_virtual_time
 async def test_a_pod_that_could_be_made_ends_earlier_refusals_of_its_service():
-    scene = Scene()
-    async with scene.running() as world:
-        scene.api.before = fails("create", PODS.plural, ApiError(403, "Forbidden", "exceeded quota: gpus"))
-        await scene.apply(world, create(world, "chat-0"), create(world, "chat-1"))
-        assert len((await scene.world()).refusals) == 2
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        cluster.api.before = fails("create", PODS.plural, ApiError(403, "Forbidden", "exceeded quota: gpus"))
+        await cluster.apply(world, create(world, "chat-0"), create(world, "chat-1"))
+        assert len((await cluster.world()).refusals) == 2
         await asyncio.sleep(5.0)
-        scene.api.before = lambda call: None
-        await scene.apply(world, create(world, "chat-2"))
-        assert (await scene.world()).refusals == ()
+        cluster.api.before = lambda call: None
+        await cluster.apply(world, create(world, "chat-2"))
+        assert (await cluster.world()).refusals == ()
 
 
 @in_virtual_time
 async def test_a_refusal_beside_a_success_of_the_same_tick_stands():
-    scene = Scene(at_once=1)
-    async with scene.running() as world:
+    cluster = ClusterInMemory(at_once=1)
+    async with cluster.running() as world:
 
         def only_one_fits(call: FakeCall) -> None:
             if call.verb == "create" and call.name == "team/chat-0":
                 raise ApiError(403, "Forbidden", "exceeded quota: gpus")
 
-        scene.api.before = only_one_fits
-        await scene.apply(world, create(world, "chat-0"), create(world, "chat-1"))
-        assert [refusal.pod_name for refusal in (await scene.world()).refusals] == ["chat-0"]
+        cluster.api.before = only_one_fits
+        await cluster.apply(world, create(world, "chat-0"), create(world, "chat-1"))
+        assert [refusal.pod_name for refusal in (await cluster.world()).refusals] == ["chat-0"]
 
 
 @in_virtual_time
 async def test_a_drain_and_its_end_are_one_write_each():
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("chat-0", scene.owner))
-    async with scene.running() as world:
-        scene.api.silence()
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
+    async with cluster.running() as world:
+        cluster.api.silence()
         pod = world.pods[0]
-        await scene.apply(world, StartDrain(pod.name, pod.uid, pod.resource_version, "surplus"))
-        (draining,) = (await scene.world()).pods
+        await cluster.apply(world, StartDrain(pod.name, pod.uid, pod.resource_version, "surplus"))
+        (draining,) = (await cluster.world()).pods
         assert (draining.serving, draining.drain_reason) == (False, "surplus")
         assert draining.drain_started_at == pytest.approx(NOW, abs=1.0)
-        await scene.apply(world, CancelDrain(pod.name, pod.uid, draining.resource_version))
-        (serving,) = (await scene.world()).pods
+        await cluster.apply(world, CancelDrain(pod.name, pod.uid, draining.resource_version))
+        (serving,) = (await cluster.world()).pods
         assert (serving.serving, serving.drain_reason, serving.drain_started_at) == (True, None, None)
 
 
 @in_virtual_time
 async def test_the_gate_of_a_group_is_lifted_and_those_of_others_stay():
-    scene = Scene()
-    stored = a_stored_pod("chat-0", scene.owner)
+    cluster = ClusterInMemory()
+    stored = a_stored_pod("chat-0", cluster.owner)
     stored["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": labels.GROUP_GATE}]
-    scene.api.put(PODS, stored)
-    async with scene.running() as world:
-        scene.api.silence()
+    cluster.api.put(PODS, stored)
+    async with cluster.running() as world:
+        cluster.api.silence()
         pod = world.pods[0]
         assert pod.gated
-        await scene.apply(world, LiftGate(pod.name, pod.uid, pod.resource_version, ("example.com/quota",)))
-        assert scene.written() == ["patch pods team/chat-0"]
-        (lifted,) = (await scene.world()).pods
+        await cluster.apply(world, LiftGate(pod.name, pod.uid, pod.resource_version, ("example.com/quota",)))
+        assert cluster.written() == ["patch pods team/chat-0"]
+        (lifted,) = (await cluster.world()).pods
         assert lifted.gates == ("example.com/quota",)
-    assert scene.pod("chat-0")["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
-    assert scene.pod("chat-0")["spec"]["containers"] == stored["spec"]["containers"]
+    assert cluster.pod("chat-0")["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
+    assert cluster.pod("chat-0")["spec"]["containers"] == stored["spec"]["containers"]
 
 
 @pytest.mark.parametrize(
@@ -187,40 +187,40 @@ async def test_the_gate_of_a_group_is_lifted_and_those_of_others_stay():
 )
 @in_virtual_time
 async def test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_happens(act):
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("chat-0", scene.owner))
-    async with scene.running() as world:
-        before = scene.pod("chat-0")
-        outcome = await scene.apply(world, act(replace(world.pods[0], resource_version="7")))
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
+    async with cluster.running() as world:
+        before = cluster.pod("chat-0")
+        outcome = await cluster.apply(world, act(replace(world.pods[0], resource_version="7")))
         assert (outcome.failures, outcome.races) == ((), 1)
-        assert scene.pod("chat-0") == before
+        assert cluster.pod("chat-0") == before
 
 
 @in_virtual_time
 async def test_a_pod_that_is_gone_already_is_deleted():
-    scene = Scene(FakeApi(graceful=False))
-    scene.api.put(PODS, a_stored_pod("chat-0", scene.owner))
-    async with scene.running() as world:
-        scene.api.silence()
-        scene.api.remove(PODS, "team", "chat-0")
+    cluster = ClusterInMemory(FakeApi(graceful=False))
+    cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
+    async with cluster.running() as world:
+        cluster.api.silence()
+        cluster.api.remove(PODS, "team", "chat-0")
         pod = world.pods[0]
-        outcome = await scene.apply(world, DeletePod(pod.name, pod.uid, pod.resource_version, "drained"))
+        outcome = await cluster.apply(world, DeletePod(pod.name, pod.uid, pod.resource_version, "drained"))
         assert outcome.failures == ()
-        assert (await scene.world()).pods == ()
+        assert (await cluster.world()).pods == ()
 
 
 @pytest.mark.parametrize("drain", [None, "surplus"])
 @in_virtual_time
 async def test_an_orphan_is_adopted_in_one_write(drain):
-    scene = Scene()
+    cluster = ClusterInMemory()
     foreign = {labels.SERVICE: "chat", labels.SERVICE_UID: "uid-before", labels.SERVING: "true"}
-    scene.api.put(PODS, a_stored_pod("orphan", None, labels=foreign))
-    async with scene.running() as world:
-        scene.api.silence()
+    cluster.api.put(PODS, a_stored_pod("orphan", None, labels=foreign))
+    async with cluster.running() as world:
+        cluster.api.silence()
         pod = world.pods[0]
-        await scene.apply(world, AdoptPod(pod.name, pod.uid, pod.resource_version, drain))
-        assert scene.written() == ["patch pods team/orphan"]
-        (adopted,) = (await scene.world()).pods
+        await cluster.apply(world, AdoptPod(pod.name, pod.uid, pod.resource_version, drain))
+        assert cluster.written() == ["patch pods team/orphan"]
+        (adopted,) = (await cluster.world()).pods
         assert (adopted.owner_uid, adopted.service_uid) == ("uid-chat", "uid-chat")
         assert (adopted.serving, adopted.drain_reason) == (drain is None, drain)
 
@@ -233,89 +233,91 @@ async def test_an_orphan_is_adopted_in_one_write(drain):
     [
         pytest.param(STRANGER, {}, "NameTaken", id="somebody else's"),
         pytest.param(None, {}, "NameTaken", id="nobody's"),
-        pytest.param(Scene.owner, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "Terminating", id="still ending"),
+        pytest.param(
+            ClusterInMemory.owner, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "Terminating", id="still ending"
+        ),
     ],
 )
 @in_virtual_time
 async def test_a_service_of_the_name_that_is_not_ours_is_not_taken_over(owner, metadata, reason):
-    scene = Scene()
-    before = scene.api.put(SERVICES, a_stored_pod("chat", owner, **metadata) | {"spec": {"selector": {"app": "web"}}})
-    async with scene.running() as world:
-        outcome = await scene.apply(world, children(world, "Service"))
+    cluster = ClusterInMemory()
+    before = cluster.api.put(SERVICES, a_stored_pod("chat", owner, **metadata) | {"spec": {"selector": {"app": "web"}}})
+    async with cluster.running() as world:
+        outcome = await cluster.apply(world, children(world, "Service"))
         assert [failure.error.reason for failure in outcome.failures] == [reason]
-        assert scene.written() == []
-        assert scene.api.find(SERVICES, "team", "chat") == before
+        assert cluster.written() == []
+        assert cluster.api.find(SERVICES, "team", "chat") == before
         if reason == "NameTaken":
-            (child,) = (await scene.world()).children
+            (child,) = (await cluster.world()).children
             assert (child.kind, child.name, child.owner_uid) == ("Service", "chat", owner and owner.uid)
             await asyncio.sleep(61.0)
-            assert (await scene.world()).children == ()
+            assert (await cluster.world()).children == ()
 
 
 @in_virtual_time
 async def test_a_child_that_was_changed_by_hand_is_put_right():
-    scene = Scene()
-    async with scene.running() as world:
-        await scene.apply(world, children(world))
-        edited = scene.api.find(DISRUPTION_BUDGETS, "team", "chat")
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        await cluster.apply(world, children(world))
+        edited = cluster.api.find(DISRUPTION_BUDGETS, "team", "chat")
         assert edited is not None
-        scene.api.put(DISRUPTION_BUDGETS, {**edited, "spec": {**edited["spec"], "minAvailable": 0}})
+        cluster.api.put(DISRUPTION_BUDGETS, {**edited, "spec": {**edited["spec"], "minAvailable": 0}})
         await asyncio.sleep(0.001)
-        found = await scene.world()
+        found = await cluster.world()
         assert set(found.children) != set(found.services[0].children)
-        await scene.apply(world, children(world, "PodDisruptionBudget"))
-        assert scene.written() == ["apply poddisruptionbudgets team/chat"]
-        found = await scene.world()
+        await cluster.apply(world, children(world, "PodDisruptionBudget"))
+        assert cluster.written() == ["apply poddisruptionbudgets team/chat"]
+        found = await cluster.world()
         assert set(found.children) == set(found.services[0].children)
 
 
 @in_virtual_time
 async def test_a_revision_is_stored_once_and_numbered_again_when_it_returns():
-    scene = Scene()
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
         revision = replace(wanted(world), number=1)
-        await scene.apply(world, StoreRevision(revision))
-        (stored,) = (await scene.world()).revisions["uid-chat"]
-        await scene.apply(world, StoreRevision(replace(stored, number=4, spec_hash="later")))
-        assert scene.written() == [f"patch controllerrevisions team/{stored.name}"]
-        (again,) = (await scene.world()).revisions["uid-chat"]
+        await cluster.apply(world, StoreRevision(revision))
+        (stored,) = (await cluster.world()).revisions["uid-chat"]
+        await cluster.apply(world, StoreRevision(replace(stored, number=4, spec_hash="later")))
+        assert cluster.written() == [f"patch controllerrevisions team/{stored.name}"]
+        (again,) = (await cluster.world()).revisions["uid-chat"]
         assert (again.number, again.spec_hash, again.data) == (4, "later", stored.data)
 
 
 @in_virtual_time
 async def test_a_revision_whose_answer_was_lost_is_found_again():
-    scene = Scene()
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
         revision = replace(wanted(world), number=1)
-        await scene.apply(world, StoreRevision(revision))
-        outcome = await scene.apply(world, StoreRevision(replace(revision, number=2)))
+        await cluster.apply(world, StoreRevision(revision))
+        outcome = await cluster.apply(world, StoreRevision(replace(revision, number=2)))
         assert outcome.failures == ()
-        assert [stored.number for stored in (await scene.world()).revisions["uid-chat"]] == [2]
+        assert [stored.number for stored in (await cluster.world()).revisions["uid-chat"]] == [2]
 
 
 @in_virtual_time
 async def test_a_revision_of_somebody_else_is_neither_changed_nor_deleted():
-    scene = Scene()
-    async with scene.running() as world:
-        await scene.apply(world, StoreRevision(replace(wanted(world), number=1)))
-        (stored,) = scene.api.all(CONTROLLER_REVISIONS)
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        await cluster.apply(world, StoreRevision(replace(wanted(world), number=1)))
+        (stored,) = cluster.api.all(CONTROLLER_REVISIONS)
         stored["metadata"]["ownerReferences"][0]["uid"] = "uid-of-a-stranger"
         name = stored["metadata"]["name"]
-        outcome = await scene.apply(world, StoreRevision(replace(wanted(world), number=2)))
+        outcome = await cluster.apply(world, StoreRevision(replace(wanted(world), number=2)))
         assert [failure.error.reason for failure in outcome.failures] == ["NameTaken"]
-        outcome = await scene.apply(world, DeleteRevision(name))
+        outcome = await cluster.apply(world, DeleteRevision(name))
         assert [failure.error.reason for failure in outcome.failures] == ["NameTaken"]
-        assert scene.api.find(CONTROLLER_REVISIONS, "team", name) == stored
-        assert (await scene.apply(world, DeleteRevision("gone"))).failures == ()
+        assert cluster.api.find(CONTROLLER_REVISIONS, "team", name) == stored
+        assert (await cluster.apply(world, DeleteRevision("gone"))).failures == ()
 
 
 @pytest.mark.parametrize("grace_seconds", [None, 10])
 @in_virtual_time
 async def test_a_grace_period_is_only_sent_when_it_is_not_the_pods_own(grace_seconds):
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("chat-0", scene.owner))
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
+    async with cluster.running() as world:
         pod = world.pods[0]
-        await scene.apply(world, DeletePod(pod.name, pod.uid, pod.resource_version, "any", grace_seconds))
-    (call,) = [call for call in scene.api.calls if call.verb == "delete"]
+        await cluster.apply(world, DeletePod(pod.name, pod.uid, pod.resource_version, "any", grace_seconds))
+    (call,) = [call for call in cluster.api.calls if call.verb == "delete"]
     assert call.body["gracePeriodSeconds"] == grace_seconds

@@ -12,6 +12,7 @@ from forebay.world.plan import (
     Action,
     AdoptPod,
     CancelDrain,
+    CreatePod,
     DeletePod,
     DeleteRevision,
     Plan,
@@ -19,21 +20,21 @@ from forebay.world.plan import (
     StoreRevision,
 )
 from tests.builders.world import NOW
+from tests.cluster.cluster_in_memory import ClusterInMemory, a_plan, a_stored_pod, children, create, fails, wanted
 from tests.cluster.fake_api import FakeCall
-from tests.cluster.scene import Scene, a_plan, a_stored_pod, children, create, fails, wanted
 from tests.controller.virtual_time import in_virtual_time, now
 
 
 @in_virtual_time
 async def test_stages_come_in_an_order_that_is_safe_to_break_off():
-    scene = Scene()
+    cluster = ClusterInMemory()
     for name in ("orphan", "draining", "serving", "drained"):
-        scene.api.put(PODS, a_stored_pod(name, scene.owner if name != "orphan" else None))
-    async with scene.running() as world:
-        await scene.apply(world, StoreRevision(replace(wanted(world), hash="old", number=1)))
-        old = (await scene.world()).revisions["uid-chat"][0].name
+        cluster.api.put(PODS, a_stored_pod(name, cluster.owner if name != "orphan" else None))
+    async with cluster.running() as world:
+        await cluster.apply(world, StoreRevision(replace(wanted(world), hash="old", number=1)))
+        old = (await cluster.world()).revisions["uid-chat"][0].name
         pods = {pod.name: (pod.name, pod.uid, pod.resource_version) for pod in world.pods}
-        outcome = await scene.apply(
+        outcome = await cluster.apply(
             world,
             DeleteRevision(old),
             DeletePod(*pods["drained"], reason="drained"),
@@ -44,7 +45,7 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
             children(world),
             StoreRevision(replace(wanted(world), number=2)),
         )
-        assert scene.written() == [
+        assert cluster.written() == [
             f"create controllerrevisions team/chat-uidch-{wanted(world).hash}",
             "create services team/chat",
             "create poddisruptionbudgets team/chat",
@@ -71,22 +72,37 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
 
 
 @in_virtual_time
-async def test_a_plan_that_is_held_does_nothing():
+async def test_actions_are_carried_out_as_the_plan_lists_them():
     scene = Scene()
+    scene.api.put(PODS, a_stored_pod("serving", scene.owner))
     async with scene.running() as world:
+        serving = world.pods[0]
+        drain = StartDrain(serving.name, serving.uid, serving.resource_version, reason="surplus")
+        listed = a_plan(world, drain, create(world))
+        assert [type(action) for action in listed.actions] == [StartDrain, CreatePod]
+        turned_round = replace(listed, actions=listed.actions[::-1])
         scene.api.calls.clear()
+        await scene.applier.apply(Plan((turned_round,)), NOW + now())
+        assert scene.written() == ["create pods team/chat-0", "patch pods team/serving"]
+
+
+@in_virtual_time
+async def test_a_plan_that_is_held_does_nothing():
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        cluster.api.calls.clear()
         held = Plan((a_plan(world, create(world)),), held="no nodes where there were many")
-        assert (await scene.applier.apply(held, NOW)).calls == {}
-        assert scene.api.calls == []
+        assert (await cluster.applier.apply(held, NOW)).calls == {}
+        assert cluster.api.calls == []
 
 
 @in_virtual_time
 async def test_a_dry_run_calls_nothing(caplog):
     caplog.set_level("INFO")
-    scene = Scene(dry_run=True)
-    async with scene.running() as world:
-        outcome = await scene.apply(world, create(world), children(world), DeleteRevision("x"))
-        assert (scene.api.calls, outcome.calls) == ([], {})
+    cluster = ClusterInMemory(dry_run=True)
+    async with cluster.running() as world:
+        outcome = await cluster.apply(world, create(world), children(world), DeleteRevision("x"))
+        assert (cluster.api.calls, outcome.calls) == ([], {})
     assert "team/chat: would create chat-0" in caplog.messages
 
 
@@ -95,24 +111,24 @@ async def test_a_dry_run_calls_nothing(caplog):
 
 @in_virtual_time
 async def test_who_does_not_lead_writes_nothing():
-    scene = Scene(leading=False)
-    async with scene.running() as world:
-        outcome = await scene.apply(world, create(world), DeleteRevision("x"))
-        assert (scene.written(), outcome.deposed, outcome.failures) == ([], True, ())
+    cluster = ClusterInMemory(leading=False)
+    async with cluster.running() as world:
+        outcome = await cluster.apply(world, create(world), DeleteRevision("x"))
+        assert (cluster.written(), outcome.deposed, outcome.failures) == ([], True, ())
 
 
 @in_virtual_time
 async def test_leadership_lost_half_way_stops_the_rest():
-    scene = Scene(at_once=1)
-    async with scene.running() as world:
+    cluster = ClusterInMemory(at_once=1)
+    async with cluster.running() as world:
 
         def depose(call: FakeCall) -> None:
             if call.plural == PODS.plural:
-                scene.leading = False
+                cluster.leading = False
 
-        scene.api.after = depose
-        outcome = await scene.apply(world, *(create(world, f"chat-{number}") for number in range(5)), children(world))
-        assert scene.written() == [
+        cluster.api.after = depose
+        outcome = await cluster.apply(world, *(create(world, f"chat-{number}") for number in range(5)), children(world))
+        assert cluster.written() == [
             "create services team/chat",
             "create poddisruptionbudgets team/chat",
             "create pods team/chat-0",
@@ -122,11 +138,11 @@ async def test_leadership_lost_half_way_stops_the_rest():
 
 @in_virtual_time
 async def test_calls_under_way_are_bounded():
-    scene = Scene(at_once=3)
+    cluster = ClusterInMemory(at_once=3)
     under_way, most = 0, 0
 
-    async with scene.running() as world:
-        real = scene.api.create
+    async with cluster.running() as world:
+        real = cluster.api.create
 
         async def slow(*arguments: Any, **named: Any) -> bytes:
             nonlocal under_way, most
@@ -136,9 +152,9 @@ async def test_calls_under_way_are_bounded():
             under_way -= 1
             return await real(*arguments, **named)
 
-        scene.api.create = slow  # type: ignore[method-assign]
+        cluster.api.create = slow  # type: ignore[method-assign]
         begun = now()
-        await scene.apply(world, *(create(world, f"chat-{number}") for number in range(9)))
+        await cluster.apply(world, *(create(world, f"chat-{number}") for number in range(9)))
         assert most == 3
         assert now() - begun == pytest.approx(0.3)
 
@@ -148,14 +164,14 @@ async def test_calls_under_way_are_bounded():
 
 @in_virtual_time
 async def test_a_failed_call_holds_its_own_service_only():
-    scene = Scene()
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
         other = a_plan(world, create(world, "other-0"))
-        scene.api.before = fails("create", CONTROLLER_REVISIONS.plural, ApiError(500, "InternalError", "etcd"))
+        cluster.api.before = fails("create", CONTROLLER_REVISIONS.plural, ApiError(500, "InternalError", "etcd"))
         mine = a_plan(world, StoreRevision(wanted(world)), create(world), children(world))
-        outcome = await scene.applier.apply(Plan((mine, replace(other, uid="uid-other"))), NOW)
-        assert scene.api.all(SERVICES) == []
-        assert [pod["metadata"]["name"] for pod in scene.api.all(PODS)] == ["other-0"]
+        outcome = await cluster.applier.apply(Plan((mine, replace(other, uid="uid-other"))), NOW)
+        assert cluster.api.all(SERVICES) == []
+        assert [pod["metadata"]["name"] for pod in cluster.api.all(PODS)] == ["other-0"]
         (failure,) = outcome.failures
         assert (str(failure.key), failure.uid, failure.action, str(failure.error)) == (
             "team/chat",
@@ -167,24 +183,24 @@ async def test_a_failed_call_holds_its_own_service_only():
 
 @in_virtual_time
 async def test_no_pod_is_made_while_its_service_cannot_be_written():
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("surplus", scene.owner))
-    async with scene.running() as world:
-        scene.api.before = fails("create", SERVICES.plural, ApiError(500, "InternalError", "etcd"))
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("surplus", cluster.owner))
+    async with cluster.running() as world:
+        cluster.api.before = fails("create", SERVICES.plural, ApiError(500, "InternalError", "etcd"))
         pod = world.pods[0]
         drain = StartDrain(pod.name, pod.uid, pod.resource_version, "surplus")
-        outcome = await scene.apply(world, create(world), drain, children(world))
-        assert scene.written() == ["create services team/chat", "patch pods team/surplus"]
+        outcome = await cluster.apply(world, create(world), drain, children(world))
+        assert cluster.written() == ["create services team/chat", "patch pods team/surplus"]
         assert len(outcome.failures) == 1
 
 
 @in_virtual_time
 async def test_a_fault_of_our_own_is_a_failure_of_that_action(caplog):
-    scene = Scene()
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
         broken = replace(create(world), revision=replace(wanted(world), data="{"))
-        outcome = await scene.apply(world, broken, create(world, "chat-1"))
-        assert scene.written() == ["create pods team/chat-1"]
+        outcome = await cluster.apply(world, broken, create(world, "chat-1"))
+        assert cluster.written() == ["create pods team/chat-1"]
         assert [failure.action for failure in outcome.failures] == [broken]
 
 
@@ -192,11 +208,11 @@ async def test_a_fault_of_our_own_is_a_failure_of_that_action(caplog):
 @in_virtual_time
 async def test_nothing_comes_into_a_place_that_was_not_left(remove):
     """Else there would be one replica more than the plan allows."""
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("serving", scene.owner))
-    async with scene.running() as world:
-        outcome = await scene.apply(world, create(world), remove("serving", world.pods[0].uid, "7", reason="surplus"))
-        assert (outcome.races, [call for call in scene.written() if call.startswith("create")]) == (1, [])
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("serving", cluster.owner))
+    async with cluster.running() as world:
+        outcome = await cluster.apply(world, create(world), remove("serving", world.pods[0].uid, "7", reason="surplus"))
+        assert (outcome.races, [call for call in cluster.written() if call.startswith("create")]) == (1, [])
 
 
 def test_every_kind_of_action_has_its_stage():

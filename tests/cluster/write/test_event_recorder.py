@@ -1,4 +1,4 @@
-"""Events are told once, never in floods, and never stop anything."""
+"""Events are not repeated, are limited per service, and never fail a tick."""
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
@@ -12,7 +12,7 @@ from tests.cluster.fake_api import FakeApi, FakeCall
 SCALED = EventRecord("Normal", Reason.SCALED_UP, "3 replicas: 41 requests wait on 2 replicas, target 20 each")
 
 
-class Scene:
+class RecordedEvents:
     def __init__(self, *, dry_run: bool = False) -> None:
         self.api = FakeApi()
         self.time = 0.0
@@ -29,9 +29,9 @@ class Scene:
 
 
 async def test_an_event_says_who_what_and_why():
-    scene = Scene()
-    await scene.record(SCALED)
-    (event,) = scene.api.all(EVENTS)
+    recorded = RecordedEvents()
+    await recorded.record(SCALED)
+    (event,) = recorded.api.all(EVENTS)
     assert event["metadata"]["namespace"] == "team"
     assert event["metadata"]["name"].startswith("chat.")
     assert event["regarding"] == {
@@ -49,54 +49,54 @@ async def test_an_event_says_who_what_and_why():
     )
     assert (event["reportingController"], event["reportingInstance"]) == ("forebay.dev/operator", "forebay-0")
     assert event["eventTime"].endswith("Z")
-    assert scene.recorder.recorded == 1
+    assert recorded.recorder.recorded == 1
 
 
 async def test_the_same_words_are_told_once_in_ten_minutes():
-    scene = Scene()
+    recorded = RecordedEvents()
     for _ in range(3):
-        await scene.record(SCALED, after=199.0)
-    assert (len(scene.notes), scene.recorder.dropped) == (1, 2)
-    await scene.record(SCALED, after=202.0)
-    assert len(scene.notes) == 2
+        await recorded.record(SCALED, after=199.0)
+    assert (len(recorded.notes), recorded.recorder.dropped) == (1, 2)
+    await recorded.record(SCALED, after=202.0)
+    assert len(recorded.notes) == 2
 
 
 async def test_a_flood_of_one_service_leaves_others_their_room():
-    scene = Scene()
-    await scene.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(100)))
-    assert (len(scene.notes), scene.recorder.dropped) == (25, 75)
-    await scene.record(SCALED, uid="uid-other")
-    assert len(scene.notes) == 26
+    recorded = RecordedEvents()
+    await recorded.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(100)))
+    assert (len(recorded.notes), recorded.recorder.dropped) == (25, 75)
+    await recorded.record(SCALED, uid="uid-other")
+    assert len(recorded.notes) == 26
 
 
 async def test_the_bucket_fills_again_with_time():
-    scene = Scene()
-    await scene.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(30)))
-    await scene.record(*(EventRecord("Warning", Reason.STALLED, f"later {n}") for n in range(5)), after=120.0)
-    assert len(scene.notes) == 27
+    recorded = RecordedEvents()
+    await recorded.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(30)))
+    await recorded.record(*(EventRecord("Warning", Reason.STALLED, f"later {n}") for n in range(5)), after=120.0)
+    assert len(recorded.notes) == 27
 
 
 async def test_a_failure_is_counted_and_nothing_else():
-    scene = Scene()
+    recorded = RecordedEvents()
 
     def refuse(call: FakeCall) -> None:
         raise ApiError(403, "Forbidden", "no")
 
-    scene.api.before = refuse
-    await scene.record(SCALED)
-    assert (scene.recorder.failed, scene.recorder.recorded) == (1, 0)
+    recorded.api.before = refuse
+    await recorded.record(SCALED)
+    assert (recorded.recorder.failed, recorded.recorder.recorded) == (1, 0)
 
 
 async def test_a_dry_run_only_logs(caplog):
     caplog.set_level("INFO")
-    scene = Scene(dry_run=True)
-    await scene.record(SCALED)
-    assert scene.api.calls == []
+    recorded = RecordedEvents(dry_run=True)
+    await recorded.record(SCALED)
+    assert recorded.api.calls == []
     assert f"team/chat: ScaledUp: {SCALED.message}" in caplog.messages
 
 
 async def test_a_long_message_is_cut_at_1024_bytes():
-    scene = Scene()
-    await scene.record(EventRecord("Warning", Reason.PLANNING_FAILED, "é" * 1000))
-    (note,) = scene.notes
+    recorded = RecordedEvents()
+    await recorded.record(EventRecord("Warning", Reason.PLANNING_FAILED, "é" * 1000))
+    (note,) = recorded.notes
     assert note == "é" * 512

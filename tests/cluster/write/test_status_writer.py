@@ -1,4 +1,4 @@
-"""Status is written when it is worth it, as little as possible, and by the leader alone."""
+"""Only the leader writes the status, only when it has changed enough, and only what has changed."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 
 from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, LoadStatus, ReplicaStatus
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, ApiError
-from forebay.cluster.write.status_writer import StatusWriter, difference
+from forebay.cluster.write.status_writer import StatusWriter, merge_patch
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceView
 from tests.builders.world import NOW, a_service, a_world
+from tests.cluster.cluster_in_memory import a_stored_service
 from tests.cluster.fake_api import FakeApi, FakeCall, lost_answer
-from tests.cluster.scene import a_stored_service
 
 READY = Condition(
     type="Ready",
@@ -21,7 +21,7 @@ READY = Condition(
     message="2 replicas serve.",
     last_transition_time="2026-01-01T00:00:00Z",
 )
-TOLD = InferenceServiceStatus(
+STATUS = InferenceServiceStatus(
     observed_generation=1,
     conditions=(READY,),
     url="http://chat.team.svc:80/v1",
@@ -31,7 +31,7 @@ TOLD = InferenceServiceStatus(
 )
 
 
-class Scene:
+class WrittenStatus:
     def __init__(self, *, leading: bool = True, dry_run: bool = False) -> None:
         self.api = FakeApi()
         self.api.put(INFERENCE_SERVICES, a_stored_service())
@@ -40,7 +40,7 @@ class Scene:
     async def write(
         self, before: InferenceServiceStatus, after: InferenceServiceStatus, at: float = 0.0, version: str = ""
     ) -> Any:
-        """Plan `after` for a service whose stored status is `before`; the outcome."""
+        """Write a plan with the status `after` for a service whose stored status is `before`."""
         self.api.calls.clear()
         service = replace(a_service("chat", namespace="team", uid="uid-chat", status=before), resource_version=version)
         return await self.writer.write(Plan((plan_of(service, after),)), a_world(service), NOW + at)
@@ -55,33 +55,33 @@ def plan_of(service: ServiceView, status: InferenceServiceStatus) -> ServicePlan
 
 
 async def test_a_first_status_is_written_whole():
-    scene = Scene()
-    outcome = await scene.write(InferenceServiceStatus(), TOLD)
-    (call,) = scene.api.calls
+    written = WrittenStatus()
+    outcome = await written.write(InferenceServiceStatus(), STATUS)
+    (call,) = written.api.calls
     assert (call.verb, call.name, call.subresource) == ("patch", "team/chat", "status")
     assert outcome.calls == {("patch", "inferenceservices"): 1}
-    stored = scene.api.find(INFERENCE_SERVICES, "team", "chat")
+    stored = written.api.find(INFERENCE_SERVICES, "team", "chat")
     assert stored is not None
-    assert InferenceServiceStatus.model_validate(stored["status"]) == TOLD
+    assert InferenceServiceStatus.model_validate(stored["status"]) == STATUS
 
 
 async def test_what_is_stored_already_is_not_written():
-    scene = Scene()
-    await scene.write(TOLD, TOLD)
-    assert scene.api.calls == []
+    written = WrittenStatus()
+    await written.write(STATUS, STATUS)
+    assert written.api.calls == []
 
 
 async def test_only_what_changed_is_written():
-    scene = Scene()
-    await scene.write(TOLD, TOLD.model_copy(update={"replicas": ReplicaStatus(desired=3, ready=2, loading=1)}))
-    assert scene.patches == [{"replicas": {"desired": 3, "loading": 1}}]
+    written = WrittenStatus()
+    await written.write(STATUS, STATUS.model_copy(update={"replicas": ReplicaStatus(desired=3, ready=2, loading=1)}))
+    assert written.patches == [{"replicas": {"desired": 3, "loading": 1}}]
 
 
 async def test_what_became_unknown_is_taken_out():
-    scene = Scene()
+    written = WrittenStatus()
     decision = DecisionStatus(rule="min_replicas", because="1 is the least", desired=1)
-    await scene.write(TOLD, TOLD.model_copy(update={"load": LoadStatus(), "decision": decision}))
-    assert scene.patches == [
+    await written.write(STATUS, STATUS.model_copy(update={"load": LoadStatus(), "decision": decision}))
+    assert written.patches == [
         {
             "load": {"queue": None, "kvPercent": None},
             "decision": {
@@ -95,38 +95,38 @@ async def test_what_became_unknown_is_taken_out():
 
 
 async def test_conditions_are_written_as_one_list():
-    scene = Scene()
+    written = WrittenStatus()
     late = READY.model_copy(update={"type": "UpToDate", "status": "False", "reason": "UpdateAvailable"})
-    await scene.write(TOLD, TOLD.model_copy(update={"conditions": (READY, late)}))
-    (patch,) = scene.patches
+    await written.write(STATUS, STATUS.model_copy(update={"conditions": (READY, late)}))
+    (patch,) = written.patches
     assert [condition["type"] for condition in patch["conditions"]] == ["Ready", "UpToDate"]
 
 
 async def test_telemetry_is_written_every_30_s_and_decisions_at_once():
-    scene = Scene()
-    busier = TOLD.model_copy(update={"load": LoadStatus(queue=5, kv_percent=50)})
-    await scene.write(InferenceServiceStatus(), TOLD)
-    written = []
+    written = WrittenStatus()
+    busier = STATUS.model_copy(update={"load": LoadStatus(queue=5, kv_percent=50)})
+    await written.write(InferenceServiceStatus(), STATUS)
+    written_at = []
     for second in range(5, 40, 5):
-        await scene.write(TOLD, busier, at=second)
-        written += [second for _ in scene.patches]
-    assert written == [30]
-    await scene.write(busier, busier.model_copy(update={"replicas": ReplicaStatus(desired=3)}), at=36)
-    assert len(scene.patches) == 1
+        await written.write(STATUS, busier, at=second)
+        written_at += [second for _ in written.patches]
+    assert written_at == [30]
+    await written.write(busier, busier.model_copy(update={"replicas": ReplicaStatus(desired=3)}), at=36)
+    assert len(written.patches) == 1
 
 
 async def test_a_write_that_failed_is_tried_again_at_the_next_tick():
-    scene = Scene()
+    written = WrittenStatus()
 
     def lose(call: FakeCall) -> None:
         raise lost_answer()
 
-    scene.api.before = lose
-    outcome = await scene.write(InferenceServiceStatus(), TOLD)
+    written.api.before = lose
+    outcome = await written.write(InferenceServiceStatus(), STATUS)
     assert [(failure.action, failure.error.status) for failure in outcome.failures] == [(None, 0)]
-    scene.api.before = lambda call: None
-    await scene.write(InferenceServiceStatus(), TOLD, at=5)
-    assert len(scene.patches) == 1
+    written.api.before = lambda call: None
+    await written.write(InferenceServiceStatus(), STATUS, at=5)
+    assert len(written.patches) == 1
 
 
 @pytest.mark.parametrize(
@@ -134,45 +134,47 @@ async def test_a_write_that_failed_is_tried_again_at_the_next_tick():
     [pytest.param(False, False, True, id="a standby"), pytest.param(True, True, False, id="a dry run")],
 )
 async def test_who_must_not_write_does_not(leading, dry_run, deposed):
-    scene = Scene(leading=leading, dry_run=dry_run)
-    outcome = await scene.write(InferenceServiceStatus(), TOLD)
-    assert (scene.api.calls, outcome.deposed) == ([], deposed)
+    written = WrittenStatus(leading=leading, dry_run=dry_run)
+    outcome = await written.write(InferenceServiceStatus(), STATUS)
+    assert (written.api.calls, outcome.deposed) == ([], deposed)
 
 
 async def test_a_service_that_went_is_no_failure_and_one_made_anew_is_not_touched():
-    scene = Scene()
-    seen = scene.api.all(INFERENCE_SERVICES)[0]["metadata"]["resourceVersion"]
-    scene.api.remove(INFERENCE_SERVICES, "team", "chat")
-    assert (await scene.write(InferenceServiceStatus(), TOLD, version=seen)).failures == ()
-    scene.api.put(INFERENCE_SERVICES, a_stored_service(uid="uid-of-a-successor"))
-    outcome = await scene.write(InferenceServiceStatus(), TOLD, version=seen)
+    written = WrittenStatus()
+    current_version = written.api.all(INFERENCE_SERVICES)[0]["metadata"]["resourceVersion"]
+    written.api.remove(INFERENCE_SERVICES, "team", "chat")
+    assert (await written.write(InferenceServiceStatus(), STATUS, version=current_version)).failures == ()
+    written.api.put(INFERENCE_SERVICES, a_stored_service(uid="uid-of-a-successor"))
+    outcome = await written.write(InferenceServiceStatus(), STATUS, version=current_version)
     assert (outcome.failures, outcome.races) == ((), 1)
-    stored = scene.api.find(INFERENCE_SERVICES, "team", "chat")
+    stored = written.api.find(INFERENCE_SERVICES, "team", "chat")
     assert stored is not None
     assert "status" not in stored
 
 
 async def test_a_service_that_is_not_in_the_world_is_passed_over():
-    scene = Scene()
+    written = WrittenStatus()
     service = a_service("chat", namespace="team", uid="uid-chat")
-    await scene.writer.write(Plan((plan_of(service, TOLD),)), a_world(), NOW)
-    assert scene.api.calls == []
+    await written.writer.write(Plan((plan_of(service, STATUS),)), a_world(), NOW)
+    assert written.api.calls == []
 
 
 async def test_every_refusal_is_the_services_own():
-    scene = Scene()
-    scene.api.put(INFERENCE_SERVICES, a_stored_service("other"))
+    written = WrittenStatus()
+    written.api.put(INFERENCE_SERVICES, a_stored_service("other"))
 
     def refuse(call: FakeCall) -> None:
         if call.name == "team/chat":
             raise ApiError(422, "Invalid", "status.conditions[0].reason")
 
-    scene.api.before = refuse
+    written.api.before = refuse
     chat = a_service("chat", namespace="team", uid="uid-chat")
     other = replace(chat, key=replace(chat.key, name="other"), uid="uid-other")
-    outcome = await scene.writer.write(Plan((plan_of(chat, TOLD), plan_of(other, TOLD))), a_world(chat, other), NOW)
+    outcome = await written.writer.write(
+        Plan((plan_of(chat, STATUS), plan_of(other, STATUS))), a_world(chat, other), NOW
+    )
     assert [str(failure.key) for failure in outcome.failures] == ["team/chat"]
-    stored = scene.api.find(INFERENCE_SERVICES, "team", "other")
+    stored = written.api.find(INFERENCE_SERVICES, "team", "other")
     assert stored is not None
     assert stored["status"]["url"] == "http://chat.team.svc:80/v1"
 
@@ -189,4 +191,4 @@ async def test_every_refusal_is_the_services_own():
     ],
 )
 def test_the_difference_is_a_merge_patch(before, after, patch):
-    assert difference(before, after) == patch
+    assert merge_patch(before, after) == patch

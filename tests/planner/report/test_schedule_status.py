@@ -142,7 +142,7 @@ RATE = (a_schedule(tokens_per_minute=5_500_000),)
             id="what a replica carries is not known",
         ),
         pytest.param(
-            {"schedules": RATE, "traffic": MIX, "replica_capacity": CARRIES},
+            {"schedules": RATE, "traffic": MIX, "capacity_status": CARRIES},
             EIGHT - 86400 / 2,
             1,
             {},

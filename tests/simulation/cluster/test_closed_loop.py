@@ -6,12 +6,12 @@ from math import inf
 import numpy as np
 import pytest
 
-from forebay.simulation.cluster.closed_loop import ClosedLoop, Setting
+from forebay.simulation.cluster.closed_loop import ClosedLoop, LoopSettings
 from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
-from forebay.simulation.cluster.gateway_model import Fate, GatewaySettings
+from forebay.simulation.cluster.gateway_model import GatewaySettings, RequestState
 from forebay.simulation.cluster.planner_control import PlannerControl
-from forebay.simulation.cluster.policy import PolicyControl, View
-from forebay.simulation.cluster.scrape_model import SimulatedScrapes
+from forebay.simulation.cluster.policy import PolicyControl, PolicyView
+from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.cluster.served_model import drawn_profile, limits_of
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.engine.scraped_sample import sample_of_engine
@@ -23,16 +23,16 @@ from tests.simulation.loops import CHAT, EXACT, PRODUCT, PROMISE, a_loop, a_mode
 
 
 class Fixed:
-    """Wants what it is told to want from each second on."""
+    """A policy that wants given replica counts from given seconds on."""
 
     name, version, period_seconds = "fixed", "1", 15.0
 
-    def __init__(self, *wants: tuple[float, int], scrape: SimulatedScrapes | None = None) -> None:
+    def __init__(self, *wants: tuple[float, int], scrape: ScrapeTiming | None = None) -> None:
         self.wants = wants
-        self.scrape = scrape or SimulatedScrapes(15.0, 1.0, staggered=True)
-        self.views: list[View] = []
+        self.scrape = scrape or ScrapeTiming(15.0, 1.0, staggered=True)
+        self.views: list[PolicyView] = []
 
-    def decide(self, view: View) -> int:
+    def decide(self, view: PolicyView) -> int:
         self.views.append(view)
         return [count for since, count in self.wants if since <= view.now][-1]
 
@@ -73,7 +73,7 @@ def test_every_request_has_exactly_one_fate_and_times_in_order():
     done = a_loop(steps((0, 10), (30, 90)), 90, control=PlannerControl()).run(200)[CHAT]
     assert len(done.trace) == done.offered == len(done.log.finished)
     arrived, first, finished = done.trace.times, np.array(done.log.first_token), np.array(done.log.finished)
-    ended = np.array(done.log.fate) == Fate.DONE
+    ended = np.array(done.log.state) == RequestState.DONE
     assert ended.all()
     assert (arrived < first).all()
     assert (first <= finished).all()
@@ -81,19 +81,19 @@ def test_every_request_has_exactly_one_fate_and_times_in_order():
 
 class TestStarts:
     def test_a_pod_serves_after_its_cold_start_and_not_before(self):
-        loop, _ = a_fixed_loop((0, 2), standing=1)
+        loop, _ = a_fixed_loop((0, 2), initial_replicas=1)
         ticks = loop.run(300)[CHAT].ticks
         ready_at = next(tick.at for tick in ticks if tick.serving == 2)
         assert 15 + EXACT.ready_seconds <= ready_at <= 25 + EXACT.ready_seconds
 
     def test_a_warm_node_is_quicker(self):
-        loop, _ = a_fixed_loop((0, 2), standing=1, pools=(NodePool(nodes=1, warm_nodes=1),))
+        loop, _ = a_fixed_loop((0, 2), initial_replicas=1, pools=(NodePool(nodes=1, warm_nodes=1),))
         ticks = loop.run(300)[CHAT].ticks
         assert next(tick.at for tick in ticks if tick.serving == 2) <= 25 + EXACT.warm_seconds
 
     def test_a_new_node_is_asked_for_when_none_has_room(self):
         pool = NodePool(nodes=1, gpus_per_node=1, more_nodes=1)
-        loop, _ = a_fixed_loop((0, 3), standing=1, pools=(pool,), seconds=600)
+        loop, _ = a_fixed_loop((0, 3), initial_replicas=1, pools=(pool,), seconds=600)
         ticks = loop.run(600)[CHAT].ticks
         assert next(tick.at for tick in ticks if tick.serving == 2) >= EXACT.node_seconds + EXACT.ready_seconds
         assert (ticks[-1].serving, ticks[-1].blocked) == (2, 1)
@@ -108,13 +108,13 @@ class TestStarts:
 
 class TestEndings:
     def test_scaling_down_cuts_no_stream(self):
-        loop, _ = a_fixed_loop((0, 3), (100, 1), standing=3, rate=20.0)
+        loop, _ = a_fixed_loop((0, 3), (100, 1), initial_replicas=3, rate=20.0)
         done = loop.run(400)[CHAT]
         assert (done.ticks[-1].serving, done.ticks[-1].draining) == (1, 0)
         assert done.summary(PROMISE).failed == done.summary(PROMISE).unfinished == 0
 
     def test_what_a_crashed_engine_had_has_failed_and_it_serves_again(self):
-        loop, _ = a_fixed_loop((0, 2), standing=2, rate=20.0)
+        loop, _ = a_fixed_loop((0, 2), initial_replicas=2, rate=20.0)
         loop.at(100, lambda at: at.cluster.crash(next(iter(at.cluster.pods.values()))))
         done = loop.run(400)[CHAT]
         assert 2 < done.summary(PROMISE).failed < 60
@@ -122,7 +122,7 @@ class TestEndings:
         assert done.ticks[-1].serving == 2
 
     def test_a_dead_node_takes_its_replicas_and_the_planner_puts_others_elsewhere(self):
-        loop = a_loop(5.0, 600, control=PlannerControl(), standing=2, min_replicas=2)
+        loop = a_loop(5.0, 600, control=PlannerControl(), initial_replicas=2, min_replicas=2)
         loop.at(100, lambda at: at.cluster.kill_node("gpu-0"))
         done = loop.run(600)[CHAT]
         assert any(tick.serving == 0 for tick in done.ticks)
@@ -145,14 +145,14 @@ class TestGateway:
         assert summary.attainment <= 1 - summary.shed / summary.offered
 
     def test_the_least_busy_replica_is_chosen(self):
-        loop, _ = a_fixed_loop((0, 3), standing=3, rate=45.0, seconds=60)
+        loop, _ = a_fixed_loop((0, 3), initial_replicas=3, rate=45.0, seconds=60)
         done = loop.run(60)[CHAT]
         counts = np.bincount(np.array(done.log.replica))
         assert min(counts) > 0.3 * max(counts)
 
     def test_a_bounded_queue_sheds(self):
         loop, _ = a_fixed_loop(
-            (0, 1), standing=1, rate=80.0, seconds=60, gateway=GatewaySettings(queued_per_replica=100)
+            (0, 1), initial_replicas=1, rate=80.0, seconds=60, gateway=GatewaySettings(queued_per_replica=100)
         )
         summary = loop.run(120)[CHAT].summary(PROMISE)
         assert summary.shed > 500
@@ -160,16 +160,16 @@ class TestGateway:
 
 
 def test_what_a_scrape_told_is_seen_only_after_its_delay():
-    """Asked at 4, 8, 12, … s and seen 3.5 s later: at 15 s what was said at 12 s is still on its way."""
-    policy = Fixed((0, 1), scrape=SimulatedScrapes(4.0, 3.5))
-    a_loop(4.0, 60, control=PolicyControl({CHAT: policy}), standing=1).run(60)
+    """Scrapes at 4, 8, 12, … s arrive 3.5 s later, so at 15 s the scrape of 12 s has not arrived yet."""
+    policy = Fixed((0, 1), scrape=ScrapeTiming(4.0, 3.5))
+    a_loop(4.0, 60, control=PolicyControl({CHAT: policy}), initial_replicas=1).run(60)
     ages = [view.now - r.sample.taken_at for view in policy.views for r in view.replicas if r.sample]
     assert [round(age, 3) for age in ages] == [7.0, 6.0, 5.0, 4.0]
 
 
 class TestPolicies:
     def test_a_policy_sees_scrapes_of_the_past_only(self):
-        loop, policy = a_fixed_loop((0, 2), standing=2)
+        loop, policy = a_fixed_loop((0, 2), initial_replicas=2)
         loop.run(300)
         ages = [view.now - r.sample.taken_at for view in policy.views for r in view.replicas if r.sample]
         assert min(ages) >= 1.0
@@ -185,7 +185,7 @@ class TestPolicies:
         assert {view.desired for view in policy.views} == {2, 4}
 
     def test_starting_pods_are_seen_as_such_and_left_first(self):
-        loop, policy = a_fixed_loop((0, 1), (30, 4), (60, 2), standing=1)
+        loop, policy = a_fixed_loop((0, 1), (30, 4), (60, 2), initial_replicas=1)
         loop.run(300)
         middle = next(view for view in policy.views if 31 <= view.now < 60)
         assert (len(middle.ready), middle.starting) == (1, 3)
@@ -199,8 +199,8 @@ class TestPlanner:
         done = loop.run(400)[CHAT]
         assert not control.errors
         assert done.ticks[-1].serving >= 2
-        assert any(told.reason == "ScaledUp" for told in control.told)
-        assert {decided.rule for decided in control.decisions} > {"min_replicas"}
+        assert any(event.reason == "ScaledUp" for event in control.events)
+        assert {decision.rule for decision in control.decisions} > {"min_replicas"}
         assert loop.cluster.conflicts == 0
 
     def test_it_plans_every_five_seconds_and_after_news(self):
@@ -215,7 +215,7 @@ class TestPlanner:
 
 
 def test_need_is_the_work_that_arrives_over_what_a_replica_may_give():
-    done = a_loop(ramp(0, 10, 600, 30), 600, control=PlannerControl(), standing=2).run(600)[CHAT]
+    done = a_loop(ramp(0, 10, 600, 30), 600, control=PlannerControl(), initial_replicas=2).run(600)[CHAT]
     need = done.need(PROMISE)
     per_second = 0.9 * (1 - a_model().profile.step_seconds / PROMISE.inter_token_latency)
     work = a_model().profile.work_seconds(500, 200)
@@ -231,11 +231,11 @@ def test_requests_that_no_replica_could_serve_in_time_are_told_apart():
 
 
 def test_a_prompt_may_be_given_the_time_that_computing_it_alone_takes():
-    """40,000 tokens take seconds: never in time by one limit for all, always by one that lets each prompt its own."""
+    """40,000 tokens take seconds: never in time under one limit for all, always if each prompt gets its own time."""
     trace = synthetic("long", steady(0.1), 200, 1, lengths=(40_000, 20))
     alone = replace(a_model(), prefill_on_top=True)
     for model, share in ((a_model(), 0.0), (alone, 1.0)):
-        done = a_loop(trace, 200, control=PlannerControl(), model=model, standing=2).run(400)[CHAT]
+        done = a_loop(trace, 200, control=PlannerControl(), model=model, initial_replicas=2).run(400)[CHAT]
         assert done.summary(PROMISE).attainment == share
         assert done.summary(PROMISE).impossible == 1 - share
     with pytest.raises(ValueError, match="play the trace"):
@@ -243,32 +243,32 @@ def test_a_prompt_may_be_given_the_time_that_computing_it_alone_takes():
 
 
 def test_recovery_is_the_end_of_the_last_half_minute_that_was_late():
-    """One replica carries 20 requests a second and not 70; two more come 120 s after they are ordered."""
+    """One replica serves 20 requests a second but not 70; two more are ready 120 s after they are created."""
     crowd = steps((0, 20.0), (300, 70.0))
-    loop, _ = a_fixed_loop((0, 1), (310, 3), standing=1, seconds=900, rate=crowd)
+    loop, _ = a_fixed_loop((0, 1), (310, 3), initial_replicas=1, seconds=900, rate=crowd)
     done = loop.run(900)[CHAT]
     assert 90 <= done.recovery_seconds(PROMISE, 300.0, 900.0) <= 270
-    never, _ = a_fixed_loop((0, 1), standing=1, seconds=600, rate=crowd)
+    never, _ = a_fixed_loop((0, 1), initial_replicas=1, seconds=600, rate=crowd)
     assert never.run(600)[CHAT].recovery_seconds(PROMISE, 300.0, 600.0) == inf
-    calm, _ = a_fixed_loop((0, 3), standing=3, seconds=600, rate=crowd)
+    calm, _ = a_fixed_loop((0, 3), initial_replicas=3, seconds=600, rate=crowd)
     assert calm.run(600)[CHAT].recovery_seconds(PROMISE, 300.0, 600.0) == 0.0
 
 
 def test_gpu_hours_count_starting_and_ending_pods():
-    loop, _ = a_fixed_loop((0, 1), (90, 2), standing=1, seconds=100)
+    loop, _ = a_fixed_loop((0, 1), (90, 2), initial_replicas=1, seconds=100)
     done = loop.run(100)[CHAT]
     assert done.ticks[-1].serving == 1
     assert done.summary(PROMISE).gpu_hours == pytest.approx((100 + 10) / 3600)
 
 
 def test_the_truth_is_up_to_a_fifth_from_what_the_planner_believes():
-    believed = a_model().profile
-    drawn = [drawn_profile(believed, seed) for seed in range(100)]
-    assert drawn[0] == drawn_profile(believed, 0)
-    factors = [true.step_seconds / believed.step_seconds for true in drawn]
+    assumed = a_model().profile
+    drawn = [drawn_profile(assumed, seed) for seed in range(100)]
+    assert drawn[0] == drawn_profile(assumed, 0)
+    factors = [true.step_seconds / assumed.step_seconds for true in drawn]
     assert 0.8 <= min(factors) < 0.85
     assert 1.15 < max(factors) <= 1.2
-    assert {true.kv_tokens for true in drawn} == {believed.kv_tokens}
+    assert {true.kv_tokens for true in drawn} == {assumed.kv_tokens}
 
 
 def test_engines_run_with_what_the_pods_command_line_says():
@@ -284,7 +284,7 @@ def test_several_services_share_one_clock_and_the_nodes():
     models = [a_model(), a_model(a_view(name="code"))]
     traces = {key: synthetic(str(key), steady(10.0), 200, seed) for seed, key in enumerate((CHAT, other))}
     pool = NodePool(labels=(("nvidia.com/gpu.product", PRODUCT),))
-    loop = ClosedLoop(Setting((pool,), EXACT, standing={CHAT: 1}), models, traces, PlannerControl())
+    loop = ClosedLoop(LoopSettings((pool,), EXACT, initial_replicas={CHAT: 1}), models, traces, PlannerControl())
     done = loop.run(300)
     assert done[CHAT].summary(PROMISE).attainment > 0.99
     assert done[other].ticks[-1].serving >= 1

@@ -1,4 +1,4 @@
-"""A comparison: everybody meets the same, and windows are judged by what serves when they begin."""
+"""A comparison: all policies get the same traffic, and a window is met if its floor serves when it begins."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,10 +10,10 @@ from forebay.api.spec.schedule_spec import ScheduleFloor
 from forebay.schedules.schedule_floors import PlannedCapacity
 from forebay.simulation.cluster.cold_start import ColdStarts
 from forebay.simulation.cluster.scheduled_windows import ScheduledWindow
-from forebay.simulation.compare.comparison import AFTER_SECONDS, ComparedCase, Comparison, Result, true_model
+from forebay.simulation.compare.comparison import TAIL_SECONDS, ComparedCase, Comparison, Result, true_model
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry, defaults, grid, static
-from forebay.simulation.peers.static import Static
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, grid, static
+from forebay.simulation.peers.static_replicas import StaticReplicas
 from forebay.simulation.traffic.traces import steady, steps, synthetic
 from tests.simulation.loops import a_view
 
@@ -28,16 +28,16 @@ def a_case(rate: float = 20.0, seed: int = 2, **fields) -> ComparedCase:
 
 def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
     case = a_case()
-    believed = case.replica_capacity.engine.step_profile
-    assert case.model.profile != believed
-    assert case.model.profile.step_seconds == pytest.approx(believed.step_seconds, rel=0.2)
-    assert Comparison(case).ground.believed.profile == believed
+    assumed = case.replica_capacity.engine.step_profile
+    assert case.model.profile != assumed
+    assert case.model.profile.step_seconds == pytest.approx(assumed.step_seconds, rel=0.2)
+    assert Comparison(case).peer_inputs.engine.profile == assumed
 
 
 def test_what_stands_at_the_beginning_is_what_the_first_minutes_need():
-    assert Comparison(a_case(5.0)).standing() == 1
-    assert Comparison(a_case(80.0)).standing() in (2, 3)
-    assert Comparison(a_case(1000.0)).standing() == 6, "bounds hold"
+    assert Comparison(a_case(5.0)).initial_replicas() == 1
+    assert Comparison(a_case(80.0)).initial_replicas() in (2, 3)
+    assert Comparison(a_case(1000.0)).initial_replicas() == 6, "bounds hold"
 
 
 def test_all_policies_meet_the_same_requests():
@@ -48,11 +48,11 @@ def test_all_policies_meet_the_same_requests():
     assert len({id(result.outcome.trace) for result in results}) == 1
     for result in results:
         assert result.summary.unfinished == 0, "what is under way at the last arrival may end"
-        assert result.summary.gpu_hours >= (SECONDS + AFTER_SECONDS) / 3600 * 0.99
+        assert result.summary.gpu_hours >= (SECONDS + TAIL_SECONDS) / 3600 * 0.99
 
 
 def test_only_the_oracle_knows_the_future():
-    """Two futures with the same first 150 seconds: what is decided in them is the same, but for the oracle."""
+    """Two futures with the same first 150 seconds: all decisions in those seconds are the same, except the oracle's."""
 
     def decided(later: float) -> tuple[list[int], list[int]]:
         quiet = synthetic("quiet", steady(10.0), SECONDS, 2)
@@ -78,12 +78,12 @@ def test_only_the_oracle_knows_the_future():
     assert calm[1] != crowded[1], "the oracle orders a cold start ahead"
 
 
-def two_replicas() -> Entry:
-    return replace(static(), build=lambda ground: Static(2))
+def two_replicas() -> PeerSetting:
+    return replace(static(), build=lambda peer_inputs: StaticReplicas(2))
 
 
 def test_a_window_is_met_by_those_who_serve_its_floor_when_it_begins():
-    """A start of 120 s that is ordered in the first seconds is not there at 60 s, and is at 175 s."""
+    """A replica that is created at the beginning and starts in 120 s does not serve at 60 s, but does at 175 s."""
     case = a_case(windows=((60.0, 120.0),), window_replicas=2, starts=ColdStarts(ready_seconds=120.0, spread=0.0))
     early, late = Comparison(case), Comparison(replace(case, windows=((175.0, 200.0),)))
     assert met(early, early.peer(two_replicas())) == {"total": 1, "metByStart": 0}

@@ -1,4 +1,4 @@
-"""Continuous batching: traces computed by hand, and the jumping engine against the plain one step by step."""
+"""Continuous batching: traces computed by hand, and the closed-form engine against one that takes every step."""
 
 import random
 
@@ -119,11 +119,11 @@ def test_tokens_appear_at_step_boundaries():
     engine = an_engine()
     engine.submit(a_request("r", prompt=5, output=4))
     engine.advance(0.0)
-    seen = []
+    tokens = []
     while (time := engine.next_step_time) is not None:
         finished = engine.advance(time)
-        seen.append((round(time, 6), finished[0].tokens if finished else engine.generated("r")))
-    assert seen == [(0.015, 1), (0.0276, 2), (0.0403, 3), (0.0531, 4)]
+        tokens.append((round(time, 6), finished[0].tokens if finished else engine.generated("r")))
+    assert tokens == [(0.015, 1), (0.0276, 2), (0.0403, 3), (0.0531, 4)]
 
 
 def test_next_event_is_the_finish_when_nothing_else_can_happen():

@@ -1,4 +1,4 @@
-"""A fleet of simulated pods: who gets requests, what becomes of them, and what their pages say."""
+"""A fleet of simulated pods: routing of requests, what becomes of them, and the metrics pages of the pods."""
 
 from random import Random
 from typing import Any
@@ -42,7 +42,7 @@ def pass_time(fleet: SimulatedFleet, seconds: float, tick: float = 0.25) -> None
 
 
 def page(fleet: SimulatedFleet, name: str) -> Any:
-    """What the operator's telemetry reads."""
+    """The sample that the operator's telemetry reads from a pod's page."""
     pod = fleet.pod("team", name)
     assert pod is not None
     return sample_of(pod.text(own_usage()).encode(), catalogue_for("0.32.0"), taken_at=0.0)
@@ -75,11 +75,11 @@ class TestRouting:
     def test_a_pod_that_goes_cuts_what_it_had(self):
         fleet = a_fleet(a_pod("a"), requests_per_second=20, output_tokens=2000)
         pass_time(fleet, 3)
-        had = fleet.summary()["team/chat"]["outstanding"]
+        outstanding = fleet.summary()["team/chat"]["outstanding"]
         fleet.observe([], wall_time=1003.0)
         pass_time(fleet, 1)
         tally = fleet.summary()["team/chat"]
-        assert tally["cut"] == had > 0
+        assert tally["cut"] == outstanding > 0
         assert tally["unserved"] > 0
         assert fleet.pod("team", "a") is None
 
@@ -121,10 +121,10 @@ class TestPages:
         command = EngineCommand(SERVE, (("ENGINE_SIM_PROFILE", '{"name": "8b-h100", "slow": 20, "kv_tokens": 5000}'),))
         fleet = a_fleet(a_pod("a", command=command))
         pass_time(fleet, 20)
-        seen = page(fleet, "a")
-        assert seen.running_requests == 8
-        assert seen.waiting_requests > 20
-        assert seen.kv_fraction == pytest.approx(8 * 8 / 311, abs=0.06)
+        sample = page(fleet, "a")
+        assert sample.running_requests == 8
+        assert sample.waiting_requests > 20
+        assert sample.kv_fraction == pytest.approx(8 * 8 / 311, abs=0.06)
 
     def test_ranks_share_the_load(self):
         fleet = a_fleet(a_pod("a", command=EngineCommand((*SERVE, "--data-parallel-size=2"))), requests_per_second=40)

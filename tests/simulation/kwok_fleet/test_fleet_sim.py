@@ -18,7 +18,7 @@ from tests.cluster.fake_api import FakeApi
 
 
 def a_pod(name: str, *, ready: bool = True, serving: bool = True) -> dict[str, Any]:
-    """As KWOK leaves it."""
+    """A pod as KWOK leaves it."""
     marks = {labels.SERVICE: "chat"} | ({labels.SERVING: "true"} if serving else {})
     return {
         "metadata": {"namespace": "team", "name": name, "uid": f"uid-{name}", "labels": marks},

@@ -1,4 +1,4 @@
-"""ServeGen's archives, in small: rates, lengths, gaps and tenants come out as they went in."""
+"""Small archives in ServeGen's format: traces have the rates, lengths, gaps and tenants that were put in."""
 
 import io
 import json

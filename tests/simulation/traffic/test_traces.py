@@ -1,4 +1,4 @@
-"""Traffic: what is read from recordings, what is drawn, and what making it faster or slower does to it."""
+"""Traffic: reading of recordings, synthetic shapes, and the effect of a rate factor."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +11,6 @@ from forebay.simulation.traffic.traces import (
     between,
     diurnal,
     noisy,
-    of_recording,
     parse_shape,
     ramp,
     rate_factor,
@@ -19,6 +18,7 @@ from forebay.simulation.traffic.traces import (
     steady,
     steps,
     synthetic,
+    trace_of_recording,
     with_prefix_cache,
 )
 
@@ -57,7 +57,7 @@ GENERIC = """time,prompt,output,tenant
     ],
 )
 def test_layouts(text, times, lengths):
-    trace = of_recording(read_trace(text), "t")
+    trace = trace_of_recording(read_trace(text), "t")
     assert trace.times.tolist() == pytest.approx(times, abs=1e-6)
     assert trace.lengths == lengths
 
@@ -65,26 +65,26 @@ def test_layouts(text, times, lengths):
 def test_dates_without_a_zone_are_utc_whatever_the_machine_thinks(monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     mixed = AZURE_2024 + "2024-05-10 00:00:03,1,1\n"
-    assert of_recording(read_trace(mixed), "t").times[-1] == pytest.approx(2.99007)
+    assert trace_of_recording(read_trace(mixed), "t").times[-1] == pytest.approx(2.99007)
 
 
 def test_tenants_are_kept():
-    trace = of_recording(read_trace(GENERIC), "t")
+    trace = trace_of_recording(read_trace(GENERIC), "t")
     assert [trace.tenant_names[index] for index in trace.tenants] == ["chat", "search"]
 
 
 def test_classes_are_kept_and_nothing_is_interactive():
     text = "time,prompt,output,class\n0,100,20,batch\n1,100,20,\n2,100,20,Interactive\n"
-    trace = of_recording(read_trace(text), "t")
+    trace = trace_of_recording(read_trace(text), "t")
     assert trace.batch.tolist() == [True, False, False]
-    assert of_recording(read_trace(GENERIC), "t").batch.tolist() == [False, False]
+    assert trace_of_recording(read_trace(GENERIC), "t").batch.tolist() == [False, False]
     assert rate_factor(trace, 2.0, 1).batch.sum() == 2
     with pytest.raises(TraceError, match="neither interactive nor batch"):
         read_trace(text.replace("batch", "urgent"))
 
 
 def test_what_was_left_out_is_said():
-    assert of_recording(read_trace(BURST_GPT), "t").method == ("1 requests without an answer were left out",)
+    assert trace_of_recording(read_trace(BURST_GPT), "t").method == ("1 requests without an answer were left out",)
 
 
 def test_a_date_that_is_none_is_refused_with_its_line():
@@ -101,7 +101,7 @@ def test_a_file_is_known_by_its_digest(tmp_path: Path):
 
 def test_prefixes_that_were_seen_before_are_cached():
     recording = read_trace(MOONCAKE)
-    trace = with_prefix_cache(of_recording(recording, "t"), recording)
+    trace = with_prefix_cache(trace_of_recording(recording, "t"), recording)
     assert trace.cached_tokens is not None
     assert trace.cached_tokens.tolist() == [0, 1024, 1023]
 

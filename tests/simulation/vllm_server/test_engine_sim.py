@@ -12,7 +12,7 @@ from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.simulated_profile import parse_profile
 from forebay.simulation.vllm_server.engine_sim import engine_sim, read_settings
 from tests.simulation.load import a_request, run
-from tests.simulation.servers import SLOW, Process, Stream, a_process, stream_completion
+from tests.simulation.vllm_server.servers import SLOW, Process, Stream, a_process, stream_completion
 
 DRAINING = "--shutdown-timeout=20"
 
@@ -33,7 +33,7 @@ async def test_sigterm_while_loading_ends_it_at_once():
 
 
 async def begin(session: aiohttp.ClientSession, server: Process, count: int, output: int) -> list[asyncio.Task[Stream]]:
-    """So many streams, of which the first has its first token."""
+    """Open streams; the first of them has received its first token."""
     tasks = [asyncio.create_task(stream_completion(session, server.url, 5, output)) for _ in range(count)]
     text = ""
     while f'num_requests_waiting{{engine="0",model_name="tiny"}} {count - 2}.0' not in text:
@@ -83,6 +83,7 @@ async def test_streams_are_cut(flags, number):
     assert any(0 < stream.tokens < 1000 for stream in streams)
 
 
+@pytest.mark.alone
 async def test_http_runs_agree_with_virtual_clock_runs():
     """TTFT, ITL and throughput within 10 % of the engine on a virtual clock, with the arrivals that really happened.
 
@@ -112,15 +113,15 @@ async def test_http_runs_agree_with_virtual_clock_runs():
     )
     assert engine.stats.queue_seconds.total > 1
     first = fmean(stream.token_times[0] - stream.sent_at for stream in streams)
-    assert first == pytest.approx(fmean(one.first_token_seconds or 0 for one in virtual), rel=0.1)
+    assert first == pytest.approx(fmean(completion.first_token_seconds or 0 for completion in virtual), rel=0.1)
     between = [
         (stream.token_times[-1] - stream.token_times[0]) / (stream.tokens - 1)
         for stream in streams
         if stream.tokens > 1
     ]
-    assert fmean(between) == pytest.approx(fmean(one.token_seconds or 0 for one in virtual), rel=0.1)
+    assert fmean(between) == pytest.approx(fmean(completion.token_seconds or 0 for completion in virtual), rel=0.1)
     whole = max(stream.token_times[-1] for stream in streams) - start
-    assert whole == pytest.approx(max(one.finished for one in virtual), rel=0.1)
+    assert whole == pytest.approx(max(completion.finished for completion in virtual), rel=0.1)
 
 
 async def test_a_headless_rank_serves_nothing_and_ends_on_sigterm():

@@ -1,11 +1,11 @@
-"""The OpenAI API as vLLM speaks it: lengths, streams, errors in their shape, queue bounds, clients that leave."""
+"""The OpenAI API as vLLM implements it: lengths, streams, the format of errors, queue bounds, clients that leave."""
 
 import asyncio
 import json
 
 import pytest
 
-from tests.simulation.servers import SLOW, Stream, a_server, read_stream
+from tests.simulation.vllm_server.servers import SLOW, Stream, a_server, read_stream
 
 
 async def post(client, path: str, **body):

@@ -1,4 +1,4 @@
-"""`vllm serve` as the simulator reads it: what Forebay renders is taken, what vLLM refuses is refused."""
+"""The simulator's parser of `vllm serve`: it accepts what Forebay renders and refuses what vLLM refuses."""
 
 from typing import get_args
 

@@ -1,6 +1,6 @@
-"""The scraper against a real server on loopback: the last good word of every pod is kept, one pod's trouble is its own.
+"""The scraper against a real server on loopback: it keeps the last good sample of each pod, and pods fail alone.
 
-Time stands still unless a test moves it, so a round, an interval and an age are exact. Only `timeout_seconds` is real.
+Time stands still unless a test moves it, so rounds, intervals and ages are exact. Only `timeout_seconds` is real.
 """
 
 import asyncio
@@ -11,11 +11,12 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from forebay.telemetry.direct.fetch import FetchFailure
-from forebay.telemetry.direct.scraper import Scraper, ScrapeTarget, interval_seconds
+from forebay.telemetry.direct.scraper import Scraper, interval_seconds
 from forebay.telemetry.direct.url_template import UrlTemplate
+from forebay.telemetry.scrape_failure import ScrapeFailure
+from forebay.telemetry.signal_source import ScrapeTarget
 from tests.telemetry.engine_server import ANSWER, EngineServer, an_engine_server
-from tests.telemetry.fleet import LIMIT_SECONDS, PATIENT, StillClock, a_fleet
+from tests.telemetry.fleet import LIMIT_SECONDS, LONG_TIMEOUT, ManualClock, a_fleet
 
 
 @pytest_asyncio.fixture
@@ -26,7 +27,7 @@ async def server() -> AsyncIterator[EngineServer]:
 
 async def test_a_pod_is_read(server):
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.told()
+        await fleet.next_news()
 
         signals = fleet.scraper.signals()["uid-engine-0"]
         assert signals.error is None
@@ -37,7 +38,7 @@ async def test_a_pod_is_read(server):
 
 async def test_the_request_asks_for_plain_text_and_keeps_no_connection(server):
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.told()
+        await fleet.next_news()
 
         assert server.headers["Accept"] == "text/plain;version=0.0.4"
         assert server.headers["Accept-Encoding"] == "identity"
@@ -47,54 +48,56 @@ async def test_the_request_asks_for_plain_text_and_keeps_no_connection(server):
 async def test_a_proxy_in_the_environment_is_not_used(server, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.told()
+        await fleet.next_news()
 
         assert fleet.error("engine-0") is None
 
 
 @pytest.mark.parametrize(
-    ("pod", "failure", "said"),
+    ("pod", "failure", "message"),
     [
-        pytest.param("broken-0", FetchFailure.STATUS, "answered HTTP 500 Internal Server Error", id="an error status"),
-        pytest.param("moved-0", FetchFailure.STATUS, "answered HTTP 302 Found", id="a redirect is not followed"),
-        pytest.param("half-0", FetchFailure.CUT, "the answer ended before its announced length", id="half a body"),
-        pytest.param("slow-0", FetchFailure.TIMEOUT, "no answer within 0.05 s", id="no answer"),
-        pytest.param("drip-0", FetchFailure.TIMEOUT, "no answer within 0.05 s", id="an answer that does not end"),
+        pytest.param("broken-0", ScrapeFailure.STATUS, "answered HTTP 500 Internal Server Error", id="an error status"),
+        pytest.param("moved-0", ScrapeFailure.STATUS, "answered HTTP 302 Found", id="a redirect is not followed"),
+        pytest.param("half-0", ScrapeFailure.CUT, "the answer ended before its announced length", id="half a body"),
+        pytest.param("slow-0", ScrapeFailure.TIMEOUT, "no answer within 0.05 s", id="no answer"),
+        pytest.param("drip-0", ScrapeFailure.TIMEOUT, "no answer within 0.05 s", id="an answer that does not end"),
     ],
 )
-async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, said):
-    impatient = replace(PATIENT, timeout_seconds=0.05)
-    async with a_fleet(server, pod, settings=impatient if failure is FetchFailure.TIMEOUT else PATIENT) as fleet:
-        await fleet.told()
+async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, message):
+    short_timeout = replace(LONG_TIMEOUT, timeout_seconds=0.05)
+    async with a_fleet(
+        server, pod, settings=short_timeout if failure is ScrapeFailure.TIMEOUT else LONG_TIMEOUT
+    ) as fleet:
+        await fleet.next_news()
 
         assert fleet.running(pod) is None
-        assert fleet.error(pod) == f"http://127.0.0.1:{server.port}/default/{pod}: {said}"
+        assert fleet.error(pod) == f"http://127.0.0.1:{server.port}/default/{pod}: {message}"
         assert fleet.scraper.statistics().failures[failure] == 1
         assert server.asked.total() == 1
 
 
 @pytest.mark.parametrize(
-    ("answer", "failure", "said"),
+    ("answer", "failure", "message"),
     [
-        pytest.param("", FetchFailure.NOT_AN_ENGINE, "has no series that starts with vllm:", id="empty"),
+        pytest.param("", ScrapeFailure.NOT_AN_ENGINE, "has no series that starts with vllm:", id="empty"),
         pytest.param(
-            "<html>Welcome</html>\n", FetchFailure.NOT_AN_ENGINE, "the answer of 21 bytes has no series", id="a page"
+            "<html>Welcome</html>\n", ScrapeFailure.NOT_AN_ENGINE, "the answer of 21 bytes has no series", id="a page"
         ),
-        pytest.param(ANSWER[:-20], FetchFailure.MALFORMED, "the answer is cut", id="cut, and the length fits"),
+        pytest.param(ANSWER[:-20], ScrapeFailure.MALFORMED, "the answer is cut", id="cut, and the length fits"),
         pytest.param(
-            "vllm:num_requests_running four\n", FetchFailure.MALFORMED, "'four' of", id="garbage for a number"
+            "vllm:num_requests_running four\n", ScrapeFailure.MALFORMED, "'four' of", id="garbage for a number"
         ),
-        pytest.param("vllm:num_requests_running NaN\n", FetchFailure.SIGNAL_MISSING, "which is no reading", id="NaN"),
-        pytest.param("vllm:x 1\n" * 200_000, FetchFailure.TOO_LARGE, "is longer than 1048576 bytes", id="huge"),
+        pytest.param("vllm:num_requests_running NaN\n", ScrapeFailure.SIGNAL_MISSING, "which is no reading", id="NaN"),
+        pytest.param("vllm:x 1\n" * 200_000, ScrapeFailure.TOO_LARGE, "is longer than 1048576 bytes", id="huge"),
     ],
 )
-async def test_an_answer_that_says_nothing_is_unknown(server, answer, failure, said):
+async def test_an_answer_that_says_nothing_is_unknown(server, answer, failure, message):
     server.answers["engine-0"] = answer
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.told()
+        await fleet.next_news()
 
         assert fleet.running("engine-0") is None
-        assert said in (fleet.error("engine-0") or "")
+        assert message in (fleet.error("engine-0") or "")
         assert fleet.scraper.statistics().failures[failure] == 1
 
 
@@ -103,11 +106,11 @@ async def test_a_port_that_refuses_is_unknown(server):
         closed.bind(("127.0.0.1", 0))  # bound and not listening: refuses, and nobody else gets the port
         async with a_fleet(server) as fleet:
             fleet.pods = [replace(fleet.target("engine-0"), port=closed.getsockname()[1])]
-            await fleet.told()
+            await fleet.next_news()
 
             assert fleet.running("engine-0") is None
             assert "no connection" in (fleet.error("engine-0") or "")
-            assert fleet.scraper.statistics().failures[FetchFailure.CONNECTION] == 1
+            assert fleet.scraper.statistics().failures[ScrapeFailure.CONNECTION] == 1
 
 
 async def test_what_is_not_http_is_unknown(server):
@@ -120,7 +123,7 @@ async def test_what_is_not_http_is_unknown(server):
     other = await asyncio.start_server(babble, "127.0.0.1", 0)
     async with other, a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target("engine-0"), port=other.sockets[0].getsockname()[1])]
-        await fleet.told()
+        await fleet.next_news()
 
         assert "the answer is not HTTP" in (fleet.error("engine-0") or "")
 
@@ -128,14 +131,14 @@ async def test_what_is_not_http_is_unknown(server):
 async def test_a_pod_without_an_address_is_unknown(server):
     async with a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target("engine-0"), ip="")]
-        await fleet.told()
+        await fleet.next_news()
 
         assert "the pod has no address to ask" in (fleet.error("engine-0") or "")
 
 
 async def test_the_last_good_sample_stays_and_ages(server):
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.told()
+        await fleet.next_news()
         server.answers["engine-0"] = "out of order\n"
         await fleet.next_round()
         await fleet.next_round()
@@ -150,7 +153,7 @@ async def test_the_last_good_sample_stays_and_ages(server):
 async def test_a_good_answer_clears_the_error(server):
     server.answers["engine-0"] = "out of order\n"
     async with a_fleet(server, "engine-0") as fleet:
-        await fleet.told()
+        await fleet.next_news()
         del server.answers["engine-0"]
         await fleet.next_round()
 
@@ -159,7 +162,7 @@ async def test_a_good_answer_clears_the_error(server):
 
 async def test_a_pod_that_is_gone_is_forgotten(server):
     async with a_fleet(server, "engine-0", "engine-1") as fleet:
-        await fleet.told()
+        await fleet.next_news()
         fleet.pods = [fleet.target("engine-1")]
         await fleet.next_round()
 
@@ -171,25 +174,25 @@ async def test_a_pod_that_goes_while_it_is_asked_is_forgotten(server):
         await fleet.outlast_a_round()
         fleet.pods = [fleet.target("engine-0")]
         server.release.set()
-        await fleet.told()
+        await fleet.next_news()
 
         assert set(fleet.scraper.signals()) == {"uid-engine-0"}
 
 
 async def test_a_slow_pod_delays_nobody(server):
-    """What came in is reported after 1.5 s, and the slow pod's word when it comes.
+    """Results are reported after 1.5 s, and that of the slow pod when it arrives.
 
     Of three pods on two slots the last is asked once the second has been read: the slow one holds the first slot.
     """
     pods = ("slow-0", "engine-0", "slow-1")
-    async with a_fleet(server, *pods, settings=replace(PATIENT, concurrency=2)) as fleet:
+    async with a_fleet(server, *pods, settings=replace(LONG_TIMEOUT, concurrency=2)) as fleet:
         await asyncio.wait_for(server.was_asked["slow-1"].wait(), LIMIT_SECONDS)
         await fleet.time.wake(until=1.5)
-        assert await fleet.told() == 1.5
+        assert await fleet.next_news() == 1.5
         assert set(fleet.scraper.signals()) == {"uid-engine-0"}
 
         server.release.set()
-        assert await fleet.told() == 1.5
+        assert await fleet.next_news() == 1.5
         late = fleet.scraper.signals()["uid-slow-0"].sample
         assert late is not None
         assert (late.running_requests, late.taken_at) == (4.0, 1000.0)
@@ -207,11 +210,11 @@ async def test_a_pod_is_never_asked_twice_at_a_time(server):
 
 async def test_at_most_so_many_are_asked_at_once(server):
     pods = [f"slow-{number}" for number in range(8)]
-    async with a_fleet(server, *pods, settings=replace(PATIENT, concurrency=3)) as fleet:
+    async with a_fleet(server, *pods, settings=replace(LONG_TIMEOUT, concurrency=3)) as fleet:
         for pod in pods[:3]:
             await asyncio.wait_for(server.was_asked[pod].wait(), LIMIT_SECONDS)
         server.release.set()
-        await fleet.told()
+        await fleet.next_news()
 
         assert server.asked.total() == 8
         assert server.most_at_once == 3
@@ -219,11 +222,11 @@ async def test_at_most_so_many_are_asked_at_once(server):
 
 
 async def test_pods_that_failed_cannot_fill_the_slots_of_the_healthy(server):
-    """Two pods fail and then hang; on the one slot of the healthy, the second is asked once the first was read."""
+    """Two pods fail and then hang. On the one slot of healthy pods, the second is scraped after the first."""
     pods = ("slow-0", "slow-1", "engine-0", "engine-1")
     server.answers = {"slow-0": "out of order\n", "slow-1": "out of order\n"}
-    async with a_fleet(server, *pods[:2], settings=replace(PATIENT, concurrency=1)) as fleet:
-        await fleet.told()
+    async with a_fleet(server, *pods[:2], settings=replace(LONG_TIMEOUT, concurrency=1)) as fleet:
+        await fleet.next_news()
         server.answers = {}
         fleet.pods = [fleet.target(pod) for pod in pods]
         await fleet.time.wake(until=5.0)
@@ -234,7 +237,7 @@ async def test_pods_that_failed_cannot_fill_the_slots_of_the_healthy(server):
 
 async def test_rounds_keep_the_interval_from_start_to_start(server):
     async with a_fleet(server, "engine-0") as fleet:
-        assert await fleet.told() == 0.0
+        assert await fleet.next_news() == 0.0
         await fleet.next_round()
         await fleet.next_round()
 
@@ -286,7 +289,7 @@ async def test_a_round_that_fails_in_the_caller_is_not_the_last(server, caplog):
             raise RuntimeError("no world yet")
         return [ScrapeTarget("uid", "default", "engine-0", ip="", port=8000)]
 
-    time, ended = StillClock(), asyncio.Event()
+    time, ended = ManualClock(), asyncio.Event()
     scraper = Scraper(UrlTemplate(), clock=time.clock())
     work = asyncio.create_task(scraper.run(targets, ended.set))
     await time.wake(until=5.0)
@@ -301,7 +304,7 @@ async def test_a_round_that_fails_in_the_caller_is_not_the_last(server, caplog):
 async def test_an_engine_version_nobody_knows_warns_once(server, caplog):
     async with a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target(f"engine-{number}"), engine_version="0.99.0") for number in range(3)]
-        await fleet.told()
+        await fleet.next_news()
         await fleet.next_round()
 
         assert fleet.running("engine-0") == 4.0
@@ -311,11 +314,11 @@ async def test_an_engine_version_nobody_knows_warns_once(server, caplog):
 
 async def test_statistics(server):
     async with a_fleet(server, "engine-0", "engine-1", "broken-0") as fleet:
-        await fleet.told()
+        await fleet.next_news()
         await fleet.next_round()
 
         statistics = fleet.scraper.statistics()
         assert (statistics.rounds, statistics.scrapes, statistics.last_round_pods) == (2, 6, 3)
         assert statistics.durations.count == 6
-        assert {failure: count for failure, count in statistics.failures.items() if count} == {FetchFailure.STATUS: 2}
-        assert set(statistics.failures) == set(FetchFailure)
+        assert {failure: count for failure, count in statistics.failures.items() if count} == {ScrapeFailure.STATUS: 2}
+        assert set(statistics.failures) == set(ScrapeFailure)

@@ -1,8 +1,9 @@
-"""A template that would ask the wrong place, or the same place for every pod, is refused at start."""
+"""A template with a wrong URL, or with the same URL for every pod, is refused at the start."""
 
 import pytest
 
-from forebay.telemetry.direct.url_template import ScrapeTarget, UrlTemplate
+from forebay.telemetry.direct.url_template import UrlTemplate
+from forebay.telemetry.signal_source import ScrapeTarget
 
 
 def a_target(ip: str = "10.1.2.3", port: int = 8000) -> ScrapeTarget:
@@ -26,7 +27,7 @@ def test_urls(template, ip, url):
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "message"),
     [
         pytest.param("https://{ip}:{port}/metrics", "does not start with http://", id="https"),
         pytest.param("{ip}:{port}/metrics", "does not start with http://", id="no scheme"),
@@ -45,8 +46,8 @@ def test_urls(template, ip, url):
         pytest.param("http://user:secret@{ip}/", "may hold neither a user nor a fragment", id="a password"),
     ],
 )
-def test_refused_templates(template, said):
-    with pytest.raises(ValueError, match=said) as refused:
+def test_refused_templates(template, message):
+    with pytest.raises(ValueError, match=message) as refused:
         UrlTemplate(template)
 
     assert "the default is http://{ip}:{port}/metrics" in str(refused.value)

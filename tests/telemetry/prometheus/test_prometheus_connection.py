@@ -1,4 +1,4 @@
-"""The connection against real servers on loopback: verified, bounded, and every failure in words."""
+"""The connection against real servers on loopback: TLS verification, limits, and a message for every failure."""
 
 import datetime
 import ipaddress
@@ -18,16 +18,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
-from forebay.telemetry.prometheus.prometheus_connection import Bounds, PrometheusConnection
+from forebay.telemetry.prometheus.prometheus_connection import PrometheusConnection, RequestLimits
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
+from forebay.telemetry.scrape_failure import ScrapeFailed, ScrapeFailure
 
 ONE = {"status": "success", "data": {"resultType": "scalar", "result": [1.0, "1"]}}
 
 
 @dataclass
 class Server:
-    """Answers as `answer` says; remembers what it was asked."""
+    """A server that answers by `answer` and records the queries."""
 
     answer: "Callable[[BaseHTTPRequestHandler], None]"
     url: str = ""
@@ -53,7 +53,7 @@ def a_server(answer: Callable[[BaseHTTPRequestHandler], None], certificate: Path
         daemon_threads = True
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """A client that hangs up is what some tests are about."""
+            """Ignored, because in some tests the client closes the connection."""
 
     with Quiet(("127.0.0.1", 0), Handler) as http:
         if certificate is not None:
@@ -86,7 +86,7 @@ def says(body: object, status: int = 200, **headers: str) -> Callable[[BaseHTTPR
 
 
 def asked(
-    server: Server, bounds: Bounds | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
+    server: Server, bounds: RequestLimits | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
 ) -> object:
     options = PrometheusOptions(url=server.url, ca_file=ca_file, token_file=token_file)
     connection = PrometheusConnection(options, bounds)
@@ -97,7 +97,7 @@ def asked(
 
 
 def refused(
-    server: Server, bounds: Bounds | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
+    server: Server, bounds: RequestLimits | None = None, *, ca_file: Path | None = None, token_file: Path | None = None
 ) -> ScrapeFailed:
     with pytest.raises(ScrapeFailed) as error:
         asked(server, bounds, ca_file=ca_file, token_file=token_file)
@@ -107,7 +107,7 @@ def refused(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Key and certificate of a server on loopback, signed by itself."""
+    """The key and the self-signed certificate of a server on loopback."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "prometheus")])
     now = datetime.datetime.now(datetime.UTC)
@@ -157,7 +157,7 @@ def test_a_certificate_of_nobody_is_not_trusted(certificate, monkeypatch):
     with a_server(says(ONE), certificate) as server:
         error = refused(server)
 
-        assert error.failure is FetchFailure.CONNECTION
+        assert error.failure is ScrapeFailure.CONNECTION
         assert "its certificate is not trusted" in str(error)
         assert server.asked == []
 
@@ -170,7 +170,7 @@ def test_a_token_that_cannot_be_read_is_not_left_out(certificate, tmp_path, cont
     with a_server(says(ONE), certificate) as server:
         error = refused(server, ca_file=certificate, token_file=token)
 
-        assert error.failure is FetchFailure.CONNECTION
+        assert error.failure is ScrapeFailure.CONNECTION
         assert str(token) in str(error)
         assert server.asked == []
 
@@ -186,31 +186,31 @@ def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("answer", "failure", "said"),
+    ("answer", "failure", "message"),
     [
-        pytest.param(says({}, 503), FetchFailure.STATUS, "HTTP Status Code 503", id="an error"),
-        pytest.param(says({}, 302, Location="/other"), FetchFailure.STATUS, "HTTP Status Code 302", id="a redirect"),
-        pytest.param(says(b"<html>"), FetchFailure.MALFORMED, "not that of Prometheus' API", id="a page"),
-        pytest.param(says([]), FetchFailure.MALFORMED, "not that of Prometheus' API", id="another API"),
-        pytest.param(says({"data": None}), FetchFailure.MALFORMED, "not that of Prometheus' API", id="no data"),
+        pytest.param(says({}, 503), ScrapeFailure.STATUS, "HTTP Status Code 503", id="an error"),
+        pytest.param(says({}, 302, Location="/other"), ScrapeFailure.STATUS, "HTTP Status Code 302", id="a redirect"),
+        pytest.param(says(b"<html>"), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="a page"),
+        pytest.param(says([]), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="another API"),
+        pytest.param(says({"data": None}), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="no data"),
         pytest.param(
-            says(b"[" * 900_000), FetchFailure.MALFORMED, "not that of Prometheus' API", id="nested without end"
+            says(b"[" * 900_000), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="nested without end"
         ),
     ],
 )
-def test_an_answer_that_is_none(answer, failure, said):
+def test_an_answer_that_is_none(answer, failure, message):
     with a_server(answer) as server:
         error = refused(server)
 
         assert error.failure is failure
-        assert said in str(error)
+        assert message in str(error)
         assert len(server.asked) == 1, "nothing is asked twice"
 
 
 def test_nobody_answers():
     with a_server(says(ONE)) as server:
         pass
-    assert refused(server).failure is FetchFailure.CONNECTION
+    assert refused(server).failure is ScrapeFailure.CONNECTION
 
 
 def test_an_answer_that_is_cut():
@@ -221,16 +221,16 @@ def test_an_answer_that_is_cut():
         request.wfile.write(b'{"status":')
 
     with a_server(cut) as server:
-        assert refused(server).failure is FetchFailure.CONNECTION
+        assert refused(server).failure is ScrapeFailure.CONNECTION
 
 
 def test_an_answer_without_end_is_left():
     with a_server(says(b" " * 2000)) as server:
-        assert refused(server, Bounds(max_bytes=1000)).failure is FetchFailure.TOO_LARGE
+        assert refused(server, RequestLimits(max_bytes=1000)).failure is ScrapeFailure.TOO_LARGE
 
 
 def test_a_server_that_drips_is_left():
-    """Each byte comes in time; the whole does not."""
+    """Each byte arrives in time, but the whole answer does not."""
 
     def drip(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
@@ -239,7 +239,7 @@ def test_a_server_that_drips_is_left():
             request.wfile.write(b" ")
 
     with a_server(drip) as server:
-        assert refused(server, Bounds(timeout_seconds=1)).failure is FetchFailure.TIMEOUT
+        assert refused(server, RequestLimits(timeout_seconds=1)).failure is ScrapeFailure.TIMEOUT
 
 
 def test_a_server_that_is_silent_is_left():
@@ -247,4 +247,4 @@ def test_a_server_that_is_silent_is_left():
         server.ending.wait()
 
     with a_server(wait) as server:
-        assert refused(server, Bounds(timeout_seconds=1)).failure is FetchFailure.TIMEOUT
+        assert refused(server, RequestLimits(timeout_seconds=1)).failure is ScrapeFailure.TIMEOUT

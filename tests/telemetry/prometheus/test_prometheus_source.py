@@ -1,6 +1,6 @@
-"""Prometheus as the source: what it tells of the same pods is what the pods say themselves, and as old as it is.
+"""Prometheus as the source: its samples equal those of the pods themselves, and have the age of the scrape.
 
-Time stands still unless a test moves it; Prometheus is a recording.
+Time stands still unless a test moves it; Prometheus is a recording in memory.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from forebay.scaling.load.signals import EngineSample
-from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
-from forebay.telemetry.direct.scraper import ScrapeTarget
 from forebay.telemetry.engine_sample import sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
 from forebay.telemetry.prometheus.prometheus_source import PrometheusSource
+from forebay.telemetry.scrape_failure import ScrapeFailed, ScrapeFailure
+from forebay.telemetry.signal_source import ScrapeTarget
 from tests.telemetry.engine_server import ANSWER
-from tests.telemetry.fleet import LIMIT_SECONDS, StillClock
+from tests.telemetry.fleet import LIMIT_SECONDS, ManualClock
 from tests.telemetry.recorded_prometheus import RecordedPrometheus
 
 VERSION = "0.32.0"
@@ -45,21 +45,21 @@ def engine(running: float | str = 2, tokens: float | str = 50, kv: str = "vllm:k
 
 @dataclass
 class Fleet:
-    """A source at work on recorded pods. Our clock and Prometheus' are the same unless a test says otherwise."""
+    """A running source with recorded pods. Our clock and that of Prometheus agree unless a test changes one."""
 
     prometheus: RecordedPrometheus
-    time: StillClock
+    time: ManualClock
     source: PrometheusSource
     pods: Sequence[ScrapeTarget] = ()
     news: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
 
-    async def told(self) -> None:
+    async def next_news(self) -> None:
         await asyncio.wait_for(self.news.get(), LIMIT_SECONDS)
 
     async def next_round(self, seconds: float = 5.0) -> None:
         self.prometheus.now += seconds
         await self.time.wake(until=self.time.seconds + seconds)
-        await self.told()
+        await self.next_news()
 
     def sample(self, pod: str = "chat-0") -> EngineSample | None:
         return self.source.signals()[f"uid-{pod}"].sample
@@ -72,7 +72,7 @@ class Fleet:
     def error(self, pod: str = "chat-0") -> str | None:
         return self.source.signals()[f"uid-{pod}"].error
 
-    def failures(self) -> dict[FetchFailure, int]:
+    def failures(self) -> dict[ScrapeFailure, int]:
         return {failure: count for failure, count in self.source.statistics().failures.items() if count}
 
 
@@ -82,11 +82,11 @@ def pod(name: str = "chat-0", *, version: str | None = VERSION, created_at: floa
 
 @asynccontextmanager
 async def a_fleet(prometheus: RecordedPrometheus, *pods: ScrapeTarget) -> AsyncIterator[Fleet]:
-    time = StillClock()
+    time = ManualClock()
     fleet = Fleet(prometheus, time, PrometheusSource(prometheus.connect, clock=time.clock()), pods or (pod(),))
     work = asyncio.create_task(fleet.source.run(lambda: fleet.pods, lambda: fleet.news.put_nowait(None)))
     try:
-        await fleet.told()
+        await fleet.next_news()
         yield fleet
         fleet.source.stop()
         await asyncio.wait_for(work, LIMIT_SECONDS)
@@ -201,10 +201,10 @@ async def test_a_new_pod_does_not_inherit_from_an_older_one_of_its_name(promethe
 async def test_an_outage_holds_what_is_known(prometheus):
     prometheus.scraped("chat-0", engine(), at=990)
     async with a_fleet(prometheus) as fleet:
-        prometheus.failure = ScrapeFailed(FetchFailure.TIMEOUT, "no answer in time")
+        prometheus.failure = ScrapeFailed(ScrapeFailure.TIMEOUT, "no answer in time")
         await fleet.next_round()
         assert (fleet.sampled().taken_at, fleet.error()) == (990.0, "no answer in time")
-        assert fleet.failures() == {FetchFailure.TIMEOUT: 1}
+        assert fleet.failures() == {ScrapeFailure.TIMEOUT: 1}
 
         prometheus.failure = None
         await fleet.next_round()
@@ -263,7 +263,7 @@ async def test_nan_is_missing(prometheus):
         )
         await fleet.next_round()
         assert fleet.error() is not None, "it stays unknown until a better scrape"
-        assert fleet.failures() == {FetchFailure.SIGNAL_MISSING: 2}
+        assert fleet.failures() == {ScrapeFailure.SIGNAL_MISSING: 2}
 
 
 async def test_an_older_engine_is_read_by_its_names(prometheus):
@@ -314,14 +314,14 @@ async def test_an_answer_of_another_form_is_nobodys_load(prometheus, result):
     prometheus.ask = lambda query, at=None: ask(query, at) if query == "time()" else result
     async with a_fleet(prometheus) as fleet:
         assert fleet.sample() is None
-        assert fleet.failures() == {FetchFailure.MALFORMED: 1}
+        assert fleet.failures() == {ScrapeFailure.MALFORMED: 1}
 
 
 async def test_an_error_of_ours_is_the_pods_error(prometheus):
     prometheus.failure = RuntimeError("broken")
     async with a_fleet(prometheus) as fleet:
         assert fleet.error() == "the operator could not ask Prometheus: RuntimeError('broken')"
-        assert fleet.failures() == {FetchFailure.INTERNAL: 1}
+        assert fleet.failures() == {ScrapeFailure.INTERNAL: 1}
 
 
 async def test_nobody_is_asked_for_an_empty_fleet(prometheus):

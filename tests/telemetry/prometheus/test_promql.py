@@ -1,4 +1,4 @@
-"""Escaping: whatever a value holds, it stays a value."""
+"""Escaping: no value can change the query."""
 
 import re
 
@@ -14,7 +14,7 @@ _UNESCAPED = {"n": "\n", "\\": "\\", '"': '"'}
 
 
 def unquoted(text: str) -> str:
-    """What Prometheus reads of a string literal; fails when it ends anywhere but at its end."""
+    """The value that Prometheus reads from a string literal; fails when the literal ends early or late."""
     match = _LITERAL.fullmatch(text)
     assert match is not None
     return re.sub(r"\\(.)", lambda escape: _UNESCAPED[escape[1]], match[1], flags=re.DOTALL)

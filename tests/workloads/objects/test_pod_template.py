@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from forebay.api import labels
-from forebay.api.spec.pod_paths import OWNED_VOLUMES
+from forebay.api.spec.pod_paths import RESERVED_VOLUMES
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.restricted import violations
 from tests.workloads.specs import CHAT, a_pod, a_spec, engine_of
@@ -52,7 +52,7 @@ def test_the_schema_knows_our_volumes_and_annotations(name):
     pod = a_pod(spec)
     volumes = {volume["name"] for volume in pod["spec"]["volumes"]} - {volume.name for volume in spec.pod.volumes}
     annotations = pod["metadata"]["annotations"].keys() - (spec.pod.annotations or {}).keys()
-    assert volumes <= set(OWNED_VOLUMES)
+    assert volumes <= set(RESERVED_VOLUMES)
     assert annotations == set(labels.POD_ANNOTATIONS)
 
 

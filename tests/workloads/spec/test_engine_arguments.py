@@ -2,14 +2,14 @@
 
 import pytest
 
-from forebay.api.spec.engine_flags import OWNED_ENV, OWNED_FLAGS
+from forebay.api.spec.engine_flags import RESERVED_ENV, RESERVED_FLAGS
 from forebay.workloads.spec.engine_arguments import flag_name
 from forebay.workloads.spec.engine_versions import ADDED_FLAGS, REMOVED_FLAGS, Defaults, version_of_image
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import a_pod, a_revision, a_spec, arguments_of, engine_of
 
-OWNED = {name for owned in OWNED_FLAGS for name in owned.names}
-OWNED_VARIABLES = {name for owned in OWNED_ENV for name in owned.names}
+OWNED = {name for owned in RESERVED_FLAGS for name in owned.names}
+OWNED_VARIABLES = {name for owned in RESERVED_ENV for name in owned.names}
 FULL = """
     model: {source: "s3://weights/llama", quantization: fp8, kvCacheDtype: fp8, maxModelLen: 8192}
     engine: {tensorParallelSize: 2, pipelineParallelSize: 2, dataParallelSize: 2}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forebay.api.performance_profile import PerformanceProfileSpec
-from forebay.capacity.model.given_profile import given_profile
+from forebay.capacity.model.profile_choice import given_profile
 from forebay.scaling.load.arrivals import RequestLengths
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.workloads.spec.planned_sizes import Sizing, sizing_of

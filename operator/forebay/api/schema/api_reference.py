@@ -1,10 +1,10 @@
-"""The API reference page, made from the same schemas as the CRDs."""
+"""The API reference page docs/api.md, made from the same schemas as the CRDs."""
 
 from collections.abc import Iterator
 
+from forebay.api.schema.base_model import API_VERSION
 from forebay.api.schema.crds import KINDS, CustomKind, schema
-from forebay.api.schema.model import API_VERSION
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
 
 _INTRODUCTION = f"""\
 # API reference
@@ -46,18 +46,18 @@ def _section(node: Schema, path: str) -> Iterator[str]:
         yield f"{rules}\n"
     yield "| field | type | meaning |\n|---|---|---|"
     required = node.get("required", [])
-    inner: list[tuple[Schema, str]] = []
+    objects: list[tuple[Schema, str]] = []
     for name, child in node["properties"].items():
         title = f"`{name}`{' (required)' if name in required else ''}"
         target, suffix = (child["items"], "[]") if child["type"] == "array" else (child, "")
-        refused = [_rules(child), _item_rules(child)]
+        child_rules = [_rules(child), _item_rules(child)]
         if "properties" in target:
-            inner.append((target | {"description": target.get("description", child["description"])}, name + suffix))
-            refused = [_rules(child)] if suffix else []
-        meaning = " ".join(part for part in (child["description"], *refused) if part)
+            objects.append((target | {"description": target.get("description", child["description"])}, name + suffix))
+            child_rules = [_rules(child)] if suffix else []
+        meaning = " ".join(part for part in (child["description"], *child_rules) if part)
         yield f"| {title} | {_type(child)} | {meaning.replace('|', '&#124;')} |"
     yield ""
-    for target, name in inner:
+    for target, name in objects:
         yield from _section(target, f"{path}.{name}")
 
 
@@ -82,5 +82,5 @@ def _rules(node: Schema) -> str:
 
 
 def _item_rules(node: Schema) -> str:
-    inner = node.get("items") or node.get("additionalProperties")
-    return _rules(inner) if inner else ""
+    item = node.get("items") or node.get("additionalProperties")
+    return _rules(item) if item else ""

@@ -1,4 +1,7 @@
-"""The custom resource definitions, made from the models: the same text every time, so that Git shows real changes."""
+"""The custom resource definitions, made from the models.
+
+The output is the same text every time, so that Git shows only real changes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +16,8 @@ from forebay.api.inference_service import (
     InferenceServiceStatus,
 )
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile, PerformanceProfileSpec
-from forebay.api.schema.model import GROUP, VERSION, Model
-from forebay.api.schema.structural import Schema, structural
+from forebay.api.schema.base_model import GROUP, VERSION, Model
+from forebay.api.schema.structural_schema import Schema, structural_schema
 from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus, WarmPool
 
 HEADER = "# Made by `forebay crds` from the models in operator/forebay/api; edit those.\n"
@@ -22,7 +25,7 @@ HEADER = "# Made by `forebay crds` from the models in operator/forebay/api; edit
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What `kubectl get` shows; `wide` ones only with `-o wide`."""
+    """A column of `kubectl get`; a `wide` column needs `-o wide`."""
 
     name: str
     path: str
@@ -50,7 +53,7 @@ class CustomKind:
     root: type[Model]
     spec: type[Model]
     status: type[Model] | None
-    """None for a kind that nothing is reported of."""
+    """None for a kind without a status."""
     columns: tuple[Column, ...]
     scope: str = "Namespaced"
 
@@ -74,21 +77,23 @@ INFERENCE_SERVICE = CustomKind(
     status=InferenceServiceStatus,
     columns=(
         Column("Ready", f"{READY}.status", "Whether the service answers."),
-        Column("Desired", ".status.replicas.desired", "Replicas that were decided.", "integer"),
+        Column("Desired", ".status.replicas.desired", "Replicas that scaling decided on.", "integer"),
         Column("Model", ".spec.model.source", "Where the weights come from."),
-        Column("Queue", ".status.load.queue", "Requests that wait, over all replicas.", "integer"),
+        Column("Queue", ".status.load.queue", "Waiting requests of all replicas.", "integer"),
         Column("KV%", ".status.load.kvPercent", "Used share of the KV cache.", "integer"),
-        # The rule answers what people look this table up for: why this number of replicas.
+        # People look this table up to learn why there are so many replicas; the rule says it.
         Column("Reason", ".status.decision.rule", "The rule that decided how many replicas there are."),
-        Column("Age", ".metadata.creationTimestamp", "Time since it was created.", "date"),
+        Column("Age", ".metadata.creationTimestamp", "Time since creation.", "date"),
         Column("Serving", ".status.replicas.ready", "Replicas that serve.", "integer", wide=True),
         Column(
             "Loading", ".status.replicas.loading", "Replicas that were created and do not serve yet.", "integer", True
         ),
         Column("Draining", ".status.replicas.draining", "Replicas that finish their streams.", "integer", wide=True),
-        Column("TPM", ".status.capacity.tokensPerMinute", "Tokens a minute that they can carry.", "integer", wide=True),
+        Column(
+            "TPM", ".status.capacity.tokensPerMinute", "Tokens per minute that serving replicas carry.", "integer", True
+        ),
         Column("State", f"{READY}.reason", "Why the service answers or does not.", wide=True),
-        Column("Because", ".status.decision.because", "The decision in a sentence.", wide=True),
+        Column("Because", ".status.decision.because", "The reason for the decision.", wide=True),
     ),
 )
 
@@ -100,12 +105,12 @@ PERFORMANCE_PROFILE = CustomKind(
     spec=PerformanceProfileSpec,
     status=None,
     columns=(
-        Column("Model", ".spec.model", "What was measured."),
-        Column("GPU", ".spec.product", "On which card."),
+        Column("Model", ".spec.model", "The measured model."),
+        Column("GPU", ".spec.product", "The GPU that it was measured on."),
         Column("TP", ".spec.tensorParallelSize", "GPUs over which each layer is split.", "integer"),
         Column("Bits", ".spec.weightBits", "Bits per weight.", "integer"),
         Column("Engine", ".spec.engineVersion", "Minor version of vLLM."),
-        Column("Age", ".metadata.creationTimestamp", "Time since it was created.", "date"),
+        Column("Age", ".metadata.creationTimestamp", "Time since creation.", "date"),
     ),
     scope="Cluster",
 )
@@ -118,11 +123,11 @@ WARM_POOL = CustomKind(
     spec=PoolSpec,
     status=PoolStatus,
     columns=(
-        Column("GPU", ".spec.gpu.product", "Which card."),
-        Column("Each", ".spec.gpusPerPod", "GPUs of one place.", "integer"),
-        Column("Wanted", ".status.wanted", "Places to hold.", "integer"),
-        Column("Ready", ".status.ready", "Places that are held.", "integer"),
-        Column("Age", ".metadata.creationTimestamp", "Time since it was created.", "date"),
+        Column("GPU", ".spec.gpu.product", "The GPU that placeholders hold."),
+        Column("Each", ".spec.gpusPerPod", "GPUs of one placeholder.", "integer"),
+        Column("Wanted", ".status.wanted", "Placeholders to hold.", "integer"),
+        Column("Ready", ".status.ready", "Placeholders that hold their GPUs.", "integer"),
+        Column("Age", ".metadata.creationTimestamp", "Time since creation.", "date"),
     ),
     scope="Cluster",
 )
@@ -162,17 +167,17 @@ def definition(kind: CustomKind) -> dict[str, Any]:
 
 
 def schema(kind: CustomKind) -> Schema:
-    """The schema of a whole object. The API server owns `metadata` and lets nothing be said of it but its name."""
-    root = structural(kind.root, tell_defaults=False)
+    """The schema of a whole object. Of `metadata`, the API server allows a CRD to restrict only the name."""
+    root = structural_schema(kind.root, describe_defaults=False)
     name = root["properties"]["metadata"]["properties"]["name"]
     properties: Schema = {
         "apiVersion": {"description": f"Always {GROUP}/{VERSION}.", "type": "string"},
         "kind": {"description": f"Always {kind.kind}.", "type": "string"},
         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": name["maxLength"]}}},
-        "spec": _described(structural(kind.spec), root, "spec"),
+        "spec": _described(structural_schema(kind.spec), root, "spec"),
     }
     if kind.status is not None:
-        properties["status"] = _described(structural(kind.status, tell_defaults=False), root, "status")
+        properties["status"] = _described(structural_schema(kind.status, describe_defaults=False), root, "status")
     root["properties"] = properties
     root["required"] = ["spec"]
     return root
@@ -188,12 +193,12 @@ def files() -> Mapping[str, str]:
     return {kind.file_name: text(kind) for kind in KINDS}
 
 
-def _described(found: Schema, root: Schema, name: str) -> Schema:
-    return found | {"description": root["properties"][name]["description"]}
+def _described(part: Schema, root: Schema, name: str) -> Schema:
+    return part | {"description": root["properties"][name]["description"]}
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists indented under their key, and no anchors for what is said twice."""
+    """Indents lists under their key and writes repeated values without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Manifests read without a cluster, as strictly as `kubectl apply` has them read by the API server."""
+"""Reads manifests without a cluster, as strictly as the API server reads them for `kubectl apply`."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceService
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile
+from forebay.api.schema.base_model import GROUP, Model
 from forebay.api.schema.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL, CustomKind, schema
-from forebay.api.schema.model import GROUP, Model
-from forebay.api.schema.refusals import refusals, shown
-from forebay.api.schema.structural import Schema
+from forebay.api.schema.structural_schema import Schema
+from forebay.api.schema.validation_errors import shown_value, validation_messages
 from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 
 OTHER_KINDS = (PROFILE_KIND, WARM_POOL_KIND)
@@ -21,7 +21,7 @@ Read = TypeVar("Read", bound=Model)
 
 
 class ManifestError(ValueError):
-    """What is wrong with a manifest, one sentence each."""
+    """The problems of a manifest, one sentence each."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
@@ -29,7 +29,7 @@ class ManifestError(ValueError):
 
 
 def read_services(text: str) -> tuple[InferenceService, ...]:
-    """Every InferenceService of a YAML text; objects of other groups are passed over. Raises ManifestError."""
+    """Every InferenceService of a YAML text; objects of other groups are skipped. Raises ManifestError."""
     try:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
@@ -41,7 +41,8 @@ def read_services(text: str) -> tuple[InferenceService, ...]:
 
 
 def read_service(document: Any) -> InferenceService:
-    """One InferenceService. Raises ManifestError with all problems, save rules between fields that are wrong alone."""
+    """One InferenceService. Raises ManifestError with all problems; rules over fields that are invalid by themselves
+    are not checked."""
     return _read(document, INFERENCE_SERVICE, InferenceService)
 
 
@@ -57,16 +58,16 @@ def read_warm_pool(document: Any) -> WarmPool:
 
 def _read(document: Any, kind: CustomKind, model: type[Read]) -> Read:
     if not isinstance(document, Mapping):
-        raise ManifestError((f"{shown(document)} is not a manifest; write a map with apiVersion, kind and spec",))
+        raise ManifestError((f"{shown_value(document)} is not a manifest; write a map with apiVersion, kind and spec",))
     document = _without_nulls(document)
     problems = tuple(_unknown_fields(document.get("spec"), _spec_schema(kind), "spec"))
     try:
-        found = model.model_validate(document)
+        manifest = model.model_validate(document)
     except ValidationError as error:
-        raise ManifestError((*problems, *refusals(error))) from error
+        raise ManifestError((*problems, *validation_messages(error))) from error
     if problems:
         raise ManifestError(problems)
-    return found
+    return manifest
 
 
 def _is_ours(document: Any) -> bool:
@@ -80,7 +81,7 @@ def _spec_schema(kind: CustomKind) -> Schema:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A field that is null is a field that is absent: the API server drops it."""
+    """The value without null fields: the API server drops them, so null means absent."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return value if not isinstance(value, list) else [_without_nulls(item) for item in value]
@@ -98,6 +99,6 @@ def _unknown_fields(value: Any, node: Schema, path: str) -> Iterator[str]:
         if name in known:
             yield from _unknown_fields(item, known[name], f"{path}.{name}")
             continue
-        near = get_close_matches(str(name), known, n=1)
-        way_out = f"did you mean {near[0]}?" if near else f"use {', '.join(known)}."
-        yield f"{path}.{name}: unknown field; {way_out}"
+        similar = get_close_matches(str(name), known, n=1)
+        remedy = f"did you mean {similar[0]}?" if similar else f"use {', '.join(known)}."
+        yield f"{path}.{name}: unknown field; {remedy}"

@@ -1,12 +1,12 @@
-"""Affinity as Kubernetes has it, typed and bounded: an untyped field would make server-side diffs lie."""
+"""The affinity of a Kubernetes pod, typed and bounded: an untyped field would make server-side diffs wrong."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count, LabelKey, LabelValue, NodeLabels, ObjectName
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, LabelKey, LabelValue, NodeLabels, ObjectName
+from forebay.api.schema.validation_rules import Rule
 
 Weight = Annotated[Count, Field(ge=1, le=100)]
 Values = Annotated[tuple[LabelValue, ...], Field(max_length=16)]
@@ -47,7 +47,7 @@ class NodeRequirement(Model):
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
     """How the label is compared with the values."""
     values: Values = ()
-    """What it is compared with."""
+    """Values to compare the label with."""
 
 
 class LabelRequirement(Model):
@@ -60,39 +60,39 @@ class LabelRequirement(Model):
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label is compared with the values."""
     values: Values = ()
-    """What it is compared with."""
+    """Values to compare the label with."""
 
 
 class LabelSelector(Model):
-    """Pods by their labels; all of it must hold."""
+    """Selects pods by their labels; all requirements must hold."""
 
     match_labels: NodeLabels | None = None
-    """Labels with exactly these values."""
+    """Labels that must have exactly these values."""
     match_expressions: Annotated[tuple[LabelRequirement, ...], Field(max_length=16)] = ()
     """Requirements on labels."""
 
 
 class NodeSelectorTerm(Model):
-    """Nodes by their labels; all of it must hold."""
+    """Selects nodes by their labels; all requirements must hold."""
 
     match_expressions: Annotated[tuple[NodeRequirement, ...], Field(min_length=1, max_length=16)]
     """Requirements on labels."""
 
 
 class NodeSelectorTerms(Model):
-    """Nodes that satisfy any one of the terms."""
+    """Selects nodes that satisfy at least one of the terms."""
 
     node_selector_terms: Annotated[tuple[NodeSelectorTerm, ...], Field(min_length=1, max_length=8)]
-    """One of them must hold."""
+    """Terms of which at least one must hold."""
 
 
 class PreferredNodes(Model):
-    """Nodes that are better than others."""
+    """Nodes that are preferred to others."""
 
     weight: Weight
-    """How much better, 1 to 100."""
+    """Weight of the preference, 1 to 100."""
     preference: NodeSelectorTerm
-    """Which nodes."""
+    """The preferred nodes."""
 
 
 class NodeAffinity(Model):
@@ -107,44 +107,44 @@ class NodeAffinity(Model):
 
 
 class PodAffinityTerm(Model):
-    """Pods, and how near they are meant to be."""
+    """Other pods, and the topology domain that a pod shares with them or avoids."""
 
     label_selector: LabelSelector | None = None
-    """Which pods."""
+    """Labels of the other pods."""
     namespaces: Namespaces = ()
-    """Where they are; the service's own namespace when empty."""
+    """Namespaces of the other pods; the service's own namespace when empty."""
     namespace_selector: LabelSelector | None = None
-    """Where they are, by labels of the namespace."""
+    """Namespaces of the other pods, by labels of the namespace."""
     topology_key: LabelKey
-    """Label of nodes whose equal values mean near, such as kubernetes.io/hostname."""
+    """Node label that defines the domains, such as kubernetes.io/hostname: nodes with the same value are one domain."""
 
 
 class PreferredPods(Model):
-    """Pods that are better near, or better far."""
+    """Other pods whose domain is preferred or avoided."""
 
     weight: Weight
-    """How much better, 1 to 100."""
+    """Weight of the preference, 1 to 100."""
     pod_affinity_term: PodAffinityTerm
-    """Which pods, and how near."""
+    """The other pods and their topology domain."""
 
 
 class PodAffinity(Model):
-    """Near which pods, or far from which, a pod may or should run."""
+    """Rules about the other pods near which, or away from which, a pod runs."""
 
     required_during_scheduling_ignored_during_execution: Annotated[
         tuple[PodAffinityTerm, ...], Field(max_length=8)
     ] = ()
-    """All of them must hold."""
+    """Terms that must all hold."""
     preferred_during_scheduling_ignored_during_execution: Annotated[tuple[PreferredPods, ...], Field(max_length=8)] = ()
-    """Those of the highest weight count most."""
+    """Terms that should hold; those of the highest weight count most."""
 
 
 class Affinity(Model):
-    """Where pods are scheduled, in the words of a pod's own `affinity`."""
+    """Where pods are scheduled, with the fields of a pod's own `affinity`."""
 
     node_affinity: NodeAffinity | None = None
-    """Which nodes."""
+    """Nodes that pods must or should run on."""
     pod_affinity: PodAffinity | None = None
-    """Near which pods."""
+    """Other pods near which pods must or should run."""
     pod_anti_affinity: PodAffinity | None = None
-    """Far from which pods."""
+    """Other pods away from which pods must or should run."""

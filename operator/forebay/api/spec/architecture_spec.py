@@ -1,15 +1,15 @@
-"""The shape of a model that the built-in catalogue does not know, or of which it should believe something else.
+"""The shape of a model that the built-in catalogue does not know, or describes differently.
 
-Only the capacity plan reads it; the engine reads its checkpoint. Each field that is given replaces the catalogue's.
+Only the capacity plan reads it; the engine reads its checkpoint. Each given field replaces the catalogue's.
 """
 
 from typing import Annotated
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count
+from forebay.api.schema.validation_rules import Rule
 
 MOST_PARAMETERS = 100_000_000_000_000
 Parameters = Annotated[Count, Field(ge=1_000_000, le=MOST_PARAMETERS)]
@@ -19,22 +19,22 @@ class MlaSpec(Model):
     """Multi-head latent attention: one compressed latent a token instead of keys and values for each head."""
 
     kv_lora_rank: Annotated[Count, Field(ge=1, le=65_536)]
-    """Numbers in the latent; `kv_lora_rank` of the checkpoint's config.json."""
+    """Size of the latent; `kv_lora_rank` of the checkpoint's config.json."""
     rope_dim: Annotated[Count, Field(ge=0, le=65_536)]
-    """Numbers that carry the position; `qk_rope_head_dim` of the checkpoint's config.json."""
+    """Size of the rotary position embedding; `qk_rope_head_dim` of the checkpoint's config.json."""
 
 
 class SlidingWindowSpec(Model):
-    """Layers that look back over a fixed number of tokens."""
+    """Layers that attend to a fixed number of past tokens."""
 
     size: Annotated[Count, Field(ge=1, le=10_000_000)]
-    """Tokens that they see."""
+    """Tokens in the window."""
     layers: Annotated[Count, Field(ge=1, le=1000)]
-    """How many of the layers."""
+    """Number of layers with the window."""
 
 
 class ExpertsSpec(Model):
-    """Mixture of experts."""
+    """The experts of a mixture-of-experts model."""
 
     rules = (
         Rule["ExpertsSpec"](
@@ -52,7 +52,7 @@ class ExpertsSpec(Model):
 
 
 class ArchitectureSpec(Model):
-    """The shape of the model, as far as memory and speed follow from it."""
+    """The properties of the model that determine its memory and speed."""
 
     rules = (
         Rule["ArchitectureSpec"](
@@ -86,26 +86,26 @@ class ArchitectureSpec(Model):
     )
 
     parameters: Parameters | None = None
-    """All parameters."""
+    """Number of all parameters."""
     active_parameters: Parameters | None = None
     """Parameters that one token is multiplied with. Absent: all, as in every model without experts."""
     layers: Annotated[Count, Field(ge=1, le=1000)] | None = None
-    """`num_hidden_layers` of the checkpoint's config.json."""
+    """Number of layers; `num_hidden_layers` of the checkpoint's config.json."""
     attention_heads: Annotated[Count, Field(ge=1, le=10_000)] | None = None
-    """`num_attention_heads`."""
+    """Number of attention heads; `num_attention_heads`."""
     kv_heads: Annotated[Count, Field(ge=1, le=10_000)] | None = None
-    """`num_key_value_heads`; with grouped queries fewer than the attention heads."""
+    """Number of key-value heads; `num_key_value_heads`. Grouped-query attention has fewer than attention heads."""
     head_dim: Annotated[Count, Field(ge=1, le=65_536)] | None = None
-    """`head_dim`, or hidden size ÷ attention heads where the file has none."""
+    """Size of a head; `head_dim`, or hidden size ÷ attention heads if the file has none."""
     hidden_size: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
-    """`hidden_size`; read for LoRA adapters only. Absent: attention heads × head dimension."""
+    """Width of the model; `hidden_size`. Only LoRA adapters need it. Absent: attention heads × head dimension."""
     mla: MlaSpec | None = None
-    """Of models with multi-head latent attention, such as DeepSeek-V3."""
+    """Multi-head latent attention, in models such as DeepSeek-V3."""
     sliding_window: SlidingWindowSpec | None = None
-    """Of models some or all of whose layers have a window, such as Gemma 2."""
+    """Sliding-window attention in some or all layers, in models such as Gemma 2."""
     experts: ExpertsSpec | None = None
-    """Of a mixture of experts: what data-parallel copies share. Absent: each copy is counted whole."""
+    """Experts of a mixture of experts, which data-parallel copies share. Absent: each copy holds the whole model."""
     weight_bits: Annotated[Count, Field(ge=2, le=32)] | None = None
-    """Bits per weight, where model.quantization and the catalogue do not tell."""
+    """Bits per weight, if neither model.quantization nor the catalogue gives them."""
     context_tokens: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
-    """The longest prompt and answer that the checkpoint allows: what a request may take when maxModelLen is absent."""
+    """The longest prompt and answer that the checkpoint allows: the limit of a request when maxModelLen is absent."""

@@ -1,34 +1,35 @@
-"""What Forebay sets on an engine itself: the flags and the environment that a user's extras may not touch.
+"""Flags and environment variables of the engine that Forebay sets itself, so that users may not set them.
 
-The API server refuses them in `extraArgs` and `env`; `workloads` renders them. One list, so that neither can drift.
+The API server refuses them in `extraArgs` and `env`. A test compares this list with the flags and variables that
+`workloads` renders.
 """
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
-    """Names that mean the same thing, and what to write instead of them."""
+class ReservedNames:
+    """Reserved names of one meaning, and what to write instead of them."""
 
     names: tuple[str, ...]
     instead: str
-    """The rest of a sentence that begins with the name: why it is taken, and the way out."""
+    """The rest of a sentence that begins with the name: why it is reserved, and the remedy."""
 
 
-OWNED_FLAGS = (
-    Owned(("--model", "--revision", "--code-revision"), "names the model; set model.source"),
-    Owned(("--served-model-name",), "is set by Forebay to the name clients send; remove it"),
-    Owned(("--tensor-parallel-size", "-tp"), "has a field; set engine.tensorParallelSize"),
-    Owned(("--pipeline-parallel-size", "-pp"), "has a field; set engine.pipelineParallelSize"),
-    Owned(
+RESERVED_FLAGS = (
+    ReservedNames(("--model", "--revision", "--code-revision"), "names the model; set model.source"),
+    ReservedNames(("--served-model-name",), "is set by Forebay to the name clients send; remove it"),
+    ReservedNames(("--tensor-parallel-size", "-tp"), "has a field; set engine.tensorParallelSize"),
+    ReservedNames(("--pipeline-parallel-size", "-pp"), "has a field; set engine.pipelineParallelSize"),
+    ReservedNames(
         ("--data-parallel-size", "-dp", "--data-parallel-size-local", "-dpl"),
         "has a field; set engine.dataParallelSize",
     ),
-    Owned(
+    ReservedNames(
         ("--nnodes", "-n", "--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
         "places ranks, which Forebay does; remove it",
     ),
-    Owned(
+    ReservedNames(
         (
             "--data-parallel-rank",
             "-dpn",
@@ -47,68 +48,70 @@ OWNED_FLAGS = (
         ),
         "places ranks, which Forebay does; remove it",
     ),
-    Owned(("--max-model-len",), "has a field; set model.maxModelLen"),
-    Owned(("--quantization", "-q"), "has a field; set model.quantization"),
-    Owned(("--kv-cache-dtype",), "has a field; set model.kvCacheDtype"),
-    Owned(("--gpu-memory-utilization",), "has a field; set engine.gpuMemoryUtilizationPercent"),
-    Owned(("--max-num-seqs",), "has a field; set engine.maxNumSeqs"),
-    Owned(
+    ReservedNames(("--max-model-len",), "has a field; set model.maxModelLen"),
+    ReservedNames(("--quantization", "-q"), "has a field; set model.quantization"),
+    ReservedNames(("--kv-cache-dtype",), "has a field; set model.kvCacheDtype"),
+    ReservedNames(("--gpu-memory-utilization",), "has a field; set engine.gpuMemoryUtilizationPercent"),
+    ReservedNames(("--max-num-seqs",), "has a field; set engine.maxNumSeqs"),
+    ReservedNames(
         ("--shutdown-timeout",),
         "decides whether streams survive a drain and follows rollout.drainTimeout; set that",
     ),
-    Owned(
+    ReservedNames(
         ("--host", "--port", "--uds", "--root-path"),
         "would move the engine away from its probes and its Service; remove it",
     ),
-    Owned(
+    ReservedNames(
         ("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--ssl-cert-reqs"),
         "would hide the engine from probes and metrics, which use plain HTTP; end TLS in front of the Service",
     ),
-    Owned(("--api-key",), "would shut out the startup probe; check keys in front of the Service"),
-    Owned(("--disable-log-stats",), "would silence the metrics that scaling reads; remove it"),
-    Owned(("--config",), "reads flags from a file, past these checks; write them in extraArgs"),
-    Owned(("--download-dir",), "has a field; set model.cache"),
+    ReservedNames(("--api-key",), "would shut out the startup probe; check keys in front of the Service"),
+    ReservedNames(("--disable-log-stats",), "would silence the metrics that scaling reads; remove it"),
+    ReservedNames(("--config",), "reads flags from a file, past these checks; write them in extraArgs"),
+    ReservedNames(("--download-dir",), "has a field; set model.cache"),
 )
 
-OWNED_ENV = (
-    Owned(("HF_HOME", "HF_HUB_CACHE", "VLLM_CACHE_ROOT"), "is where Forebay keeps weights and caches; set model.cache"),
-    Owned(
+RESERVED_ENV = (
+    ReservedNames(
+        ("HF_HOME", "HF_HUB_CACHE", "VLLM_CACHE_ROOT"), "is where Forebay keeps weights and caches; set model.cache"
+    ),
+    ReservedNames(
         ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
         "is a credential, and manifests are read by many; put it in a Secret and set model.secretRef",
     ),
-    Owned(
+    ReservedNames(
         ("GOOGLE_APPLICATION_CREDENTIALS",),
         "points at a file that Forebay mounts; put its content in a Secret and set model.secretRef",
     ),
-    Owned(
+    ReservedNames(
         ("VLLM_PORT", "VLLM_HOST_IP"),
         "would move the engine away from its probes and its Service; remove it",
     ),
-    Owned(("VLLM_API_KEY",), "would shut out the startup probe; check keys in front of the Service"),
-    Owned(
+    ReservedNames(("VLLM_API_KEY",), "would shut out the startup probe; check keys in front of the Service"),
+    ReservedNames(
         ("VLLM_NO_USAGE_STATS", "VLLM_SKIP_MODEL_NAME_VALIDATION", "PROMETHEUS_MULTIPROC_DIR"),
         "is set by Forebay; remove it",
     ),
-    Owned(("VLLM_ENGINE_READY_TIMEOUT_S",), "has a field; set engine.startupTimeout"),
-    Owned(
+    ReservedNames(("VLLM_ENGINE_READY_TIMEOUT_S",), "has a field; set engine.startupTimeout"),
+    ReservedNames(
         ("VLLM_SERVER_DEV_MODE",),
         "opens endpoints that run code in the engine; remove it",
     ),
-    Owned(
+    ReservedNames(
         ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
         "would take GPUs that were given to other pods; remove it",
     ),
 )
 
 
-def flag_pattern(owned: Owned) -> str:
-    """A pattern for an argument that is one of these flags, however vLLM lets it be written.
+def flag_pattern(reserved: ReservedNames) -> str:
+    """A pattern that matches every spelling of these flags that vLLM accepts.
 
     vLLM reads `--max_num_seqs` as `--max-num-seqs`, and `-q` takes its value without a space.
     """
-    spellings = ["--" + name[2:].replace("-", "[-_]") for name in owned.names if name.startswith("--")]
-    spellings += [name for name in owned.names if not name.startswith("--") and len(name) > 2]
-    attached = [name for name in owned.names if len(name) == 2]
+    spellings = ["--" + name[2:].replace("-", "[-_]") for name in reserved.names if name.startswith("--")]
+    spellings += [name for name in reserved.names if not name.startswith("--") and len(name) > 2]
+    attached = [name for name in reserved.names if len(name) == 2]
     patterns = [f"({'|'.join(spellings)})(=.*)?"] if spellings else []
     patterns += [f"{name}([^-].*)?" for name in attached]
     return "|".join(patterns)

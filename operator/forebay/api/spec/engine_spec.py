@@ -1,4 +1,4 @@
-"""What runs in a replica: the model, the engine that serves it, and the GPUs under it."""
+"""The spec of a replica: the model, the engine that serves it, and its GPUs."""
 
 import re
 from typing import Annotated, Literal
@@ -6,15 +6,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api.duration import Duration, between
-from forebay.api.schema.bounded import Count, EnvName, LabelValue, ListMap, NodeLabels, ObjectName, none_of, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule, matches
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, EnvName, LabelValue, ListMap, NodeLabels, ObjectName, none_of, text
+from forebay.api.schema.validation_rules import CheckedBy, Rule, matches
 from forebay.api.spec.architecture_spec import ArchitectureSpec
-from forebay.api.spec.engine_flags import OWNED_ENV, OWNED_FLAGS, Owned, flag_pattern
+from forebay.api.spec.engine_flags import RESERVED_ENV, RESERVED_FLAGS, ReservedNames, flag_pattern
 from forebay.api.spec.speculative_spec import SpeculativeSpec
 
 MOST_GPUS_PER_POD = 16
-"""The largest single machines; what needs more is spread over several of them by engine.nodes."""
+"""GPUs of the largest machines; engine.nodes spreads a larger replica over several of them."""
 MOST_NODES = 16
 
 Quantization = Literal[
@@ -51,7 +51,7 @@ _SOURCE = "|".join(
 ModelSource = Annotated[
     str,
     Field(max_length=512),
-    Obeys(
+    CheckedBy(
         text(
             _SOURCE,
             "is not a model source; write hf://organization/name, hf://organization/name@revision, s3://bucket/path, "
@@ -67,12 +67,12 @@ ModelSource = Annotated[
 EngineVersion = Annotated[
     str,
     Field(max_length=16),
-    Obeys(text(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "is not a version of vLLM; write it as 0.32.0")),
+    CheckedBy(text(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "is not a version of vLLM; write it as 0.32.0")),
 ]
 ImageReference = Annotated[
     str,
     Field(max_length=512),
-    Obeys(
+    CheckedBy(
         text(
             r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@sha256:[a-f0-9]{64})?",
             "is not an image reference; write registry/repository:tag",
@@ -89,7 +89,7 @@ class SecretRef(Model):
 
 
 class WeightCache(Model):
-    """Where weights and compile caches are kept between pods; one of the two."""
+    """Where weights and compile caches are kept between pods: on a claim or on the node."""
 
     rules = (
         Rule["WeightCache"](
@@ -105,7 +105,7 @@ class WeightCache(Model):
         Annotated[
             str,
             Field(max_length=256),
-            Obeys(
+            CheckedBy(
                 text(
                     r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+", 'is not a folder; write an absolute path without ".." or "//"'
                 )
@@ -117,7 +117,7 @@ class WeightCache(Model):
 
 
 class ModelSpec(Model):
-    """Which weights to serve, where they come from, and in what precision."""
+    """The weights to serve, their source and their precision."""
 
     rules = (
         Rule["ModelSpec"](
@@ -129,32 +129,33 @@ class ModelSpec(Model):
     )
 
     source: ModelSource
-    """`hf://org/name[@revision]`, `s3://bucket/path`, `gs://bucket/path`, `oci://registry/repository:tag` or
-    `pvc://claim/path`."""
+    """Where the weights come from: `hf://org/name[@revision]`, `s3://bucket/path`, `gs://bucket/path`,
+    `oci://registry/repository:tag` or `pvc://claim/path`."""
     secret_ref: SecretRef | None = None
     """Credentials for the source. Keys by scheme: hf `HF_TOKEN`; s3 `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`;
     gs `credentials.json`; oci a pull secret."""
     cache: WeightCache | None = None
-    """Keeps weights and compile caches between pods, so that later pods start sooner. Absent: every pod loads anew."""
+    """Keeps weights and compile caches between pods, so that later pods start sooner. Absent: every pod downloads the
+    weights again."""
     architecture: ArchitectureSpec | None = None
-    """The shape of the model, for the capacity plan. Absent: that of the built-in catalogue, by the source."""
+    """The shape of the model, for the capacity plan. Absent: the catalogue's entry for the source."""
     quantization: Quantization | None = None
-    """How the weights are quantized. Absent: read from the checkpoint, which is right for nearly all."""
+    """How the weights are quantized. Absent: the engine reads it from the checkpoint, which is right for nearly all."""
     kv_cache_dtype: KvCacheDtype | None = None
-    """`fp8` halves the KV cache of every request. Absent: the engine's own choice."""
+    """Precision of the KV cache; `fp8` halves the cache of every request. Absent: the engine's own choice."""
     max_model_len: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
-    """Longest prompt and answer together, in tokens. Absent: what the checkpoint states."""
+    """Longest prompt and answer together, in tokens. Absent: the limit in the checkpoint."""
 
 
-def _free_env(owned: Owned) -> Rule[str]:
-    return none_of(owned.names, owned.instead)
+def _not_reserved_env(reserved: ReservedNames) -> Rule[str]:
+    return none_of(reserved.names, reserved.instead)
 
 
-def _free_flag(owned: Owned) -> Rule[str]:
-    compiled = re.compile(flag_pattern(owned))
+def _not_reserved_flag(reserved: ReservedNames) -> Rule[str]:
+    compiled = re.compile(flag_pattern(reserved))
     return Rule(
-        cel=f"!{matches(flag_pattern(owned))}",
-        message=f'"$self" {owned.instead}',
+        cel=f"!{matches(flag_pattern(reserved))}",
+        message=f'"$self" {reserved.instead}',
         holds=lambda value: compiled.fullmatch(value) is None,
     )
 
@@ -162,16 +163,21 @@ def _free_flag(owned: Owned) -> Rule[str]:
 class EnvVar(Model):
     """One environment variable of the engine, in plain text; secrets come through pod.envFrom or model.secretRef."""
 
-    name: Annotated[EnvName, Obeys(*(_free_env(owned) for owned in OWNED_ENV))]
-    """Name of the variable; those that Forebay sets are refused."""
+    name: Annotated[EnvName, CheckedBy(*(_not_reserved_env(reserved) for reserved in RESERVED_ENV))]
+    """Name of the variable; names that Forebay sets are refused."""
     value: Annotated[str, Field(max_length=4096)] = ""
-    """Its value."""
+    """Value of the variable."""
 
 
 ExtraArgs = Annotated[
-    tuple[Annotated[str, Field(max_length=2048), Obeys(*(_free_flag(owned) for owned in OWNED_FLAGS))], ...],
+    tuple[
+        Annotated[
+            str, Field(max_length=2048), CheckedBy(*(_not_reserved_flag(reserved) for reserved in RESERVED_FLAGS))
+        ],
+        ...,
+    ],
     Field(max_length=64),
-    Obeys(
+    CheckedBy(
         Rule(
             cel="size(self) == 0 || self[0].startsWith('-')",
             message="the first argument is not a flag and would be read as the model; begin with a flag such as "
@@ -185,7 +191,7 @@ ExtraArgs = Annotated[
 TensorParallelSize = Annotated[
     Count,
     Field(ge=1, le=MOST_GPUS_PER_POD),
-    Obeys(
+    CheckedBy(
         Rule(
             cel="self in [1, 2, 4, 8, 16]",
             message="$self does not divide the attention heads of common models and strands GPUs of a node; "
@@ -242,42 +248,42 @@ class EngineSpec(Model):
     )
 
     image: ImageReference | None = None
-    """Container image that answers to `vllm serve`. Absent: the image of the version."""
+    """Container image that provides `vllm serve`. Absent: the image of the version."""
     version: EngineVersion | None = None
-    """vLLM version, such as 0.32.0: decides flags and metric names. Absent: that of the image's tag, else the
-    operator's default."""
+    """vLLM version, such as 0.32.0, which determines flags and metric names. Absent: the version in the image's tag,
+    else the operator's default."""
     tensor_parallel_size: TensorParallelSize | None = None
-    """GPUs over which each layer is split. Absent: the smallest number that fits, where the capacity plan knows model
-    and GPU; else 1."""
+    """GPUs over which each layer is split. Absent: the smallest number that fits if the capacity plan knows the model
+    and the GPU, else 1."""
     pipeline_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
-    """Stages into which the layers are split, each on GPUs of its own. Absent: 1, or what the plan needs when
+    """Stages into which the layers are split, each on GPUs of its own. Absent: 1, or as many as the plan needs if
     tensorParallelSize is absent too."""
     data_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
     """Whole copies of the model in one pod, each on GPUs of its own. Absent: 1."""
     nodes: Annotated[Count, Field(ge=1, le=MOST_NODES)] = 1
     """Nodes over which one replica is spread: one pod on each, with an equal share of tensorParallelSize ×
-    pipelineParallelSize GPUs. Above 1, tensorParallelSize has to be given, and nodes has to divide the product."""
+    pipelineParallelSize GPUs. Above 1, tensorParallelSize is required, and nodes must divide the product."""
     gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
-    """Share of each GPU's memory that the engine takes. Absent: 92."""
+    """Share of each GPU's memory that the engine uses. Absent: 92."""
     max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] = 256
-    """Most sequences decoded at once by one engine; what is above waits in the queue that scaling watches."""
+    """Sequences that one engine decodes at once, at most. Further requests wait in the queue that scaling watches."""
     speculative: SpeculativeSpec | None = None
     """Speculative decoding. Absent: none."""
     startup_timeout: Annotated[Duration, between("1s", "6h")] = Duration("20m")
     """How long a pod may take from its start to its first completion before it counts as failed."""
     extra_args: ExtraArgs = ()
-    """More arguments for `vllm serve`, one per item, passed on as they are; flags that Forebay sets are refused."""
+    """More arguments for `vllm serve`, one per item, passed on unchanged; flags that Forebay sets are refused."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), ListMap("name")] = ()
     """More environment variables for the engine."""
 
     @property
     def gpus(self) -> int:
-        """Of one replica, where sizes that are left open are 1."""
+        """GPUs of one replica; absent sizes count as 1."""
         return (self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) * (self.data_parallel_size or 1)
 
 
 class GpuSpec(Model):
-    """Which GPUs. How many each pod gets follows from the parallel sizes."""
+    """The GPUs to use. The parallel sizes determine how many each pod gets."""
 
     rules = (
         Rule["GpuSpec"](
@@ -292,15 +298,15 @@ class GpuSpec(Model):
     product: LabelValue | None = None
     """Value of the node label `nvidia.com/gpu.product`, such as NVIDIA-H100-80GB-HBM3."""
     node_selector: NodeLabels | None = None
-    """Labels of the nodes to use, where the product does not say enough."""
+    """Labels of the nodes to use, if the product alone does not select them."""
     resource_name: Annotated[
         str,
         Field(max_length=128),
-        Obeys(
+        CheckedBy(
             text(
                 r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
                 "is not an extended resource; write domain/name, such as nvidia.com/gpu",
             )
         ),
     ] = "nvidia.com/gpu"
-    """What a pod asks for: the extended resource of the device plugin."""
+    """Extended resource of the device plugin that pods request."""

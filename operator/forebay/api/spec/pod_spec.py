@@ -1,11 +1,12 @@
-"""The narrow part of a pod that users override. What is not here comes from a PodTemplate, or Forebay decides it."""
+"""The fields of a pod that users may override. Other fields come from a PodTemplate or are decided by Forebay."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from forebay.api import labels
-from forebay.api.schema.bounded import (
+from forebay.api.schema.base_model import GROUP, Model
+from forebay.api.schema.bounded_types import (
     LABEL_KEYS,
     Count,
     Flag,
@@ -20,23 +21,22 @@ from forebay.api.schema.bounded import (
     none_of,
     text,
 )
-from forebay.api.schema.model import GROUP, Model
-from forebay.api.schema.rules import Obeys, Rule, literal
+from forebay.api.schema.validation_rules import CheckedBy, Rule, literal
 from forebay.api.spec.affinity import Affinity
-from forebay.api.spec.pod_paths import CLOSED_ROOTS, CLOSED_TREES, OWNED_VOLUMES
+from forebay.api.spec.pod_paths import RESERVED_DIRECTORIES, RESERVED_TREES, RESERVED_VOLUMES
 
 
 class Resources(Model):
-    """CPU and memory of the engine; GPUs follow from the parallel sizes."""
+    """CPU and memory of the engine; the parallel sizes determine the GPUs."""
 
     cpu: Quantity | None = None
-    """Request, such as 8 or 500m; a limit on CPU would stall the engine's scheduler."""
+    """CPU request, such as 8 or 500m. There is no CPU limit, because it would stall the engine's scheduler."""
     memory: Quantity | None = None
-    """Request and limit, such as 64Gi; it holds the weights while they load."""
+    """Memory request and limit, such as 64Gi. It must hold the weights while they load."""
 
 
 class Toleration(Model):
-    """A taint that pods put up with, so that they may run on nodes kept for GPUs."""
+    """A taint that pods tolerate, so that they may run on nodes reserved for GPUs."""
 
     rules = (
         Rule["Toleration"](
@@ -68,25 +68,25 @@ class Toleration(Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Effect of the taint. Absent: all."""
     toleration_seconds: Annotated[Count, Field(ge=0, le=86_400)] | None = None
-    """How long a running pod stays after such a taint appears. Absent: for good."""
+    """How long a running pod stays after such a taint appears. Absent: forever."""
 
 
-_OPEN_ROOTS = f"!(self in [{', '.join(literal(path) for path in CLOSED_ROOTS)}])"
+_OPEN_ROOTS = f"!(self in [{', '.join(literal(path) for path in RESERVED_DIRECTORIES)}])"
 _OPEN_TREES = (
-    f"![{', '.join(literal(path) for path in CLOSED_TREES)}]"
+    f"![{', '.join(literal(path) for path in RESERVED_TREES)}]"
     ".exists(path, self == path || self.startsWith(path + '/') || path.startsWith(self + '/'))"
 )
 
 
 def _is_open(path: str) -> bool:
-    inside = any(f"{path}/".startswith(f"{tree}/") or tree.startswith(f"{path}/") for tree in CLOSED_TREES)
-    return path not in CLOSED_ROOTS and not inside
+    inside = any(f"{path}/".startswith(f"{tree}/") or tree.startswith(f"{path}/") for tree in RESERVED_TREES)
+    return path not in RESERVED_DIRECTORIES and not inside
 
 
 MountPath = Annotated[
     str,
     Field(max_length=256),
-    Obeys(
+    CheckedBy(
         text(
             r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+",
             'is not a place to mount; write an absolute path below "/", without ".."',
@@ -101,7 +101,7 @@ MountPath = Annotated[
 
 
 class PodVolume(Model):
-    """One volume and where it is mounted; exactly one source."""
+    """A volume with exactly one source, and where it is mounted."""
 
     rules = (
         Rule["PodVolume"](
@@ -117,10 +117,12 @@ class PodVolume(Model):
         ),
     )
 
-    name: Annotated[VolumeName, Obeys(none_of(OWNED_VOLUMES, "is the name of one of Forebay's volumes; use another"))]
+    name: Annotated[
+        VolumeName, CheckedBy(none_of(RESERVED_VOLUMES, "is the name of one of Forebay's volumes; use another"))
+    ]
     """Name of the volume."""
     mount_path: MountPath
-    """Where the engine sees it."""
+    """Path of the volume in the engine's container."""
     read_only: Flag = False
     """Whether the engine may only read it."""
     pvc: ObjectName | None = None
@@ -134,7 +136,7 @@ class PodVolume(Model):
 
 
 class EnvFrom(Model):
-    """Environment variables from all keys of one object."""
+    """Environment variables from all keys of a Secret or ConfigMap."""
 
     rules = (
         Rule["EnvFrom"](
@@ -151,14 +153,15 @@ class EnvFrom(Model):
 
 
 class TopologySpread(Model):
-    """How a service's own pods spread over zones or nodes."""
+    """How the service's pods spread over zones or nodes."""
 
     max_skew: Annotated[Count, Field(ge=1, le=1000)] = 1
-    """Largest difference in pods between two domains."""
+    """Largest difference between the numbers of pods in two domains."""
     topology_key: LabelKey
-    """Label of nodes whose equal values form a domain, such as topology.kubernetes.io/zone."""
+    """Node label that defines the domains, such as topology.kubernetes.io/zone: nodes with the same value are one
+    domain."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "ScheduleAnyway"
-    """Whether a pod that cannot keep to it waits or runs all the same."""
+    """Whether a pod that would exceed the skew waits (DoNotSchedule) or runs anyway."""
 
 
 def _mounts_are_apart(pod: "PodSpec") -> bool:
@@ -180,7 +183,7 @@ _FREE_ANNOTATIONS = (
 
 
 class PodSpec(Model):
-    """The narrow part of a pod that users override."""
+    """The fields of the pod that users may override."""
 
     rules = (
         Rule["PodSpec"](
@@ -192,17 +195,17 @@ class PodSpec(Model):
     )
 
     resources: Resources | None = None
-    """CPU and memory of the engine; GPUs follow from the parallel sizes."""
+    """CPU and memory of the engine; the parallel sizes determine the GPUs."""
     node_selector: NodeLabels | None = None
     """Labels that a node must have, besides those of spec.gpu."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
-    """Taints that pods put up with."""
+    """Taints that pods tolerate."""
     affinity: Affinity | None = None
     """Where pods are scheduled."""
     topology_spread_constraints: Annotated[tuple[TopologySpread, ...], Field(max_length=4)] = ()
-    """How the service's own pods spread over zones or nodes."""
+    """How the service's pods spread over zones or nodes."""
     service_account_name: ObjectName | None = None
-    """Identity of the pods, for sources that need no Secret. Absent: the namespace's default."""
+    """ServiceAccount of the pods, for sources that need no Secret. Absent: the namespace's default."""
     image_pull_secrets: Annotated[tuple[ObjectName, ...], Field(max_length=8), Unique()] = ()
     """Secrets for the registry of the engine's image."""
     runtime_class_name: ObjectName | None = None
@@ -210,17 +213,17 @@ class PodSpec(Model):
     priority_class_name: ObjectName | None = None
     """PriorityClass of the pods."""
     volumes: Annotated[tuple[PodVolume, ...], Field(max_length=16), ListMap("name")] = ()
-    """More volumes, each with the place where it is mounted."""
+    """More volumes, each with its mount path."""
     env_from: Annotated[tuple[EnvFrom, ...], Field(max_length=16)] = ()
     """Environment variables from Secrets and ConfigMaps."""
     annotations: (
         Annotated[
             dict[str, Annotated[str, Field(max_length=4096)]],
             Field(max_length=32),
-            Obeys(LABEL_KEYS, *_FREE_ANNOTATIONS),
+            CheckedBy(LABEL_KEYS, *_FREE_ANNOTATIONS),
         ]
         | None
     ) = None
     """More annotations for the pods."""
     template_ref: ObjectName | None = None
-    """Name of a core PodTemplate in the same namespace for the rest."""
+    """Name of a core PodTemplate in the same namespace that provides all other fields of the pod."""

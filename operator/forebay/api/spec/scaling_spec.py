@@ -1,4 +1,4 @@
-"""How many replicas: what is promised, the bounds, the signals' targets, and how pods are replaced."""
+"""The spec of scaling: the SLO, the bounds of the replica number, the guards' targets, and rollouts."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -6,44 +6,45 @@ from typing import Annotated
 from pydantic import Field
 
 from forebay.api.duration import PATTERN, Duration, between
-from forebay.api.schema.bounded import Count
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule, matches
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count
+from forebay.api.schema.validation_rules import Rule, matches
 
 MOST_REPLICAS = 1000
 Cooldown = Annotated[Duration, between("1s", "24h")]
 
 
 class TimeToFirstToken(Model):
-    """From a request's arrival to its first token."""
+    """Time from a request's arrival to its first token."""
 
     p95: Annotated[Duration, between("1ms", "1h")] = Duration("500ms")
-    """19 of 20 requests see their first token within this time."""
+    """19 of 20 requests get their first token within this time."""
 
 
 class InterTokenLatency(Model):
-    """Between one token of an answer and the next."""
+    """Time between two tokens of an answer."""
 
     mean: Annotated[Duration, between("1ms", "10m")] = Duration("40ms")
     """Mean time between tokens."""
 
 
 class QueueWait(Model):
-    """In an engine's queue, before prefill begins."""
+    """Time in the engine's queue before prefill begins."""
 
     p99: Annotated[Duration, between("1ms", "1h")] = Duration("1s")
     """99 of 100 requests wait no longer than this."""
 
 
 class EndToEnd(Model):
-    """From a request's arrival to its last token."""
+    """Time from a request's arrival to its last token."""
 
     p95: Annotated[Duration, between("1ms", "24h")]
     """19 of 20 requests end within this time."""
 
 
-_READABLE = f"{matches(PATTERN, 'self.endToEnd.p95')} && {matches(PATTERN, '($timeToFirstToken.p95)')}"
-"""A text that is no duration has its own refusal, and would stop this one."""
+_BOTH_ARE_DURATIONS = f"{matches(PATTERN, 'self.endToEnd.p95')} && {matches(PATTERN, '($timeToFirstToken.p95)')}"
+"""The rule is checked only for two valid durations: an invalid text has a message of its own and would make this rule
+fail."""
 
 
 def _ends_after_it_begins(slo: "SloSpec") -> bool:
@@ -51,11 +52,11 @@ def _ends_after_it_begins(slo: "SloSpec") -> bool:
 
 
 class SloSpec(Model):
-    """What users of the service are promised; capacity is planned for it, and guards act when it is broken."""
+    """The latency promised to users. Capacity is planned for it, and guards add replicas when it is broken."""
 
     rules = (
         Rule["SloSpec"](
-            cel=f"!has(self.endToEnd) || !({_READABLE})"
+            cel=f"!has(self.endToEnd) || !({_BOTH_ARE_DURATIONS})"
             " || duration(self.endToEnd.p95) > duration($timeToFirstToken.p95)",
             message="endToEnd.p95 is not above timeToFirstToken.p95 $timeToFirstToken.p95, which is a part of it; "
             "raise endToEnd.p95 or lower timeToFirstToken.p95",
@@ -65,17 +66,17 @@ class SloSpec(Model):
     )
 
     time_to_first_token: TimeToFirstToken = TimeToFirstToken()
-    """From a request's arrival to its first token."""
+    """Time from a request's arrival to its first token."""
     inter_token_latency: InterTokenLatency = InterTokenLatency()
-    """Between one token of an answer and the next."""
+    """Time between two tokens of an answer."""
     queue_wait: QueueWait = QueueWait()
-    """In an engine's queue, before prefill begins."""
+    """Time in the engine's queue before prefill begins."""
     end_to_end: EndToEnd | None = None
-    """From a request's arrival to its last token; capacity is planned for it. Absent: no such promise."""
+    """Time from a request's arrival to its last token; capacity is planned for it. Absent: no such promise."""
 
 
 class ScalingMode(StrEnum):
-    """How far Forebay may go: Auto scales with load; Recommend only advises on load; Paused leaves every pod alone."""
+    """What Forebay may change: Auto scales with load; Recommend only advises on load; Paused leaves every pod alone."""
 
     AUTO = "Auto"
     RECOMMEND = "Recommend"
@@ -83,16 +84,16 @@ class ScalingMode(StrEnum):
 
 
 class Targets(Model):
-    """Where the guards step in."""
+    """Thresholds above which guards add replicas."""
 
     queue_depth: Annotated[Count, Field(ge=1, le=100_000)] = 20
     """Waiting requests per replica."""
     kv_cache_percent: Annotated[Count, Field(ge=1, le=100)] = 80
-    """Used share of the KV cache; engines begin to evict and recompute well before 100."""
+    """Used share of the KV cache. Engines begin to evict and recompute well before 100."""
 
 
 class ScalingSpec(Model):
-    """Bounds and pace of the replica number. The number itself is in status.replicas.desired, never here."""
+    """Bounds of the replica number, and how fast it changes. The number itself is in status.replicas.desired."""
 
     rules = (
         Rule["ScalingSpec"](
@@ -115,34 +116,34 @@ class ScalingSpec(Model):
     """`Auto` scales with load. `Recommend` replaces lost pods, obeys bounds and rolls out, but load only advises.
     `Paused` creates and deletes nothing."""
     min_replicas: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 1
-    """Never fewer. 0 only with scaleToZeroAfter."""
+    """Smallest number of replicas. 0 requires scaleToZeroAfter."""
     max_replicas: Annotated[Count, Field(ge=1, le=MOST_REPLICAS)] = 1
-    """Never more, warm replicas included."""
+    """Largest number of replicas, including warm ones."""
     targets: Targets = Targets()
-    """Where the guards step in."""
+    """Thresholds above which guards add replicas."""
     headroom_percent: Annotated[Count, Field(ge=0, le=100)] = 20
-    """Capacity kept free on top of what the load needs."""
+    """Capacity kept free beyond what the load needs."""
     scale_up_cooldown: Cooldown = Duration("90s")
-    """Shortest time between two steps up that the guards ask for."""
+    """Shortest time between two scale-ups by guards."""
     scale_down_cooldown: Cooldown = Duration("300s")
     """How long the load must have been lower before a replica is drained."""
     scale_to_zero_after: Annotated[Duration, between("30s", "168h")] | None = None
-    """How long nothing may have been asked before the last replica goes, counted from the last request or from Ready,
-    whichever is later. It acts with minReplicas 0. Absent: the last replica stays."""
+    """How long the service must be idle before its last replica is removed, counted from the last request or from
+    Ready, whichever is later. It takes effect with minReplicas 0. Absent: the last replica stays."""
 
 
 class WarmPoolSpec(Model):
     """Capacity that is loaded before it is needed."""
 
     replicas: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 0
-    """Loaded, in rotation, on top of what the load needs, inside scaling.maxReplicas."""
+    """Loaded replicas that serve, beyond what the load needs and within scaling.maxReplicas."""
     placeholders: Annotated[Count, Field(ge=0, le=MOST_REPLICAS)] = 0
-    """Replicas whose GPUs are held by pods of low priority that serve nothing, have the engine's image pulled, and give
-    way to any serving pod; on top of scaling.maxReplicas."""
+    """Replicas whose GPUs are held in advance by placeholders, beyond scaling.maxReplicas. Placeholders are pods of low
+    priority that serve nothing, pull the engine's image, and are preempted by any serving pod."""
 
 
 class WhenNoSpare(StrEnum):
-    """What a rollout does when a new pod finds no free GPU beside the old ones."""
+    """What a rollout does if no GPU is free for a new pod beside the old ones."""
 
     AUTO = "Auto"
     WAIT = "Wait"
@@ -150,7 +151,7 @@ class WhenNoSpare(StrEnum):
 
 
 class RolloutSpec(Model):
-    """How pods are replaced and taken out."""
+    """How pods are replaced and drained."""
 
     rules = (
         Rule["RolloutSpec"](
@@ -162,9 +163,9 @@ class RolloutSpec(Model):
     )
 
     drain_timeout: Annotated[Duration, between("1s", "1h")] = Duration("300s")
-    """How long a pod that leaves may take to finish its streams; make it longer than the longest answer."""
+    """How long a draining pod may take to finish its streams. It should be longer than the longest answer."""
     max_surge: Annotated[Count, Field(ge=0, le=100)] = 1
     """Replicas that a rollout may add beyond the desired number."""
     when_no_spare: WhenNoSpare = WhenNoSpare.AUTO
-    """What a rollout does when a new pod finds no free GPU: `Wait` for one, `Replace` one pod by one, or `Auto`, which
-    replaces while the load allows one replica less and waits otherwise."""
+    """What a rollout does if no GPU is free for a new pod: `Wait` for one, `Replace` old pods one by one, or `Auto`,
+    which replaces while the load allows one replica less and waits otherwise."""

@@ -1,7 +1,7 @@
-"""Schedules: windows of time for which capacity is there from the first minute, whatever the load was before.
+"""Schedules: windows of time whose capacity is ready at the start, whatever the load was before.
 
-A window is a start and a duration, never two crons: an end that is missed, or that falls into a change of the clocks,
-cannot keep a window open. Times are local to the schedule's zone, as people mean them.
+A window is a start and a duration instead of two cron lines: a missed end, or one that a change of the clocks skips,
+would keep the window open. Times are local to the schedule's zone.
 """
 
 from enum import StrEnum
@@ -10,9 +10,9 @@ from typing import Annotated
 from pydantic import Field
 
 from forebay.api.duration import Duration, between
-from forebay.api.schema.bounded import Count, Number, Unique, VolumeName, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, Number, Unique, VolumeName, text
+from forebay.api.schema.validation_rules import CheckedBy, Rule
 from forebay.api.spec.scaling_spec import MOST_REPLICAS
 
 MOST_SCHEDULES = 16
@@ -21,7 +21,7 @@ MOST_DATES = 64
 
 
 def _field(value: str, others: str = "") -> str:
-    """One field of a cron line: values, ranges and steps of them, separated by commas."""
+    """A pattern for one field of a cron line: values, ranges and steps, separated by commas."""
     term = rf"(\*|({value})(-({value}))?)(/[1-9][0-9]?)?{others}"
     return f"({term})(,({term}))*"
 
@@ -46,7 +46,7 @@ _ZONE = r"[A-Za-z][A-Za-z0-9_+-]{0,31}(/[A-Za-z0-9_+-]{1,32}){0,2}"
 Cron = Annotated[
     str,
     Field(max_length=128),
-    Obeys(
+    CheckedBy(
         text(
             _CRON,
             "is not a cron line; write minute, hour, day of month, month and day of week, such as 0 8 * * MON-FRI",
@@ -56,7 +56,7 @@ Cron = Annotated[
 LocalTime = Annotated[
     str,
     Field(max_length=16),
-    Obeys(
+    CheckedBy(
         text(
             f"({_DATE})T([01][0-9]|2[0-3]):[0-5][0-9]",
             "is not a local time; write date and time to the minute without an offset, such as 2026-11-27T18:00",
@@ -66,25 +66,26 @@ LocalTime = Annotated[
 LocalDate = Annotated[
     str,
     Field(max_length=10),
-    Obeys(text(_DATE, "is not a date; write year, month and day, such as 2026-12-25")),
+    CheckedBy(text(_DATE, "is not a date; write year, month and day, such as 2026-12-25")),
 ]
 ZoneName = Annotated[
     str,
     Field(max_length=98),
-    Obeys(text(_ZONE, "is not the name of a time zone; use one of the IANA database, such as Europe/Berlin")),
+    CheckedBy(text(_ZONE, "is not the name of a time zone; use one of the IANA database, such as Europe/Berlin")),
 ]
 
 
-_A_RATE = Rule[float](
+_MINIMUM_RATE = Rule[float](
     cel="double(self) >= 0.001",
     message="a rate below 0.001 asks for nothing; use 0.001 or more",
     holds=lambda value: value >= 0.001,
 )
-"""No bound of the schema: the API server compares a whole number with the whole part of a bound, and 0 would pass."""
+"""A rule instead of a schema bound: the API server compares a whole number with the whole part of a bound, so 0 would
+pass."""
 
 
 class ScheduleFloor(Model):
-    """The least that is there while a window is open, in one of three units."""
+    """The smallest capacity while a window is open, in one of three units."""
 
     rules = (
         Rule["ScheduleFloor"](
@@ -97,14 +98,15 @@ class ScheduleFloor(Model):
 
     replicas: Annotated[Count, Field(ge=1, le=MOST_REPLICAS)] | None = None
     """Replicas, at most scaling.maxReplicas. Warm replicas (warmPool.replicas) come on top."""
-    requests_per_second: Annotated[Number, Field(ge=0, le=1_000_000), Obeys(_A_RATE)] | None = None
-    """Requests per second of the mix in spec.traffic; as many replicas as carry them within the promises."""
+    requests_per_second: Annotated[Number, Field(ge=0, le=1_000_000), CheckedBy(_MINIMUM_RATE)] | None = None
+    """Requests per second with the lengths in spec.traffic. The floor is as many replicas as serve them within the
+    SLO."""
     tokens_per_minute: Annotated[Count, Field(ge=1, le=1_000_000_000_000)] | None = None
-    """Tokens per minute, prompts and answers together, of the mix in spec.traffic."""
+    """Tokens per minute of prompts and answers together, with the lengths in spec.traffic."""
 
 
 class WindowSpec(Model):
-    """Windows of time by the wall clock of a zone: when they open, and for how long."""
+    """When windows open, by the wall clock of a time zone, and for how long."""
 
     rules = (
         Rule["WindowSpec"](
@@ -115,33 +117,33 @@ class WindowSpec(Model):
     )
 
     name: VolumeName
-    """Tells the schedules of one object apart."""
+    """Name of the schedule, unique within the object."""
     start: Cron | None = None
     """When windows open, as a cron line of five fields in local time: minute, hour, day of month, month, day of week.
-    As in Debian's cron, a day matches both day fields when one of them begins with `*`, else either of them. `L`, `LW`
-    (days of month), `5L` and `MON#1` (days of week) are understood."""
+    As in Debian's cron, a day must match both day fields if one of them begins with `*`, else either of them. `L` and
+    `LW` (days of month), `5L` and `MON#1` (days of week) are supported."""
     at: Annotated[tuple[LocalTime, ...], Field(max_length=MOST_TIMES), Unique()] = ()
-    """When single windows open, in local time, instead of start."""
+    """When single windows open, in local time. It replaces start."""
     time_zone: ZoneName = "UTC"
-    """Zone of the IANA database whose wall clock start, at and exceptDates go by. A start that the clocks skip opens at
-    the first minute after the gap; one that they repeat opens once, at its first occurrence."""
+    """Time zone of the IANA database for start, at and exceptDates. A start that the clocks skip opens at the first
+    minute after the gap; a start that they repeat opens once, at its first occurrence."""
     duration: Annotated[Duration, between("1m", "744h")]
     """How long each window stays open, in elapsed time."""
     except_dates: Annotated[tuple[LocalDate, ...], Field(max_length=MOST_DATES), Unique()] = ()
-    """Local dates on which no window opens. One that was opened the day before stays open."""
+    """Local dates on which no window opens. A window that opened the day before stays open."""
 
 
 class ScheduleSpec(WindowSpec):
-    """A floor for windows of time, warmed so that all of it is ready when a window opens."""
+    """A floor for windows of time. All of it is ready when a window opens."""
 
     floor: ScheduleFloor
-    """The least that is there from the first minute of a window to its end. Open windows that overlap do not add up:
-    the largest floor counts."""
+    """The smallest capacity from the first minute of a window to its end. The floors of overlapping windows do not add
+    up: the largest one counts."""
 
 
 class ScheduleState(StrEnum):
-    """Idle: nothing to do yet. Warming: replicas are on their way. Met: all were ready at the start. AtRisk: they will
-    not be in time. Missed: they were not."""
+    """Idle: nothing to do yet. Warming: replicas are starting. Met: all were ready at the start. AtRisk: they will not
+    be ready in time. Missed: they were not ready in time."""
 
     IDLE = "Idle"
     WARMING = "Warming"

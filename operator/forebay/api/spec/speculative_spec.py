@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count, text
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Obeys, Rule, literal
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, text
+from forebay.api.schema.validation_rules import CheckedBy, Rule, literal
 
 SpeculativeMethod = Literal["ngram", "suffix", "draft_model", "eagle", "eagle3", "mtp"]
 NEED_A_MODEL = ("draft_model", "eagle", "eagle3")
@@ -16,7 +16,7 @@ _NEEDING = ", ".join(literal(method) for method in NEED_A_MODEL)
 HubSource = Annotated[
     str,
     Field(max_length=512),
-    Obeys(
+    CheckedBy(
         text(
             r"hf://[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*",
             "is not a model of the hub; write hf://organization/name",
@@ -26,7 +26,7 @@ HubSource = Annotated[
 
 
 class SpeculativeSpec(Model):
-    """A draft that guesses tokens ahead of the model."""
+    """A draft that guesses tokens, which the model then checks."""
 
     rules = (
         Rule["SpeculativeSpec"](
@@ -45,8 +45,8 @@ class SpeculativeSpec(Model):
     tokens: Annotated[Count, Field(ge=1, le=32)] = 3
     """Tokens guessed for each step."""
     acceptance_percent: Annotated[Count, Field(ge=0, le=100)] | None = None
-    """How often a guess is right, given that those before it were; measure it on your own traffic. Absent: the plan
-    counts on no gain."""
+    """How often a guess is right, given that the guesses before it were right; measure it on your own traffic. Absent:
+    the plan assumes no gain."""
     draft_cost_percent: Annotated[Count, Field(ge=0, le=100)] | None = None
     """Time of one guess as a share of a step of the model. Absent: 0 for ngram and suffix, one and a half layers for
     heads, the ratio of parameters for a draft model of the built-in catalogue."""

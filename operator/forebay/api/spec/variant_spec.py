@@ -1,20 +1,20 @@
-"""Other ways to run the same service, for when the first cannot be had; the plan sizes and prices each."""
+"""Variants: other GPUs or parallel sizes for a service when its own are unavailable. The plan sizes and prices each."""
 
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from forebay.api.schema.bounded import Count, VolumeName
-from forebay.api.schema.model import Model
-from forebay.api.schema.rules import Rule
+from forebay.api.schema.base_model import Model
+from forebay.api.schema.bounded_types import Count, VolumeName
+from forebay.api.schema.validation_rules import Rule
 from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD, MOST_NODES, GpuSpec, TensorParallelSize
 
 BASE_VARIANT: Final = "base"
-"""How the service's own shape is called among its variants."""
+"""Name of the service's own shape among its variants."""
 
 
 class VariantEngine(Model):
-    """What a variant runs differently; a field that is absent is that of the service."""
+    """The engine's fields that a variant overrides; absent fields are those of the service."""
 
     tensor_parallel_size: TensorParallelSize | None = None
     """GPUs over which each layer is split. Absent: the smallest that fits on the variant's GPU."""
@@ -23,15 +23,15 @@ class VariantEngine(Model):
     data_parallel_size: Annotated[Count, Field(ge=1, le=MOST_GPUS_PER_POD)] | None = None
     """Whole copies of the model in one pod."""
     nodes: Annotated[Count, Field(ge=1, le=MOST_NODES)] | None = None
-    """Nodes over which one replica is spread, with what holds for them in `engine.nodes`."""
+    """Nodes over which one replica is spread, under the rules of `engine.nodes`."""
     gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
-    """Share of each GPU's memory that the engine takes."""
+    """Share of each GPU's memory that the engine uses."""
     max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] | None = None
-    """Most sequences decoded at once by one engine."""
+    """Sequences that one engine decodes at once, at most."""
 
 
 class VariantSpec(Model):
-    """The same model on another GPU, or spread differently."""
+    """The same model on another GPU, or with other parallel sizes."""
 
     rules = (
         Rule["VariantSpec"](
@@ -44,8 +44,8 @@ class VariantSpec(Model):
     )
 
     name: VolumeName
-    """Tells the variants apart. Pods of a variant carry it as the label `forebay.dev/variant`."""
+    """Name of the variant, unique within the service. Its pods have the label `forebay.dev/variant` with this name."""
     gpu: GpuSpec = GpuSpec()
-    """Its GPU. Absent: that of the service."""
+    """GPU of the variant. Absent: the GPU of the service."""
     engine: VariantEngine = VariantEngine()
-    """What its engine runs differently."""
+    """The engine's fields that the variant overrides."""

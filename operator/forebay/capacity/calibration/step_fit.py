@@ -1,8 +1,8 @@
-"""Fitting: the coefficients of an engine's step from what was seen of it, by least squares.
+"""Fits the coefficients of an engine's step time to observed steps, by least squares.
 
-Loads of one length cannot tell prompts, sequences and KV reads apart: all three grow together. So the fit starts from
-what is believed beforehand (a built-in profile or a roofline estimate) and leaves it only as far as the observations
-pull: a weak pull towards the belief decides what they cannot.
+Requests of one length cannot separate the cost of prompts, sequences and KV reads, because all three grow together. The
+fit therefore starts from a prior (a built-in profile or a roofline estimate) with a small weight: the prior decides
+where the observations do not.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,17 @@ from typing import Final
 from forebay.capacity.model.engine_profile import EngineProfile
 
 COEFFICIENTS: Final = ("step_seconds", "prompt_token_seconds", "sequence_seconds", "kv_token_seconds")
-BELIEF: Final = 1e-4
-"""Weight of one unit of doubt (a coefficient off by its own size) beside one observation off by its own size."""
-SMALLEST: Final = 0.01
-"""No coefficient falls below this share of what was believed: a step takes time, and work is never free."""
-
-
-DISTINCT: Final = 0.02
-"""A term tells its coefficient when at least so much of a step moves apart from the other terms."""
+PRIOR_WEIGHT: Final = 1e-4
+"""Weight of the prior: of a coefficient that is off by its own size, relative to an observation off by its own size."""
+SMALLEST_FACTOR: Final = 0.01
+"""Smallest ratio of a coefficient to its prior: a step takes time, and work is never free."""
+SMALLEST_DISTINCT_SHARE: Final = 0.02
+"""The observations determine a coefficient if its term varies independently of the other terms by this share of a
+step."""
 
 
 class FitError(ValueError):
-    """Why there is nothing to fit, as one sentence."""
+    """The reason why there is nothing to fit, as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,91 +31,101 @@ class Observation:
     """Mean values over some steps of one engine."""
 
     seconds: float
-    """Of the step, or of whatever else is a sum of the same coefficients."""
+    """Time of the step, or any other time that is a sum of the same terms."""
     prompt_tokens: float
     sequences: float
     kv_tokens: float
     steps: float = 1.0
-    """How many steps' fixed time is in it."""
+    """Number of steps whose fixed time the observation includes."""
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
+    """The fitted coefficients, and how well they match the observations."""
+
     profile: EngineProfile
     observations: int
     mean_error: float
-    """Root of the mean squared error, as a share of each observation."""
+    """Root of the mean squared relative error."""
     largest_error: float
-    told: tuple[str, ...]
-    """Coefficients that the observations decide; the others are what was believed, scaled."""
+    determined: tuple[str, ...]
+    """Coefficients that the observations determine; the others are scaled priors."""
 
 
-def fit(observations: Sequence[Observation], believed: EngineProfile) -> Fit:
-    """Raises FitError for observations that say nothing."""
-    usable = [seen for seen in observations if seen.seconds > 0]
+def fit(observations: Sequence[Observation], prior: EngineProfile) -> Fit:
+    """The coefficients that match the observations best. Raises FitError if no observation has a step time."""
+    usable = [observation for observation in observations if observation.seconds > 0]
     if not usable:
         raise FitError("no observation has a step time above 0")
-    factors = _factors(usable, believed)
+    factors = _factors(usable, prior)
     profile = replace(
-        believed,
-        **{name: getattr(believed, name) * factor for name, factor in zip(COEFFICIENTS, factors, strict=True)},
+        prior,
+        **{name: getattr(prior, name) * factor for name, factor in zip(COEFFICIENTS, factors, strict=True)},
     )
-    errors = [predicted(profile, seen) / seen.seconds - 1 for seen in usable]
+    errors = [predicted(profile, observation) / observation.seconds - 1 for observation in usable]
     return Fit(
         profile=profile,
         observations=len(usable),
         mean_error=sqrt(sum(error**2 for error in errors) / len(errors)),
         largest_error=max((abs(error) for error in errors), default=0.0),
-        told=tuple(_told(usable, believed)),
+        determined=tuple(_determined(usable, prior)),
     )
 
 
-def predicted(profile: EngineProfile, seen: Observation) -> float:
-    """What the profile says of an observation."""
-    return sum(_terms(profile, seen))
+def predicted(profile: EngineProfile, observation: Observation) -> float:
+    """The seconds that the profile predicts for an observation."""
+    return sum(_terms(profile, observation))
 
 
-def _terms(profile: EngineProfile, seen: Observation) -> tuple[float, float, float, float]:
+def _terms(profile: EngineProfile, observation: Observation) -> tuple[float, float, float, float]:
     return (
-        profile.step_seconds * seen.steps,
-        profile.prompt_token_seconds * seen.prompt_tokens,
-        profile.sequence_seconds * seen.sequences,
-        profile.kv_token_seconds * seen.kv_tokens,
+        profile.step_seconds * observation.steps,
+        profile.prompt_token_seconds * observation.prompt_tokens,
+        profile.sequence_seconds * observation.sequences,
+        profile.kv_token_seconds * observation.kv_tokens,
     )
 
 
-def _factors(observations: Sequence[Observation], believed: EngineProfile) -> list[float]:
-    """By how much each coefficient differs from the belief. Those that would fall too low are held there in turn."""
-    rows = [([term / seen.seconds for term in _terms(believed, seen)], seen.weight) for seen in observations]
+def _factors(observations: Sequence[Observation], prior: EngineProfile) -> list[float]:
+    """The ratio of each coefficient to its prior. Factors that would fall below the smallest are fixed there, one after
+    the other."""
+    rows = [
+        ([term / observation.seconds for term in _terms(prior, observation)], observation.weight)
+        for observation in observations
+    ]
     held: dict[int, float] = {}
     while True:
         factors = _solve(rows, held)
-        low = [index for index, factor in enumerate(factors) if factor < SMALLEST and index not in held]
+        low = [index for index, factor in enumerate(factors) if factor < SMALLEST_FACTOR and index not in held]
         if not low:
             return factors
-        held[min(low, key=lambda index: factors[index])] = SMALLEST
+        held[min(low, key=lambda index: factors[index])] = SMALLEST_FACTOR
 
 
 def _solve(rows: Sequence[tuple[list[float], float]], held: dict[int, float]) -> list[float]:
-    """Normal equations of `Σ w·(1 − Σ m·z)² + BELIEF·Σ (m − 1)²`, by Gauss."""
+    """Solves the normal equations of `Σ w·(1 − Σ m·z)² + PRIOR_WEIGHT·Σw·Σ (m − 1)²` for the factors m.
+
+    w is the weight of an observation, and z are its terms by the prior, as shares of the observed seconds. `held` are
+    factors that are fixed.
+    """
     free = [index for index in range(len(COEFFICIENTS)) if index not in held]
-    doubt = BELIEF * sum(weight for _, weight in rows)
-    matrix = [[doubt if row == column else 0.0 for column in range(len(free))] for row in range(len(free))]
-    right = [doubt] * len(free)
+    prior_weight = PRIOR_WEIGHT * sum(weight for _, weight in rows)
+    matrix = [[prior_weight if row == column else 0.0 for column in range(len(free))] for row in range(len(free))]
+    right = [prior_weight] * len(free)
     for terms, weight in rows:
         rest = 1.0 - sum(terms[index] * factor for index, factor in held.items())
         for row, first in enumerate(free):
             right[row] += weight * terms[first] * rest
             for column, second in enumerate(free):
                 matrix[row][column] += weight * terms[first] * terms[second]
-    solved = _gauss(matrix, right)
+    solved = _gaussian_elimination(matrix, right)
     factors = dict(zip(free, solved, strict=True)) | held
     return [factors[index] for index in range(len(COEFFICIENTS))]
 
 
-def _gauss(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """The matrix is positive definite: the belief is on its diagonal."""
+def _gaussian_elimination(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Solves `matrix · x = right`. The matrix is positive definite, because the prior is on its diagonal."""
     size = len(right)
     for pivot in range(size):
         for row in range(pivot + 1, size):
@@ -131,36 +140,36 @@ def _gauss(matrix: list[list[float]], right: list[float]) -> list[float]:
     return solved
 
 
-def _told(observations: Sequence[Observation], believed: EngineProfile) -> list[str]:
-    """A coefficient is told by the data when its share of the step varies apart from the shares of all others.
+def _determined(observations: Sequence[Observation], prior: EngineProfile) -> list[str]:
+    """The coefficients whose share of the step varies independently of the shares of all others.
 
-    Each term is taken as a column, and what is left of it after the columns before and after is compared with it.
+    The shares of one coefficient over all observations form a column. The part of the column that is orthogonal to all
+    other columns must be long enough.
     """
-    columns = list(zip(*(_terms(believed, seen) for seen in observations), strict=True))
-    seconds = [seen.seconds for seen in observations]
+    columns = list(zip(*(_terms(prior, observation) for observation in observations), strict=True))
+    seconds = [observation.seconds for observation in observations]
     scaled = [[value / second for value, second in zip(column, seconds, strict=True)] for column in columns]
-    told = []
+    determined = []
     for index, name in enumerate(COEFFICIENTS):
-        left = scaled[index]
         basis: list[list[float]] = []
         for other, column in enumerate(scaled):
             if other == index:
                 continue
-            rest = _without(column, basis)
+            rest = _orthogonal_part(column, basis)
             if _norm(rest) > 1e-9:
                 basis.append(rest)
-        apart = _norm(_without(left, basis))
-        if apart > DISTINCT * sqrt(len(left)):
-            told.append(name)
-    return told
+        distinct = _norm(_orthogonal_part(scaled[index], basis))
+        if distinct > SMALLEST_DISTINCT_SHARE * sqrt(len(scaled[index])):
+            determined.append(name)
+    return determined
 
 
-def _without(column: Sequence[float], basis: Sequence[Sequence[float]]) -> list[float]:
-    """The column less its part along each of the orthogonal ones."""
+def _orthogonal_part(column: Sequence[float], basis: Sequence[Sequence[float]]) -> list[float]:
+    """The column without its projection on each vector of an orthogonal basis."""
     rest = list(column)
-    for other in basis:
-        share = sum(a * b for a, b in zip(rest, other, strict=True)) / sum(value**2 for value in other)
-        rest = [value - share * along for value, along in zip(rest, other, strict=True)]
+    for vector in basis:
+        share = sum(a * b for a, b in zip(rest, vector, strict=True)) / sum(value**2 for value in vector)
+        rest = [value - share * component for value, component in zip(rest, vector, strict=True)]
     return rest
 
 

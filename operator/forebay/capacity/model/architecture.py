@@ -1,6 +1,6 @@
-"""Architecture: the shape of a model, as far as memory and work follow from it.
+"""Architecture: the properties of a model that determine its memory and work, whatever the GPU and the precision.
 
-Names are those of a Hugging Face `config.json` where it has one. Nothing here knows a GPU or a precision.
+Names follow the Hugging Face `config.json` where it has one.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ class Mla:
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindow:
-    """Layers that look back over `size` tokens only, so that a long request holds no more than these in them."""
+    """Layers that attend only to the last `size` tokens, so that a request holds no more than these in their cache."""
 
     size: int
-    """Tokens."""
+    """Tokens in the window."""
     layers: int
-    """How many of the layers."""
+    """Number of layers with the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Mixture of experts: of `count`, a router picks `active` for each token."""
+    """Mixture of experts: a router picks `active` of `count` experts for each token."""
 
     count: int
     active: int
@@ -50,7 +50,7 @@ class Architecture:
     sliding_window: SlidingWindow | None = None
     experts: Experts | None = None
     context_tokens: int | None = None
-    """Longest prompt and answer that the checkpoint allows; None: unknown."""
+    """Longest prompt and answer together that the checkpoint allows; None: unknown."""
 
     @property
     def active(self) -> int:
@@ -64,9 +64,10 @@ class Architecture:
 
     @property
     def expert_parameters(self) -> int:
-        """Parameters inside all experts; 0 for a dense model.
+        """Parameters of all experts; 0 for a dense model.
 
-        One token uses `active` of `count` equal experts, so the parameters it skips are those of `count − active`.
+        One token uses `active` of `count` experts of equal size, so the parameters that it skips are those of
+        `count − active` experts.
         """
         if self.experts is None or self.experts.count <= self.experts.active:
             return 0
@@ -78,17 +79,17 @@ class Architecture:
         return self.sliding_window.layers if self.sliding_window else 0
 
     def tokens_read(self, context: float) -> float:
-        """Tokens of KV cache that one decoding step reads in the average layer, for a request `context` tokens long."""
+        """Tokens of KV cache that one decoding step reads per layer, on average, for a request of `context` tokens."""
         if self.sliding_window is None:
             return context
         share = self.sliding_window.layers / self.layers
         return (1 - share) * context + share * min(context, self.sliding_window.size)
 
     def divides(self, tensor_parallel_size: int) -> bool:
-        """Whether vLLM can split the attention heads over so many GPUs."""
+        """Whether vLLM can split the attention heads over this number of GPUs."""
         return self.attention_heads % tensor_parallel_size == 0
 
 
 def gib(value: str | int | float) -> int:
-    """Bytes of so many GiB, exact for what people write with a decimal point."""
+    """Converts GiB to bytes, exactly for decimal numbers."""
     return int(Fraction(str(value)) * 2**30)

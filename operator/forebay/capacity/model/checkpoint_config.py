@@ -1,6 +1,6 @@
-"""A checkpoint's `config.json`, read into an architecture: parameters are counted from the shapes it states.
+"""Reads the architecture of a model from a checkpoint's `config.json` and counts the parameters from its shapes.
 
-Counts are exact for the families in `FAMILIES` (their published totals are tests). A family that is not known is
+Counts are exact for the families in `FAMILIES`; tests compare them with the published totals. An unknown family is
 refused rather than guessed; its architecture can be written into the manifest.
 """
 
@@ -12,21 +12,21 @@ from forebay.capacity.model.architecture import Architecture, Experts, Mla, Slid
 
 
 class ConfigError(ValueError):
-    """What is missing or wrong in a `config.json`, as one sentence."""
+    """A missing or wrong value of a `config.json`, as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What the counting must know of a `model_type` beyond its numbers."""
+    """Properties of a `model_type` that affect the count and are not in the file."""
 
     norms: int = 2
-    """Norms of the model's width in each layer."""
+    """Number of norms over the hidden size in each layer."""
     query_bias: bool = False
-    """Biases on queries, keys and values."""
+    """Whether queries, keys and values have biases."""
     head_norms: bool = False
-    """A norm over the head dimension for queries and for keys."""
+    """Whether queries and keys have a norm over the head dimension."""
     tied: bool = False
-    """Input and output embeddings are one matrix unless the file says otherwise."""
+    """Whether input and output embeddings share a matrix, unless the file says otherwise."""
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
@@ -43,23 +43,23 @@ FAMILIES: Final[Mapping[str, Family]] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
-    """What a `config.json` says of memory and work."""
+    """The architecture and the precision in a `config.json`."""
 
     architecture: Architecture
     bits: int | None
-    """Bits per weight; None when the file does not say."""
+    """Bits per weight; None if the file does not say."""
 
 
 def read_config(config: Mapping[str, Any]) -> CheckpointConfig:
-    """Raises ConfigError, naming the key."""
-    text = config.get("text_config")
-    if isinstance(text, Mapping):
-        config = {**config, **text}
-    kind = config.get("model_type")
-    family = FAMILIES.get(kind) if isinstance(kind, str) else None
+    """The architecture of a `config.json`. Raises ConfigError, which names the key."""
+    text_config = config.get("text_config")
+    if isinstance(text_config, Mapping):
+        config = {**config, **text_config}
+    model_type = config.get("model_type")
+    family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
     if family is None:
         raise ConfigError(
-            f"model_type: {kind!r} is not a family whose parameters can be counted; use one of "
+            f"model_type: {model_type!r} is not a family whose parameters can be counted; use one of "
             f"{', '.join(FAMILIES)}, or write spec.model.architecture by hand"
         )
     shapes = _Shapes(config, family)
@@ -104,7 +104,7 @@ class _Shapes:
         return value
 
     def _parameters(self, experts: Experts | None) -> tuple[int, int]:
-        """All, and those that one token is multiplied with."""
+        """The number of all parameters, and of those that one token is multiplied with."""
         tied = self._config.get("tie_word_embeddings", self._family.tied)
         embeddings = self.vocabulary * self.width * (1 if tied else 2)
         attention = self._latent_attention() if self._mla() else self._attention()

@@ -1,11 +1,11 @@
-"""What a vLLM engine costs: the coefficients of `T = a + b·P + c·B + d·K` for a model on a GPU.
+"""Engine profiles: the coefficients of a vLLM engine's step time, `T = a + b·P + c·B + d·K`, for a model on a GPU.
 
 One engine step that computes P prompt tokens and decodes B sequences over K tokens of KV cache takes T seconds. The
-built-in constants come from published measurements (`data/profiles.json`); they age with vLLM versions, so trust
-rankings more than latencies (±20 %).
+built-in constants come from published measurements (`data/profiles.json`). They age with vLLM versions, so rankings are
+more reliable than latencies (±20 %).
 
-The planner and the simulator read the same table. The simulator starts within a pod's first seconds, so this module
-needs nothing but the standard library.
+The planner and the simulator read the same table. This module imports only the standard library, because the simulator
+must start within a pod's first seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any, Final
 
 DATA: Final = Path(__file__).parent / "data"
 REQUEST_OVERHEAD_SECONDS: Final = 0.006
-"""API server, tokenizer and scheduling hand-over of one request, seen on an idle H100 (TTFT 15.0 ms at 128 tokens)."""
+"""Time of one request in vLLM's API server, tokenizer and scheduler, measured on an idle H100 (TTFT 15.0 ms at 128
+tokens)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +28,23 @@ class EngineProfile:
     """Coefficients of one engine's step time, in seconds and tokens."""
 
     step_seconds: float
-    """a: reading the weights once, plus launch and sampling."""
+    """a: time to read the weights once, to launch kernels and to sample."""
     prompt_token_seconds: float
-    """b: one prompt token's share of prefill compute."""
+    """b: prefill time of one prompt token."""
     sequence_seconds: float
-    """c: one decoding sequence."""
+    """c: time of one decoding sequence."""
     kv_token_seconds: float
-    """d: reading one token's KV cache."""
+    """d: time to read one token of the KV cache."""
     kv_tokens: int
-    """Tokens the KV cache holds."""
+    """Tokens that the KV cache holds."""
     prompt_square_seconds: float = 0.0
-    """e: attention within one prompt, seconds per squared token; a prompt of I tokens adds e·I² over its chunks."""
+    """e: time of attention within one prompt, in seconds per squared token. A prompt of I tokens adds e·I² over its
+    chunks."""
     request_overhead_seconds: float = REQUEST_OVERHEAD_SECONDS
-    """From arrival to the engine's waiting queue."""
+    """Time from a request's arrival to the engine's waiting queue."""
 
     def __post_init__(self) -> None:
-        """Refuse what would stop the clock or hold nothing."""
+        """Refuses coefficients with which a step would take no time, and an empty KV cache."""
         if self.step_seconds <= 0:
             raise ValueError(f"step_seconds: {self.step_seconds} is not above 0; a step must take time")
         if self.kv_tokens <= 0:
@@ -52,7 +54,7 @@ class EngineProfile:
                 raise ValueError(f"{name}: {getattr(self, name)} is negative; work cannot take time back")
 
     def slowed(self, factor: float) -> EngineProfile:
-        """The same engine on a GPU that takes `factor` times as long for every step; KV cache and overhead stay."""
+        """The profile with every step `factor` times as long; KV cache and request overhead stay the same."""
         if factor <= 0:
             raise ValueError(f"slow-down factor: {factor} is not above 0; use 2 for half the speed")
         return replace(
@@ -65,21 +67,21 @@ class EngineProfile:
         )
 
     def work_seconds(self, prompt_tokens: float, output_tokens: float) -> float:
-        """Seconds of the GPU that one request costs: `s = b·I + e·I² + O·(c + d·(I + O/2))`."""
+        """GPU seconds of a request with I prompt and O answer tokens: `s = b·I + e·I² + O·(c + d·(I + O/2))`."""
         prefill = self.prompt_token_seconds * prompt_tokens + self.prompt_square_seconds * prompt_tokens**2
-        read = self.kv_token_seconds * (prompt_tokens + output_tokens / 2)
-        return prefill + output_tokens * (self.sequence_seconds + read)
+        kv_reads = self.kv_token_seconds * (prompt_tokens + output_tokens / 2)
+        return prefill + output_tokens * (self.sequence_seconds + kv_reads)
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """A profile of the built-in table, and what it was measured for."""
+    """A profile of the built-in table, and the setups that it was measured for."""
 
     name: str
     models: tuple[str, ...]
-    """Names of `data/models.json`."""
+    """Names of models in `data/models.json`."""
     gpus: tuple[str, ...]
-    """Names of `data/gpus.json`."""
+    """Names of GPUs in `data/gpus.json`."""
     bits: int
     """Bits per weight."""
     tensor_parallel_size: int
@@ -114,4 +116,4 @@ def _read() -> tuple[BuiltIn, ...]:
 
 
 BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({entry.name: entry for entry in _read()})
-"""By name, in the table's order."""
+"""The built-in profiles by name, in the table's order."""

@@ -1,10 +1,11 @@
-"""Latency: what requests are expected to see at a load, from the steps they have to wait for.
+"""Expected latency: the latency of requests at a load, computed from the steps that they wait for.
 
-A request waits for the rest of the step under way; then its prompt is computed in the steps after it, together with
-prompts that came meanwhile, as far as one step may compute prompts at all; and before that it waits for a place in the
-batch when all are taken. The median is that of the usual load. The slowest 5 % are those of a spell in which prompts
-are computed without a break: then every step is a long one, answers stay longer, more of them decode at once, and
-prompts take longer again. Held against the simulated engine in docs/capacity.md.
+If the batch is full, a request first waits for a slot. It then waits for the rest of the current step. The next steps
+compute its prompt, together with the prompts that arrived in the meantime, up to the limit of prompt tokens per step.
+
+The median is that of the mean load. The slowest 5 % of requests arrive in a busy period, in which every step computes
+prompts: steps are longer, answers stay longer, more of them decode at once, and prompts take longer in turn.
+docs/capacity.md compares the results with the simulated engine.
 """
 
 from dataclasses import dataclass
@@ -14,17 +15,17 @@ from typing import Final
 from forebay.capacity.model.replica_model import EngineLoad, EngineModel, Mix, load, prompt_seconds, work_seconds
 
 _Z_P95: Final = 1.6449
-"""How many standard deviations above the mean 95 % of a normal spread lie."""
-_FULL: Final = 0.999
-"""A queue is never taken to be busier than this: beyond it there is no steady state to speak of."""
-_SETTLED: Final = 1e-3
-"""Sequences in a busy spell are found to this share of themselves."""
-_ROUNDS: Final = 60
+"""The 95 % quantile of a normal distribution, in standard deviations above the mean."""
+_LARGEST_UTILIZATION: Final = 0.999
+"""Upper bound of a queue's utilization, because a fuller queue has no steady state."""
+_CONVERGED: Final = 1e-3
+"""Relative error at which the number of sequences in a busy period has converged."""
+_MAX_ITERATIONS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLatency:
-    """Seconds."""
+    """Latencies of an engine's requests, in seconds."""
 
     first_token_p50: float
     first_token_p95: float
@@ -34,102 +35,104 @@ class ExpectedLatency:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A time as far as sums of times go."""
+class MeanAndVariance:
+    """Mean and variance of a random time; sums are those of independent times."""
 
     mean: float
     variance: float
 
-    def __add__(self, other: "Spread") -> "Spread":
-        return Spread(self.mean + other.mean, self.variance + other.variance)
+    def __add__(self, other: "MeanAndVariance") -> "MeanAndVariance":
+        return MeanAndVariance(self.mean + other.mean, self.variance + other.variance)
 
     def quantiles(self) -> tuple[float, float]:
-        """Median and 95 %, of a lognormal."""
+        """Median and 95 % quantile of the lognormal distribution with this mean and variance."""
         squared = 1 + self.variance / self.mean**2
         median = self.mean / sqrt(squared)
         return median, median * exp(_Z_P95 * sqrt(log(squared)))
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """In a queue: with some chance at all, and then exponentially long."""
+class QueueDelay:
+    """Time in a queue: zero for some requests, and exponentially distributed for the others."""
 
-    chance: float
-    tail: float
-    """Seconds, mean of those who wait."""
+    probability: float
+    """Probability that a request has to wait."""
+    mean_wait: float
+    """Mean wait of the requests that have to wait, in seconds."""
 
     @property
-    def spread(self) -> Spread:
-        return Spread(self.chance * self.tail, self.chance * (2 - self.chance) * self.tail**2)
+    def spread(self) -> MeanAndVariance:
+        mean, probability = self.mean_wait, self.probability
+        return MeanAndVariance(probability * mean, probability * (2 - probability) * mean**2)
 
     @property
     def p95(self) -> float:
-        return self.tail * log(max(1.0, self.chance / 0.05))
+        return self.mean_wait * log(max(1.0, self.probability / 0.05))
 
 
 @dataclass(frozen=True, slots=True)
-class Prefill:
-    """From arrival to the first token of a request that finds a place."""
+class PrefillTime:
+    """Time from arrival to the first token, for a request that finds a slot in the batch."""
 
-    alone: Spread
-    """Without prompts before it."""
-    together: Spread
-    """What prompts add that came in the same step."""
-    queue: Wait
-    """Behind prompts that do not fit into one step with it."""
+    alone: MeanAndVariance
+    """Time without other prompts."""
+    together: MeanAndVariance
+    """Time of other prompts in the same step."""
+    queue: QueueDelay
+    """Wait for prompts that do not fit into the same step."""
 
     @property
-    def spread(self) -> Spread:
-        """Who shares a step is not also queued for."""
+    def spread(self) -> MeanAndVariance:
+        """The whole time. Prompts in the same step are taken off the wait, so that they do not count twice."""
         queued = self.queue.spread
-        behind = Spread(max(0.0, queued.mean - self.together.mean), queued.variance)
+        behind = MeanAndVariance(max(0.0, queued.mean - self.together.mean), queued.variance)
         return self.alone + self.together + behind
 
 
-def expected(engine: EngineModel, mix: Mix, requests_per_second: float, batched_tokens: int) -> ExpectedLatency:
-    """At so many requests a second for one engine. Raises ValueError for more than fit into a second."""
+def expected_latency(engine: EngineModel, mix: Mix, requests_per_second: float, batched_tokens: int) -> ExpectedLatency:
+    """The latency of one engine at a rate of requests. Raises ValueError if their work does not fit into a second."""
     rate = requests_per_second
-    at = load(engine, mix, rate)
-    token = _token_seconds(engine, mix, at, rate)
-    usual = _prefill(engine, mix, at, rate, batched_tokens, at.sequences)
-    crowded = _sequences_in_a_busy_spell(engine, mix, at, rate, batched_tokens)
-    spell = _prefill(engine, mix, at, rate, batched_tokens, crowded)
-    place = _batch_wait(engine, mix, token, rate)
-    first = usual.spread + place.spread
-    late = max(
-        spell.spread.quantiles()[1],
-        spell.alone.mean + spell.queue.p95,
-        spell.alone.mean + spell.together.mean + place.p95,
+    mean_load = load(engine, mix, rate)
+    token = _token_seconds(engine, mix, mean_load, rate)
+    usual = _prefill(engine, mix, mean_load, rate, batched_tokens, mean_load.sequences)
+    busy_sequences = _sequences_in_busy_period(engine, mix, mean_load, rate, batched_tokens)
+    busy = _prefill(engine, mix, mean_load, rate, batched_tokens, busy_sequences)
+    slot_wait = _batch_wait(engine, mix, token, rate)
+    first_token = usual.spread + slot_wait.spread
+    first_token_p95 = max(
+        busy.spread.quantiles()[1],
+        busy.alone.mean + busy.queue.p95,
+        busy.alone.mean + busy.together.mean + slot_wait.p95,
     )
-    whole = first + _decoding(engine, mix, at, token, rate)
+    end_to_end = first_token + _decoding(engine, mix, mean_load, token, rate)
     return ExpectedLatency(
-        first_token_p50=first.quantiles()[0],
-        first_token_p95=late,
+        first_token_p50=first_token.quantiles()[0],
+        first_token_p95=first_token_p95,
         inter_token_mean=token,
-        end_to_end_mean=whole.mean,
-        end_to_end_p95=whole.quantiles()[1],
+        end_to_end_mean=end_to_end.mean,
+        end_to_end_p95=end_to_end.quantiles()[1],
     )
 
 
-def _token_seconds(engine: EngineModel, mix: Mix, at: EngineLoad, rate: float) -> float:
-    """Mean time between two tokens as an answer sees it, which is more than the mean step.
+def _token_seconds(engine: EngineModel, mix: Mix, mean_load: EngineLoad, rate: float) -> float:
+    """Mean time between two tokens of an answer, which is more than the mean step.
 
-    Sequences share the engine, and what is there when one more comes is the usual load and that one: of a shared server
-    with a fixed part of each step, a + its own work takes the place of a (product form of a state-dependent processor
-    sharing queue). Its own prompt delays it only by way of those that then decode beside it.
+    A sequence sees the mean load and itself. In the product form of a state-dependent processor-sharing queue, a + its
+    own work therefore takes the place of a, the fixed part of each step. The sequence's own prompt delays it only
+    through the other sequences that then decode beside it.
     """
     step = engine.step_profile
-    busy = 1 - step.step_seconds / at.step_seconds
+    utilization = 1 - step.step_seconds / mean_load.step_seconds
     prompt = prompt_seconds(engine, mix)
     steps = mix.output_tokens / engine.tokens_per_step
-    own = (work_seconds(engine, mix) - prompt + busy * prompt) / steps
-    return (1 + own / step.step_seconds) * at.token_seconds
+    own_work = (work_seconds(engine, mix) - prompt + utilization * prompt) / steps
+    return (1 + own_work / step.step_seconds) * mean_load.token_seconds
 
 
 def _prompt_step(engine: EngineModel, mix: Mix, batched_tokens: int, sequences: float) -> tuple[float, float, float]:
-    """Of one prompt: its own seconds, the seconds that a step takes besides, and how many steps it fills.
+    """For one prompt: its own seconds, the other seconds of a step, and the number of steps that it fills.
 
-    What decodes takes its tokens from those that a step may compute.
+    Decoding sequences use up a part of the tokens that a step may compute.
     """
     step = engine.step_profile
     prompt = prompt_seconds(engine, mix)
@@ -137,88 +140,92 @@ def _prompt_step(engine: EngineModel, mix: Mix, batched_tokens: int, sequences: 
     return prompt, base, mix.prompt_tokens / max(1.0, batched_tokens - sequences)
 
 
-def _sequences_in_a_busy_spell(
-    engine: EngineModel, mix: Mix, at: EngineLoad, rate: float, batched_tokens: int
+def _sequences_in_busy_period(
+    engine: EngineModel, mix: Mix, mean_load: EngineLoad, rate: float, batched_tokens: int
 ) -> float:
-    """How many decode while prompts are computed without a break.
+    """Sequences that decode while every step computes prompts.
 
-    Were that so for good, one would join every `chunks` steps and stay for as many as it has tokens. It is so for the
-    share of the time that prompts keep the steps busy, which the more sequences raise in turn.
+    In an endless busy period one sequence would join every `chunks` steps and stay for as many steps as its answer
+    needs. The result lies between the mean load and that, by the share of time in which steps compute prompts. More
+    sequences raise this share in turn, so the number is found by iteration.
     """
-    places = min(engine.max_num_seqs, engine.kv_tokens / mix.held_tokens)
-    sequences = at.sequences
-    for _ in range(_ROUNDS):
+    slots = min(engine.max_num_seqs, engine.kv_tokens / mix.held_tokens)
+    sequences = mean_load.sequences
+    for _ in range(_MAX_ITERATIONS):
         prompt, base, chunks = _prompt_step(engine, mix, batched_tokens, sequences)
-        busy = min(1.0, rate * (prompt + base * chunks))
-        joined = mix.output_tokens / engine.tokens_per_step / chunks if chunks else places
-        found = at.sequences + max(0.0, min(places, joined) - at.sequences) * busy
-        if abs(found - sequences) <= _SETTLED * found:
-            return found
-        sequences = found
+        busy_share = min(1.0, rate * (prompt + base * chunks))
+        endless = mix.output_tokens / engine.tokens_per_step / chunks if chunks else slots
+        estimate = mean_load.sequences + max(0.0, min(slots, endless) - mean_load.sequences) * busy_share
+        if abs(estimate - sequences) <= _CONVERGED * estimate:
+            return estimate
+        sequences = estimate
     return sequences
 
 
 def _prefill(
-    engine: EngineModel, mix: Mix, at: EngineLoad, rate: float, batched_tokens: int, sequences: float
-) -> Prefill:
-    """With so many sequences that decode.
+    engine: EngineModel, mix: Mix, mean_load: EngineLoad, rate: float, batched_tokens: int, sequences: float
+) -> PrefillTime:
+    """The time to the first token while `sequences` sequences decode.
 
-    A step is under way when anybody else is there, which at random arrivals follows from how many are on average.
-    Prompts in a step are those that came during the step before, whose length they set in turn. Where a step may not
-    hold them all they queue: a server that needs `prompt` seconds and its share of the steps' fixed time for each
-    (Pollaczek and Khinchine), its tail exponential.
+    A request meets a running step if any other sequence is in the engine; with random arrivals the probability follows
+    from the mean number of sequences. The prompts of a step are those that arrived during the step before, and they
+    determine the length of the next one in turn. Prompts that do not fit into a step queue for a server that needs
+    `prompt` seconds and a share of the steps' fixed time for each (Pollaczek and Khinchine, with an exponential tail).
     """
     prompt, base, chunks = _prompt_step(engine, mix, batched_tokens, sequences)
-    gain = min(rate * prompt, _FULL)
-    variance = prompt**2 * rate * at.step_seconds / (1 - gain**2)
-    before = at.step_seconds + variance / at.step_seconds  # the step an arrival falls into is a long one
-    others = rate * before
-    under_way = 1 - exp(-at.sequences)
-    rest = under_way * before / 2
-    rest_squared = under_way * (before**2 + variance) / 3
+    gain = min(rate * prompt, _LARGEST_UTILIZATION)
+    variance = prompt**2 * rate * mean_load.step_seconds / (1 - gain**2)
+    # A request is more likely to arrive in a long step, so the step that it meets is longer than the mean.
+    met_step = mean_load.step_seconds + variance / mean_load.step_seconds
+    other_prompts = rate * met_step
+    step_running = 1 - exp(-mean_load.sequences)
+    rest = step_running * met_step / 2
+    rest_squared = step_running * (met_step**2 + variance) / 3
     variation = max(0.0, mix.prompt_square / mix.prompt_tokens**2 - 1) if mix.prompt_tokens else 0.0
     service = prompt + base * chunks
-    busy = min(rate * service, _FULL)
+    utilization = min(rate * service, _LARGEST_UTILIZATION)
     overhead = engine.step_profile.request_overhead_seconds
-    return Prefill(
-        alone=Spread(
+    return PrefillTime(
+        alone=MeanAndVariance(
             overhead + rest + base * max(1.0, chunks) + prompt, rest_squared - rest**2 + prompt**2 * variation
         ),
-        together=Spread(prompt * others, prompt**2 * others),
-        queue=Wait(busy, service * (1 + variation) / (2 * (1 - busy))),
+        together=MeanAndVariance(prompt * other_prompts, prompt**2 * other_prompts),
+        queue=QueueDelay(utilization, service * (1 + variation) / (2 * (1 - utilization))),
     )
 
 
-def _decoding(engine: EngineModel, mix: Mix, at: EngineLoad, token_seconds: float, rate: float) -> Spread:
-    """From the first token to the last.
+def _decoding(
+    engine: EngineModel, mix: Mix, mean_load: EngineLoad, token_seconds: float, rate: float
+) -> MeanAndVariance:
+    """The time from the first token to the last.
 
-    Steps are as long as the load of the moment makes them. Over one answer the arrivals vary by the root of their
-    number, and the step by u/(1 − u) times as much.
+    The length of a step follows the momentary load. The standard deviation of the arrivals during one answer is the
+    root of their number, and the step varies u/(1 − u) times as much, where u is the engine's utilization.
     """
     mean = (mix.output_tokens - 1) * token_seconds
     arrivals = rate * mix.output_tokens * token_seconds
-    busy = 1 - engine.step_profile.step_seconds / at.step_seconds
-    swing = min(1.0, busy / (1 - busy) / sqrt(arrivals)) if arrivals > 0 else 0.0
-    lengths = (mix.output_p95 - mix.output_tokens) * token_seconds / _Z_P95
-    return Spread(mean, (mean * swing) ** 2 + lengths**2)
+    utilization = 1 - engine.step_profile.step_seconds / mean_load.step_seconds
+    step_deviation = min(1.0, utilization / (1 - utilization) / sqrt(arrivals)) if arrivals > 0 else 0.0
+    length_deviation = (mix.output_p95 - mix.output_tokens) * token_seconds / _Z_P95
+    return MeanAndVariance(mean, (mean * step_deviation) ** 2 + length_deviation**2)
 
 
-def _batch_wait(engine: EngineModel, mix: Mix, token_seconds: float, rate: float) -> Wait:
-    """For a place in the batch: a queue at as many servers as sequences fit (Halfin and Whitt).
+def _batch_wait(engine: EngineModel, mix: Mix, token_seconds: float, rate: float) -> QueueDelay:
+    """The wait for a slot in the batch: a queue with one server for each sequence that fits (Halfin and Whitt).
 
-    A fuller batch makes every step longer, so places are free only as far as the rate is below the one that fills them
-    all, which is less than what is free on average.
+    A fuller batch makes every step longer. The free slots are therefore computed from the distance of the rate to the
+    rate that fills the batch; fewer are free than the mean number of sequences suggests.
     """
-    places = min(engine.max_num_seqs, engine.kv_tokens / mix.held_tokens)
-    sequences = min(rate * mix.output_tokens * token_seconds, _FULL * places)
+    slots = min(engine.max_num_seqs, engine.kv_tokens / mix.held_tokens)
+    sequences = min(rate * mix.output_tokens * token_seconds, _LARGEST_UTILIZATION * slots)
     if sequences <= 0:
-        return Wait(0.0, 0.0)
+        return QueueDelay(0.0, 0.0)
     work = work_seconds(engine, mix)
     idle = mix.output_tokens / engine.tokens_per_step * engine.step_profile.step_seconds
-    most = places / (idle + work * places)
-    spare = places * max(1 - _FULL, 1 - rate / most)
-    slack = spare / sqrt(sequences)
+    full_batch_rate = slots / (idle + work * slots)
+    free_slots = slots * max(1 - _LARGEST_UTILIZATION, 1 - rate / full_batch_rate)
+    slack = free_slots / sqrt(sequences)
     density = exp(-(slack**2) / 2) / sqrt(2 * pi)
-    below = (1 + erf(slack / sqrt(2))) / 2
-    chance = density / (density + slack * below) if slack < 30 else 0.0
-    return Wait(chance, mix.output_tokens * token_seconds / spare)
+    distribution = (1 + erf(slack / sqrt(2))) / 2
+    probability = density / (density + slack * distribution) if slack < 30 else 0.0
+    return QueueDelay(probability, mix.output_tokens * token_seconds / free_slots)

@@ -1,7 +1,7 @@
-"""Memory: what a model's weights leave of a GPU, and how many tokens of KV cache fit into the rest.
+"""GPU memory: how much a model's weights use, and how many tokens of KV cache fit into the rest.
 
-All of it is exact arithmetic on whole bytes, per rank, since the fullest rank decides for its engine. One engine is
-`tensor × pipeline` GPUs; a replica with data parallelism holds several engines, each with its own KV cache.
+The arithmetic is exact, in whole bytes per rank, because the fullest rank limits its engine. One engine is
+`tensor × pipeline` GPUs; a replica with data parallelism has several engines, each with its own KV cache.
 """
 
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ from forebay.api.spec.engine_spec import MOST_GPUS_PER_POD
 from forebay.capacity.model.architecture import Architecture, gib
 
 BLOCK_TOKENS: Final = 16
-"""vLLM hands out KV cache in blocks of so many tokens."""
+"""Tokens in a block of vLLM's KV cache."""
 DEFAULT_OVERHEAD_BYTES: Final = gib(4)
-"""Reserved on each GPU beside weights and KV cache: CUDA context, NCCL, activations of the largest batch, CUDA graphs.
-Published vLLM logs of default batch sizes show 2.5 to 6 GiB."""
+"""Memory of each GPU for everything except weights and KV cache: CUDA context, NCCL, activations of the largest batch
+and CUDA graphs. Published vLLM logs of default batch sizes show 2.5 to 6 GiB."""
 DEFAULT_UTILIZATION_PERCENT: Final = 92
-"""vLLM's own default since 0.20."""
+"""vLLM's own default of `--gpu-memory-utilization` since 0.20, in percent."""
 TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8, 16)
 PIPELINE_PARALLEL_SIZES: Final = (1, 2, 4, 8)
 ADAPTER_BYTES_PER_PARAMETER: Final = 2
-"""Adapters stay at 16 bits whatever the weights are quantized to."""
+"""Adapters use 16 bits per parameter, whatever the precision of the weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Over how many GPUs a replica is spread, and how."""
+    """The parallel sizes of a replica: GPUs per layer, pipeline stages, and copies of the model."""
 
     tensor: int = 1
     pipeline: int = 1
@@ -49,7 +49,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """LoRA adapters that an engine keeps room for: vLLM reserves the slots at start, used or not."""
+    """Slots for LoRA adapters, whose memory vLLM reserves when it starts, used or not."""
 
     slots: int
     rank: int
@@ -57,57 +57,57 @@ class Adapters:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one engine must hold, whatever it is spread over."""
+    """The memory that one engine needs, whatever its parallel sizes."""
 
     architecture: Architecture
     weight_bytes: int
-    """Of the whole model at its precision."""
+    """Weights of the whole model at its precision."""
     kv_bits: int = 16
     """Bits of one number in the KV cache: 16, or 8 with fp8."""
     utilization_percent: int = DEFAULT_UTILIZATION_PERCENT
-    """Share of each GPU's memory that the engine may take."""
+    """Share of each GPU's memory that the engine may use."""
     overhead_bytes: int = DEFAULT_OVERHEAD_BYTES
-    """Beside weights and KV cache, on each GPU."""
+    """Memory of each GPU for everything except weights and KV cache."""
     adapters: Adapters | None = None
     draft_bytes: int = 0
-    """Weights of a draft model for speculative decoding; every tensor-parallel rank holds its part."""
+    """Weights of a draft model for speculative decoding, split over the tensor-parallel ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """Where the memory of the fullest GPU goes. All sizes in bytes."""
+    """How the memory of the fullest GPU is used, in bytes."""
 
     card_bytes: int
     usable_bytes: int
     weight_bytes: int
-    """Of the whole model."""
+    """Weights of the whole model."""
     weight_bytes_per_rank: int
     adapter_bytes_per_rank: int
     overhead_bytes: int
     kv_bytes: int
-    """Left for the KV cache on the fullest rank; negative when not even the rest fits."""
+    """Memory left for the KV cache on the fullest rank; negative if everything else does not fit."""
     kv_bytes_per_token: int
-    """Of the whole model, in all layers."""
+    """KV cache of one token in all layers of the whole model."""
     kv_bytes_per_token_per_rank: int
     kv_tokens_per_engine: int
-    """Whole blocks."""
+    """Tokens of KV cache in whole blocks."""
     engines: int
 
     @property
     def kv_tokens(self) -> int:
-        """Of a replica."""
+        """Tokens of KV cache in a replica."""
         return self.kv_tokens_per_engine * self.engines
 
 
 def weight_bytes(parameters: int, bits: int) -> int:
-    """Bytes of so many parameters at a precision."""
+    """Bytes of the parameters at `bits` per weight, rounded up."""
     return -(-parameters * bits // 8)
 
 
 def kv_bytes_per_layer(architecture: Architecture, kv_bits: int, tensor: int = 1) -> int:
-    """Bytes that one token takes in one layer's cache on one rank.
+    """Bytes of one token in one layer's KV cache on one rank.
 
-    Heads that do not divide over the ranks are held more than once, and a latent (MLA) is held whole by every rank.
+    With more ranks than heads, several ranks hold the same head. Every rank holds the whole latent of MLA.
     """
     if architecture.mla is not None:
         return (architecture.mla.kv_lora_rank + architecture.mla.rope_dim) * kv_bits // 8
@@ -116,34 +116,34 @@ def kv_bytes_per_layer(architecture: Architecture, kv_bits: int, tensor: int = 1
 
 
 def kv_bytes_per_token(architecture: Architecture, kv_bits: int) -> int:
-    """Bytes that one token takes in the cache of the whole model; what a window spares long requests is left out."""
+    """Bytes of one token in the KV cache of the whole model, without the savings of a sliding window."""
     return architecture.layers * kv_bytes_per_layer(architecture, kv_bits)
 
 
 def measure(footprint: Footprint, sizes: Sizes, card_bytes: int) -> GpuMemory:
-    """Where the memory goes on the fullest rank of an engine of these sizes."""
+    """How the memory of the fullest rank is used, for an engine of these sizes."""
     ranks = [_rank(footprint, sizes, card_bytes, layers) for layers in _stages(footprint.architecture, sizes)]
     return min(ranks, key=lambda rank: (rank.kv_bytes // rank.kv_bytes_per_token_per_rank, rank.kv_bytes))
 
 
 def request_bytes(footprint: Footprint, sizes: Sizes, tokens: int) -> int:
-    """KV cache that one request of so many tokens takes on the fullest rank, in whole blocks."""
+    """Bytes of KV cache that one request of `tokens` tokens needs on the fullest rank, in whole blocks."""
     architecture = footprint.architecture
     layers = max(_stages(architecture, sizes))
-    windowed = architecture.window_layers * layers // architecture.layers
-    held = _in_blocks(tokens) * (layers - windowed)
+    window_layers = architecture.window_layers * layers // architecture.layers
+    layer_tokens = _in_blocks(tokens) * (layers - window_layers)
     if architecture.sliding_window is not None:
-        held += _in_blocks(min(tokens, architecture.sliding_window.size)) * windowed
-    return held * kv_bytes_per_layer(architecture, footprint.kv_bits, sizes.tensor)
+        layer_tokens += _in_blocks(min(tokens, architecture.sliding_window.size)) * window_layers
+    return layer_tokens * kv_bytes_per_layer(architecture, footprint.kv_bits, sizes.tensor)
 
 
 def missing_bytes(footprint: Footprint, sizes: Sizes, card_bytes: int, tokens: int) -> int:
-    """How many bytes are missing on each GPU for the weights and one request of so many tokens; 0 when they fit."""
+    """Bytes that each GPU lacks for the weights and one request of `tokens` tokens; 0 if they fit."""
     return max(0, request_bytes(footprint, sizes, tokens) - measure(footprint, sizes, card_bytes).kv_bytes)
 
 
 def sequences(footprint: Footprint, sizes: Sizes, memory: GpuMemory, tokens: float, max_num_seqs: int) -> int:
-    """How many requests of a mean length a replica holds at once, bounded by the engine's own limit."""
+    """Requests of a mean length that a replica holds at once, bounded by the engine's own limit."""
     architecture = footprint.architecture
     mean_bytes = architecture.tokens_read(tokens) * memory.kv_bytes_per_token_per_rank
     held = int(memory.kv_tokens_per_engine * memory.kv_bytes_per_token_per_rank / mean_bytes) if mean_bytes else 0
@@ -151,12 +151,12 @@ def sequences(footprint: Footprint, sizes: Sizes, memory: GpuMemory, tokens: flo
 
 
 def longest_request(footprint: Footprint, sizes: Sizes, card_bytes: int, ceiling: int) -> int:
-    """The longest request, in whole blocks of tokens and at most `ceiling`, whose KV cache fits; 0 when none does."""
-    room = measure(footprint, sizes, card_bytes).kv_bytes
+    """Tokens of the longest request whose KV cache fits, in whole blocks and at most `ceiling`; 0 if none fits."""
+    kv_bytes = measure(footprint, sizes, card_bytes).kv_bytes
     low, high = 0, -(-ceiling // BLOCK_TOKENS)
     while low < high:
         middle = (low + high + 1) // 2
-        if request_bytes(footprint, sizes, middle * BLOCK_TOKENS) <= room:
+        if request_bytes(footprint, sizes, middle * BLOCK_TOKENS) <= kv_bytes:
             low = middle
         else:
             high = middle - 1
@@ -166,10 +166,9 @@ def longest_request(footprint: Footprint, sizes: Sizes, card_bytes: int, ceiling
 def smallest_sizes(
     footprint: Footprint, card_bytes: int, tokens: int, *, pipeline: int | None = None, data: int = 1
 ) -> Sizes | None:
-    """The fewest GPUs that hold the weights and one request of so many tokens; None when a pod's worth does not.
+    """The sizes with the fewest GPUs that hold the weights and one request of `tokens` tokens; None if no pod does.
 
-    Of equal numbers the one that splits layers (tensor) comes before the one that chains them (pipeline): it answers
-    sooner.
+    Of sizes with equally many GPUs, tensor parallelism comes before pipeline parallelism, because it answers sooner.
     """
     for sizes in candidate_sizes(footprint.architecture, pipeline=pipeline, data=data):
         if not missing_bytes(footprint, sizes, card_bytes, tokens):
@@ -178,29 +177,28 @@ def smallest_sizes(
 
 
 def candidate_sizes(architecture: Architecture, *, pipeline: int | None = None, data: int = 1) -> Iterator[Sizes]:
-    """Every spread over one pod that vLLM can start, fewest GPUs first."""
+    """All sizes within one pod that vLLM can start, fewest GPUs first."""
     stages = PIPELINE_PARALLEL_SIZES if pipeline is None else (pipeline,)
-    found = [
+    startable = [
         Sizes(tensor, stage, data)
         for tensor in TENSOR_PARALLEL_SIZES
         for stage in stages
         if architecture.divides(tensor) and stage <= architecture.layers
     ]
-    yield from sorted(
-        (sizes for sizes in found if sizes.gpus <= MOST_GPUS_PER_POD), key=lambda sizes: (sizes.gpus, sizes.pipeline)
-    )
+    in_one_pod = [sizes for sizes in startable if sizes.gpus <= MOST_GPUS_PER_POD]
+    yield from sorted(in_one_pod, key=lambda sizes: (sizes.gpus, sizes.pipeline))
 
 
 def weights_only_gpus(footprint: Footprint, card_bytes: int) -> int:
-    """Cards that the weights alone would fill: what a first guess counts, and never enough to serve."""
+    """GPUs that the weights alone would fill. People often count this first; it is never enough to serve."""
     return -(-footprint.weight_bytes // card_bytes)
 
 
 def adapter_bytes(architecture: Architecture, adapters: Adapters, tensor: int = 1) -> int:
-    """LoRA slots on one rank.
+    """Bytes of the LoRA slots on one tensor-parallel rank.
 
-    Each adapted matrix gets a matrix of rank × inputs and one of outputs × rank. vLLM splits over the ranks only the
-    one on the side that the weight itself is split on; the other is held whole.
+    Each adapted weight gets a matrix of rank × inputs and one of outputs × rank, where rank is LoRA's. vLLM splits only
+    the matrix on the side on which the weight itself is split; every tensor-parallel rank holds the other one whole.
     """
     width, layers = architecture.width, architecture.layers
     query = architecture.attention_heads * architecture.head_dim
@@ -240,7 +238,7 @@ def _rank(footprint: Footprint, sizes: Sizes, card_bytes: int, layers: int) -> G
 
 
 def _rank_weights(footprint: Footprint, sizes: Sizes, layers: int) -> int:
-    """Weights of a rank that holds so many layers.
+    """Bytes of the weights on a rank that holds `layers` layers.
 
     Data-parallel copies of a mixture of experts share the experts: vLLM spreads them over all ranks of the pod.
     """
@@ -252,7 +250,7 @@ def _rank_weights(footprint: Footprint, sizes: Sizes, layers: int) -> int:
 
 
 def _stages(architecture: Architecture, sizes: Sizes) -> tuple[int, ...]:
-    """Layers of the pipeline's stages; two numbers at most, when the layers do not divide."""
+    """The distinct numbers of layers in the pipeline's stages: two if the layers do not divide evenly, else one."""
     fewest, rest = divmod(architecture.layers, sizes.pipeline)
     return (fewest + 1, fewest) if rest else (fewest,)
 

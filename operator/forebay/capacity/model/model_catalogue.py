@@ -1,6 +1,6 @@
-"""The catalogue: models by where their weights come from, and GPUs by the label that nodes carry.
+"""The catalogue: models by the source of their weights, and GPUs by the product label of their nodes.
 
-Both are data files beside this module; the record classes are their schema. Each figure names its source.
+Both are data files in `data/`; the record classes are their schema. Each figure names its source.
 """
 
 import json
@@ -17,9 +17,9 @@ from forebay.capacity.model.architecture import Architecture, Experts, Mla, Slid
 from forebay.capacity.model.engine_profile import DATA
 
 PRODUCT_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
-"""Node labels that name the GPU, set by the vendors' own feature discovery."""
+"""Node labels with the GPU's product name, set by the vendors' feature discovery."""
 _SHARED: Final = "-SHARED"
-"""GPU feature discovery adds it to the product where a GPU is time-sliced; the card is the same."""
+"""Suffix that GPU feature discovery adds to the product of a time-sliced GPU; the card is the same."""
 
 _Positive = Annotated[int, Field(gt=0)]
 _Number = Annotated[float, Field(gt=0)]
@@ -52,9 +52,9 @@ class ModelRecord(_Record):
     sources: Annotated[list[Annotated[str, Field(pattern=r"^[^/]+/[^/]+$")]], Field(min_length=1)]
     """Repositories on the model hub, organization/name."""
     parameters: _Positive
-    """Exact, counted from the shapes."""
+    """Exact number of parameters, counted from the shapes."""
     nominal_parameters: _Positive
-    """What the name says."""
+    """Number of parameters in the model's name."""
     active_parameters: _Positive | None = None
     layers: _Positive
     attention_heads: _Positive
@@ -81,7 +81,7 @@ class GpuRecord(_Record):
     memory_from: _Text
     bandwidth_terabytes_per_second: _Number
     dense_teraflops: dict[Annotated[str, Field(pattern="^(4|8|16)$")], _Number]
-    """By bits of the operands, without sparsity; a precision that is missing has no fast path."""
+    """Teraflops by bits of the operands, without sparsity. The GPU has no fast path for a precision that is missing."""
     speed_from: _Text
 
 
@@ -95,6 +95,8 @@ class GpusFile(_Record):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
+    """A model of the catalogue."""
+
     name: str
     architecture: Architecture
     nominal_parameters: int
@@ -104,14 +106,16 @@ class CatalogueModel:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
+    """A GPU of the catalogue."""
+
     name: str
     product: str
-    """Value of the product label that nodes carry; the first, where several are in use."""
+    """Value of the nodes' product label; the first one, if several are in use."""
     nominal_bytes: int
     memory_bytes: int
-    """What an engine finds, which is less than what is printed on the box."""
+    """Memory that an engine finds, which is less than the nominal memory."""
     bandwidth: float
-    """Bytes per second."""
+    """Memory bandwidth in bytes per second."""
     flops: Mapping[int, float]
     """Dense operations per second, by bits of the operands."""
 
@@ -120,57 +124,59 @@ class Gpu:
         return "AMD" if self.product.startswith("AMD") else "NVIDIA"
 
     def flops_at(self, bits: int) -> float:
-        """The fastest the card computes with operands of so many bits, or with wider ones where it must widen them."""
+        """Operations per second with operands of this many bits, or with wider operands if those are the fastest."""
         return max(rate for width, rate in self.flops.items() if width >= bits)
 
 
 @cache
 def models() -> Mapping[str, CatalogueModel]:
-    """By name."""
+    """The models by name."""
     records = ModelsFile.model_validate(_load("models.json")).models
     return {record.name: _model(record) for record in records}
 
 
 @cache
 def gpus() -> Mapping[str, Gpu]:
-    """By name."""
+    """The GPUs by name."""
     records = GpusFile.model_validate(_load("gpus.json")).gpus
     return {record.name: _gpu(record) for record in records}
 
 
 def model_of(source: str) -> CatalogueModel | None:
-    """The model that an `hf://organization/name[@revision]` source names; case does not matter on the hub."""
+    """The model of an `hf://organization/name[@revision]` source; case does not matter on the hub."""
     repository = _repository(source)
     return _by_source().get(repository) if repository else None
 
 
 def models_like(source: str) -> list[str]:
-    """Known sources that look like a mistyped one, best first."""
+    """Known sources that are similar to a mistyped one, best first."""
     repository = _repository(source)
-    near = get_close_matches(repository, _by_source(), n=2, cutoff=0.8) if repository else []
-    return [f"hf://{_spelling()[name]}" for name in near]
+    similar = get_close_matches(repository, _by_source(), n=2, cutoff=0.8) if repository else []
+    return [f"hf://{_spelling()[name]}" for name in similar]
 
 
 def gpu_of(product: str) -> Gpu | None:
-    """The GPU that a value of the product label names."""
+    """The GPU with this value of the product label."""
     return _by_product().get(product.removesuffix(_SHARED))
 
 
 def product_of(labels: Mapping[str, str]) -> str | None:
-    """The product that a set of node labels names."""
+    """The GPU product in a set of node labels."""
     return next((labels[label] for label in PRODUCT_LABELS if label in labels), None)
 
 
 def larger_than(card: Gpu) -> Iterable[Gpu]:
-    """GPUs with more memory: of the same vendor first, then smallest first; of equal ones the faster."""
-    found = [gpu for gpu in gpus().values() if gpu.memory_bytes > card.memory_bytes]
-    return sorted(found, key=lambda gpu: (gpu.vendor != card.vendor, gpu.memory_bytes, -gpu.bandwidth))
+    """GPUs with more memory: those of the same vendor first, then by memory, then the faster first."""
+    larger = [gpu for gpu in gpus().values() if gpu.memory_bytes > card.memory_bytes]
+    return sorted(larger, key=lambda gpu: (gpu.vendor != card.vendor, gpu.memory_bytes, -gpu.bandwidth))
 
 
 def faster_than(card: Gpu) -> Iterable[Gpu]:
-    """GPUs with more bandwidth and no less memory: of the same vendor first, then the slowest first."""
-    found = [gpu for gpu in gpus().values() if gpu.bandwidth > card.bandwidth and gpu.memory_bytes >= card.memory_bytes]
-    return sorted(found, key=lambda gpu: (gpu.vendor != card.vendor, gpu.bandwidth))
+    """GPUs with more bandwidth and no less memory: those of the same vendor first, then the slowest first."""
+    faster = [
+        gpu for gpu in gpus().values() if gpu.bandwidth > card.bandwidth and gpu.memory_bytes >= card.memory_bytes
+    ]
+    return sorted(faster, key=lambda gpu: (gpu.vendor != card.vendor, gpu.bandwidth))
 
 
 def _load(name: str) -> object:

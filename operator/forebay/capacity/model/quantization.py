@@ -1,4 +1,4 @@
-"""Quantization: how many bits a weight has, and what that is known to do to the speed of an engine."""
+"""Quantization: how many bits a weight has, and how that changes the speed of an engine."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from forebay.capacity.model.engine_profile import DATA, EngineProfile
 from forebay.capacity.model.model_catalogue import Gpu
 
 HOST_SECONDS: Final = 0.001
-"""Of each step, what no kernel takes: launches, sampling, the scheduler (1 to 2 ms beside measured kernels)."""
+"""Time of each step outside kernels: launches, sampling and the scheduler (1 to 2 ms beside measured kernels)."""
 FULL_BITS: Final = 16
 
 
@@ -23,18 +23,18 @@ class MethodRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
 
     method: Annotated[str, Field(min_length=1)]
-    """As `model.quantization` names it."""
+    """Name of the method in `model.quantization`."""
     bits: Annotated[int, Field(ge=2, le=16)] | None
-    """Bits per weight; None: the method does not say."""
+    """Bits per weight; None if the method allows several."""
     weight_efficiency: Annotated[float, Field(gt=0, le=1)]
-    """How near its kernels come to the bandwidth that 16-bit kernels reach."""
+    """Bandwidth that the method's kernels reach, as a share of what 16-bit kernels reach."""
     compute_bits: Annotated[int, Field(ge=4, le=16)]
     """Width of the operands that are multiplied."""
     compute_efficiency: Annotated[float, Field(gt=0, le=1)]
-    """How near its kernels come to the share of peak operations that 16-bit kernels reach."""
+    """Share of peak operations that the method's kernels reach, relative to 16-bit kernels."""
     measured: bool
     basis: Annotated[str, Field(min_length=1)]
-    """What the efficiencies rest on."""
+    """Source of the efficiencies."""
 
 
 class MethodsFile(BaseModel):
@@ -45,7 +45,7 @@ class MethodsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """Weights of `bits`, and the efficiency of their kernels beside those for 16 bits."""
+    """Weights of `bits`, and the efficiency of their kernels relative to 16-bit kernels."""
 
     method: str
     bits: int
@@ -65,17 +65,17 @@ UNQUANTIZED: Final = Quantization("none", FULL_BITS)
 
 @cache
 def methods() -> Mapping[str, MethodRecord]:
-    """By the name that `model.quantization` uses."""
+    """The methods by their name in `model.quantization`."""
     text = (DATA / "quantization.json").read_text(encoding="utf-8")
     return {record.method: record for record in MethodsFile.model_validate(json.loads(text)).methods}
 
 
 def quantization_of(method: str | None, checkpoint_bits: int | None, stated_bits: int | None) -> Quantization | None:
-    """What `model.quantization` means; None when nothing says how many bits a weight has.
+    """The quantization of a service; None if the bits per weight are unknown.
 
-    `checkpoint_bits` are those of the catalogue or a config.json, `stated_bits` those of `model.architecture`, which
-    win. Without a method the checkpoint decides: 8 bits are taken for fp8 and fewer for 4-bit weights of 16-bit
-    operands, which is how nearly all of them are served.
+    `method` is the value of `model.quantization`. `stated_bits` from `model.architecture` take precedence over
+    `checkpoint_bits` from the catalogue or a config.json. Without a method the checkpoint decides: 8 bits count as fp8,
+    and fewer bits as 4-bit weights with 16-bit operands, which is how nearly all of them are served.
     """
     if method == "none":
         return UNQUANTIZED
@@ -92,19 +92,19 @@ def quantization_of(method: str | None, checkpoint_bits: int | None, stated_bits
 
 
 def quantized(profile: EngineProfile, quantization: Quantization, gpu: Gpu) -> EngineProfile:
-    """The profile of an engine with 16-bit weights, carried over to quantized ones.
+    """The profile of an engine with 16-bit weights, carried over to quantized weights.
 
-    The weights are read faster by their bits and the kernels' efficiency; prompts and sequences are computed faster
-    where the card has operations for operands as narrow as theirs.
+    The time to read the weights is scaled by their bits and the kernels' efficiency. The time to compute prompts and
+    sequences is scaled by the GPU's speed for operands of the method's width and by the kernels' efficiency.
     """
-    reading = quantization.bits / FULL_BITS / quantization.weight_efficiency
-    computing = gpu.flops_at(FULL_BITS) / gpu.flops_at(quantization.compute_bits) / quantization.compute_efficiency
-    weights = max(0.0, profile.step_seconds - HOST_SECONDS)
+    read_factor = quantization.bits / FULL_BITS / quantization.weight_efficiency
+    compute_factor = gpu.flops_at(FULL_BITS) / gpu.flops_at(quantization.compute_bits) / quantization.compute_efficiency
+    weight_seconds = max(0.0, profile.step_seconds - HOST_SECONDS)
     return replace(
         profile,
-        step_seconds=profile.step_seconds - weights + weights * reading,
-        prompt_token_seconds=profile.prompt_token_seconds * computing,
-        sequence_seconds=profile.sequence_seconds * computing,
+        step_seconds=profile.step_seconds - weight_seconds + weight_seconds * read_factor,
+        prompt_token_seconds=profile.prompt_token_seconds * compute_factor,
+        sequence_seconds=profile.sequence_seconds * compute_factor,
     )
 
 

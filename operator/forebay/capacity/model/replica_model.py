@@ -1,9 +1,9 @@
-"""The replica model: how much work one engine can give while it keeps its promises.
+"""The replica model: how much traffic one engine can carry within its latency promises.
 
-One step takes `T = a + b·P + c·B + d·K`. A request with I prompt and O answer tokens costs `s = b·I + O·(c + d·(I +
-O/2))` seconds of GPU; of each second the engine may give `u` to such work: no more than keeps the time between tokens,
-and no more than the sequences it can hold turn over. Everything is per engine; a replica with data parallelism is
-several of them.
+A step that computes P prompt tokens and decodes B sequences over K tokens of KV cache takes `T = a + b·P + c·B + d·K`.
+A request with I prompt and O answer tokens costs `s = b·I + O·(c + d·(I + O/2))` GPU seconds. `u` is the share of each
+second that the engine may spend on such work. The time between tokens limits it, and so does the number of sequences
+that the engine can hold. All values are per engine; a replica with data parallelism has several engines.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,20 +16,20 @@ from forebay.capacity.model.speculation import Speculation
 from forebay.capacity.model.usable_share import usable_share
 
 KV_TARGET_MARGIN: Final = 0.9
-"""κ is this share of the KV target: what is planned stays below what the guards act on."""
+"""κ, the planned share of the KV cache, is this share of the guards' KV target, so that plans stay below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What requests look like: means, and the means of products that a spread of lengths makes larger."""
+    """The lengths of requests: means, and means of products, which are larger for lengths that differ."""
 
     prompt_tokens: float
     output_tokens: float
     output_p95: float
     reads: float
-    """Mean over requests of O × (I + O/2): KV tokens that decoding a request reads in all."""
+    """KV tokens that decoding one request reads in total: the mean over requests of O × (I + O/2)."""
     prompt_square: float
-    """Mean of I²."""
+    """Mean of I² over requests."""
 
     @property
     def tokens(self) -> float:
@@ -42,18 +42,18 @@ class Mix:
 
     @property
     def prompt_spread(self) -> float:
-        """Variance of prompts over their squared mean; 0 for one length."""
+        """Variance of prompt lengths over their squared mean; 0 if all have the same length."""
         return max(0.0, self.prompt_square / self.prompt_tokens**2 - 1) if self.prompt_tokens else 0.0
 
     @staticmethod
     def fixed(prompt_tokens: float, output_tokens: float, tokens_read: Callable[[float], float] = float) -> "Mix":
-        """All requests of one length; `tokens_read` says what a window leaves of a context."""
-        held = tokens_read(prompt_tokens + output_tokens / 2)
-        return Mix(prompt_tokens, output_tokens, output_tokens, output_tokens * held, prompt_tokens**2)
+        """The mix of requests of one length; `tokens_read` gives the part of a context that attention windows cover."""
+        tokens = tokens_read(prompt_tokens + output_tokens / 2)
+        return Mix(prompt_tokens, output_tokens, output_tokens, output_tokens * tokens, prompt_tokens**2)
 
     @staticmethod
     def of(lengths: Iterable[tuple[float, float]], tokens_read: Callable[[float], float] = float) -> "Mix":
-        """Of recorded requests, (prompt, answer) tokens each; at least one of them answers."""
+        """The mix of recorded requests, given as (prompt, answer) tokens; at least one of them has an answer."""
         pairs = [(prompt, output) for prompt, output in lengths if output > 0]
         count = len(pairs)
         outputs = sorted(output for _, output in pairs)
@@ -68,17 +68,18 @@ class Mix:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What users are told to expect, in seconds."""
+    """The latency targets of a service's SLO, in seconds."""
 
     time_to_first_token: float
-    """95 of 100 requests."""
+    """Kept by 95 of 100 requests."""
     inter_token_latency: float
-    """Mean."""
+    """Mean time between tokens."""
     end_to_end: float | None = None
-    """95 of 100 requests."""
+    """Kept by 95 of 100 requests."""
 
     def inter_token_limit(self, mix: Mix) -> float:
-        """ITL*: what is left between two tokens once the longest answers must end in time. Not above 0: impossible."""
+        """ITL*: the limit of the time between tokens, lowered so that the longest answers end in time. The promise is
+        impossible to keep if it is not above 0."""
         if self.end_to_end is None or mix.output_p95 <= 1:
             return self.inter_token_latency
         spread = (self.end_to_end - self.time_to_first_token) / (mix.output_p95 - 1)
@@ -87,15 +88,16 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class EngineModel:
-    """One engine as the model sees it."""
+    """The properties of one engine that the model needs."""
 
     profile: EngineProfile
     kv_tokens: int
     max_num_seqs: int = 256
     kv_share: float = KV_TARGET_MARGIN * 0.8
-    """κ: the share of the KV cache that is planned to be in use."""
+    """κ: the share of the KV cache that plans use."""
     usable_share: float | None = None
-    """φ, where it was measured for this engine and its traffic; None: by the mix."""
+    """φ, the usable share of the mean-value capacity, if it was measured for this engine and its traffic; None: the
+    mix of requests determines it."""
     speculation: Speculation | None = None
 
     @property
@@ -104,7 +106,7 @@ class EngineModel:
 
     @property
     def step_profile(self) -> EngineProfile:
-        """Coefficients of a step with guesses in it: each costs time, and each is a token more to check."""
+        """Coefficients of a step with speculation: each guess costs time and adds a token to check."""
         guess = self.speculation
         if guess is None:
             return self.profile
@@ -116,37 +118,37 @@ class EngineModel:
 
 
 class Bound(StrEnum):
-    """What an engine runs out of first."""
+    """The limit that an engine reaches first."""
 
     ITL = "ITL"
     """The time between tokens."""
     KV = "KV"
-    """Room in the KV cache."""
+    """The size of the KV cache."""
     SEQUENCES = "sequences"
     """The engine's own limit on sequences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one engine can carry of a mix within a promise."""
+    """The traffic of a mix that one engine can carry within a promise."""
 
     work_seconds: float
-    """s: seconds of GPU that one request costs."""
+    """s: GPU seconds that one request costs."""
     usable: float
-    """u: share of each second that may go to such work."""
+    """u: the share of each second that the engine may spend on requests."""
     bound: Bound
     latency_share: float
-    """φ·(1 − a/ITL*); not above 0 when a step without any work already takes too long."""
+    """Upper limit of u by the time between tokens: φ·(1 − a/ITL*). Not above 0 if an empty step takes too long."""
     memory_share: float
-    """s·Bmax / (O·a + s·Bmax)."""
+    """Upper limit of u by the number of sequences: s·Bmax / (O·a + s·Bmax)."""
     inter_token_limit: float
-    """ITL*, seconds."""
+    """ITL*: the limit of the time between tokens, in seconds."""
     most_sequences: float
-    """Bmax."""
+    """Bmax: the number of sequences that the engine holds at once."""
     tokens: float
-    """Of one request."""
+    """Tokens of one request."""
     usable_share: float
-    """φ."""
+    """φ: the usable share of the mean-value capacity."""
 
     @property
     def requests_per_second(self) -> float:
@@ -159,25 +161,25 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class EngineLoad:
-    """What an engine does at a rate it can carry."""
+    """The state of an engine at a rate of requests that it can carry."""
 
     step_seconds: float
     token_seconds: float
     """Mean time between two tokens of an answer."""
     sequences: float
-    """That decode at once."""
+    """Sequences that decode at once."""
     kv_tokens: float
-    """That they hold."""
+    """KV tokens that these sequences hold."""
 
 
 def prompt_seconds(engine: EngineModel, mix: Mix) -> float:
-    """What a prompt adds to the steps that compute it."""
+    """Seconds that one prompt adds to the steps that compute it."""
     step = engine.step_profile
     return step.prompt_token_seconds * mix.prompt_tokens + step.prompt_square_seconds * mix.prompt_square
 
 
 def work_seconds(engine: EngineModel, mix: Mix) -> float:
-    """s: with speculation a request takes fewer steps, and each is dearer."""
+    """s: GPU seconds of one request. With speculation it takes fewer steps, each of which costs more."""
     step = engine.step_profile
     prefill = prompt_seconds(engine, mix)
     decode = step.sequence_seconds * mix.output_tokens + step.kv_token_seconds * mix.reads
@@ -185,24 +187,24 @@ def work_seconds(engine: EngineModel, mix: Mix) -> float:
 
 
 def capacity(engine: EngineModel, mix: Mix, promise: Promise) -> Capacity:
-    """What the engine can carry; `usable` is not above 0 when the promise cannot be kept at all."""
+    """The traffic that the engine can carry; `usable` is not above 0 if the promise cannot be kept at all."""
     step = engine.step_profile
     work = work_seconds(engine, mix)
     limit = promise.inter_token_limit(mix)
     share = _usable_share(engine, mix, limit)
-    latency = share * (1 - step.step_seconds / (limit * engine.tokens_per_step)) if limit > 0 else 0.0
-    held = engine.kv_share * engine.kv_tokens / mix.held_tokens
-    sequences = min(engine.max_num_seqs, held)
+    latency_share = share * (1 - step.step_seconds / (limit * engine.tokens_per_step)) if limit > 0 else 0.0
+    sequences_in_cache = engine.kv_share * engine.kv_tokens / mix.held_tokens
+    sequences = min(engine.max_num_seqs, sequences_in_cache)
     busy = work * sequences
     idle = mix.output_tokens / engine.tokens_per_step * step.step_seconds
-    memory = busy / (idle + busy)
-    full = Bound.KV if held <= engine.max_num_seqs else Bound.SEQUENCES
+    memory_share = busy / (idle + busy)
+    memory_bound = Bound.KV if sequences_in_cache <= engine.max_num_seqs else Bound.SEQUENCES
     return Capacity(
         work_seconds=work,
-        usable=min(latency, memory),
-        bound=Bound.ITL if latency <= memory else full,
-        latency_share=latency,
-        memory_share=memory,
+        usable=min(latency_share, memory_share),
+        bound=Bound.ITL if latency_share <= memory_share else memory_bound,
+        latency_share=latency_share,
+        memory_share=memory_share,
         inter_token_limit=limit,
         most_sequences=sequences,
         tokens=mix.tokens,
@@ -211,19 +213,20 @@ def capacity(engine: EngineModel, mix: Mix, promise: Promise) -> Capacity:
 
 
 def _usable_share(engine: EngineModel, mix: Mix, limit: float) -> float:
-    """φ: the time between tokens of nearly every request, not of the average one, within the limit."""
+    """φ: the share of the mean-value capacity at which nearly every request, not only the average one, keeps the
+    limit."""
     if engine.usable_share is not None:
         return engine.usable_share
     step, step_limit = engine.step_profile, limit * engine.tokens_per_step
-    answered = work_seconds(engine, mix) * mix.output_tokens / engine.tokens_per_step
-    if step_limit <= 0 or answered <= 0:
+    work_times_steps = work_seconds(engine, mix) * mix.output_tokens / engine.tokens_per_step
+    if step_limit <= 0 or work_times_steps <= 0:
         return 0.0
     prompt = step.prompt_token_seconds * mix.prompt_tokens
-    return usable_share(prompt**2 / (answered * step_limit), step.step_seconds / step_limit, mix.prompt_spread)
+    return usable_share(prompt**2 / (work_times_steps * step_limit), step.step_seconds / step_limit, mix.prompt_spread)
 
 
 def load(engine: EngineModel, mix: Mix, requests_per_second: float) -> EngineLoad:
-    """`T = a / (1 − λ·s)`. Raises ValueError for a rate whose work does not fit into a second."""
+    """The load at λ requests per second, by `T = a / (1 − λ·s)`. Raises ValueError if λ·s is not below 1."""
     busy = requests_per_second * work_seconds(engine, mix)
     if busy >= 1:
         raise ValueError(f"{requests_per_second} requests a second are {busy} seconds of work in each; less than 1 fit")
@@ -236,16 +239,18 @@ def load(engine: EngineModel, mix: Mix, requests_per_second: float) -> EngineLoa
 
 
 def batched_tokens(engine: EngineModel, mix: Mix, promise: Promise, most: int) -> int:
-    """`--max-num-batched-tokens`: what one step may compute of prompts while everyone else's next token stays in time.
+    """`--max-num-batched-tokens`: the prompt tokens of a step that leave every other sequence's next token in time.
 
-    At the planned load (B sequences, K tokens held) that is (ITL − a − c·B − d·K)/b, at most vLLM's own default and
-    never below max_num_seqs, which vLLM requires.
+    At the planned load (B sequences that hold K tokens) these are (ITL* − a − c·B − d·K)/b, at most `most` and never
+    below max_num_seqs, which vLLM requires.
     """
     planned = capacity(engine, mix, promise)
-    at = load(engine, mix, planned.requests_per_second)
+    planned_load = load(engine, mix, planned.requests_per_second)
     step = engine.step_profile
     limit = planned.inter_token_limit * engine.tokens_per_step
-    left = limit - step.step_seconds - step.sequence_seconds * at.sequences - step.kv_token_seconds * at.kv_tokens
-    prompt = step.prompt_token_seconds
-    room = int(left / prompt) if prompt > 0 else most
-    return max(engine.max_num_seqs, min(most, room))
+    decoding = step.sequence_seconds * planned_load.sequences
+    kv_reads = step.kv_token_seconds * planned_load.kv_tokens
+    remaining = limit - step.step_seconds - decoding - kv_reads
+    prompt_token = step.prompt_token_seconds
+    prompt_tokens = int(remaining / prompt_token) if prompt_token > 0 else most
+    return max(engine.max_num_seqs, min(most, prompt_tokens))

@@ -4,43 +4,43 @@ from dataclasses import dataclass
 from typing import Final
 
 FREE_METHODS: Final = ("ngram", "suffix")
-"""Guess from the text that is already there, on the CPU."""
+"""Methods that guess from the text so far, on the CPU."""
 HEAD_METHODS: Final = ("eagle", "eagle3", "mtp")
-"""One layer more on top of the model, and its own pass through the output embedding."""
+"""Methods with one more layer on top of the model and its own pass through the output embedding."""
 HEAD_LAYERS: Final = 1.5
-"""What a head costs, in layers of the model."""
+"""Cost of a head, in layers of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """How many tokens a step gives, and what it costs more."""
+    """The tokens that a step yields with a draft, and the additional cost of the step."""
 
     method: str
     tokens: int
-    """Guessed for each step."""
+    """k: tokens guessed for each step."""
     acceptance: float
-    """Chance that a guessed token is the model's own, given that those before it were; 0 to 1."""
+    """α: the probability that a guessed token is the model's own, given that those before it were; 0 to 1."""
     draft_cost: float
     """Time of one guess, as a share of a step that reads the weights and nothing else."""
 
     @property
     def tokens_per_step(self) -> float:
-        """The guesses that hold, and the token the model adds itself: 1 + α + α² + … + αᵏ."""
+        """Accepted guesses and the token that the model adds itself: 1 + α + α² + … + αᵏ."""
         return sum(self.acceptance**count for count in range(self.tokens + 1))
 
     @property
     def step_factor(self) -> float:
-        """What a step takes, guesses included, beside one without."""
+        """Time of a step with guesses relative to a step without."""
         return 1 + self.tokens * self.draft_cost
 
     @property
     def checked(self) -> int:
-        """Tokens that each sequence brings into a step."""
+        """Tokens that each sequence adds to a step."""
         return self.tokens + 1
 
 
 def draft_cost(method: str, layers: int, target_parameters: int, draft_parameters: int | None) -> float | None:
-    """What a guess costs by default; None for a draft model whose size is not known."""
+    """Default cost of one guess, as a share of a step; None for a draft model of unknown size."""
     if method in FREE_METHODS:
         return 0.0
     if method in HEAD_METHODS:

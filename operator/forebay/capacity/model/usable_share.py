@@ -1,10 +1,15 @@
-"""φ by mix: which share of the mean-value capacity keeps nearly every request in time, not just the average one.
+"""φ, the usable share: the share of the mean-value capacity at which nearly every request is in time.
 
-A step that computes somebody's prompt is long for everybody who decodes, and an answer of few tokens has few steps to
-make up for it. How much that costs follows from two ratios, whatever the model, the card or the lengths: what the
-squares of prompts weigh, b²·E[I²]/(s·O·ITL), and the share a/ITL of the limit that an idle step takes; and from the
-spread of the lengths. The table beside this module was measured with the simulated engine (`python -m
-bench.usable_share`, which says how); between its points it is interpolated.
+A step that computes a prompt delays every decoding sequence, and a short answer has few steps to make up for the delay.
+φ depends on three values, whatever the model, the GPU and the lengths:
+
+- the weight of the squared prompts, b²·E[I²]/(s·O·ITL),
+- the share a/ITL of the limit that an idle step takes,
+- the spread of the lengths.
+
+a and b are coefficients of a step (see `engine_profile`), I and O the prompt and answer tokens of a request, s its GPU
+seconds, and ITL the limit between tokens. The table in `data/usable_share.json` was measured with the simulated engine
+(`python -m bench.usable_share` says how). Values between its points are interpolated.
 """
 
 from __future__ import annotations
@@ -20,36 +25,36 @@ from typing import Final
 
 from forebay.capacity.model.engine_profile import DATA
 
-LARGEST: Final = 0.9
-"""More is not planned, however even the mix: load itself is not as even as its mean."""
-SMALLEST: Final = 0.05
-"""Less is not asked for: so few requests share a replica then that more replicas make little difference."""
+LARGEST_SHARE: Final = 0.9
+"""Upper bound of φ for any mix, because load varies around its mean."""
+SMALLEST_SHARE: Final = 0.05
+"""Lower bound of φ: below it so few requests share a replica that more replicas make little difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
     spreads: tuple[float, ...]
     idle: tuple[float, ...]
-    weights: tuple[float, ...]
-    """Natural logarithms."""
+    log_weights: tuple[float, ...]
     shares: tuple[tuple[tuple[float, ...], ...], ...]
-    """By spread, by idle share, by weight."""
+    """φ by spread, by idle share, by weight."""
 
 
 def usable_share(weight: float, idle: float, spread: float) -> float:
-    """φ for prompts whose squares weigh so much, taken without their spread; `spread` is variance over squared mean."""
+    """φ by interpolation. `weight` is that of the squared prompts, with E[I]² in place of E[I²]; `idle` is the share of
+    the limit that an idle step takes; `spread` is the variance of the lengths over their squared mean."""
     table = _table()
     corners = product(
-        _between(table.spreads, spread),
-        _between(table.idle, idle),
-        _between(table.weights, log(weight) if weight > 0 else table.weights[0]),
+        _neighbours(table.spreads, spread),
+        _neighbours(table.idle, idle),
+        _neighbours(table.log_weights, log(weight) if weight > 0 else table.log_weights[0]),
     )
-    found = sum(s * i * w * table.shares[at][row][column] for (at, s), (row, i), (column, w) in corners)
-    return min(LARGEST, max(SMALLEST, found))
+    share = sum(s * i * w * table.shares[layer][row][column] for (layer, s), (row, i), (column, w) in corners)
+    return min(LARGEST_SHARE, max(SMALLEST_SHARE, share))
 
 
-def _between(points: Sequence[float], value: float) -> tuple[tuple[int, float], tuple[int, float]]:
-    """The two points around a value, and how much of each it is; beyond the ends, the end alone."""
+def _neighbours(points: Sequence[float], value: float) -> tuple[tuple[int, float], tuple[int, float]]:
+    """The indices of the two points around a value, each with its weight; beyond the ends only the end counts."""
     above = min(max(bisect_right(points, value), 1), len(points) - 1)
     low, high = points[above - 1], points[above]
     part = min(1.0, max(0.0, (value - low) / (high - low)))
@@ -58,10 +63,10 @@ def _between(points: Sequence[float], value: float) -> tuple[tuple[int, float], 
 
 @cache
 def _table() -> _Table:
-    read = json.loads((DATA / "usable_share.json").read_text(encoding="utf-8"))
+    document = json.loads((DATA / "usable_share.json").read_text(encoding="utf-8"))
     return _Table(
-        spreads=tuple(read["spreads"]),
-        idle=tuple(read["idle"]),
-        weights=tuple(log(weight) for weight in read["weights"]),
-        shares=tuple(tuple(tuple(row) for row in rows) for rows in read["shares"]),
+        spreads=tuple(document["spreads"]),
+        idle=tuple(document["idle"]),
+        log_weights=tuple(log(weight) for weight in document["weights"]),
+        shares=tuple(tuple(tuple(row) for row in rows) for rows in document["shares"]),
     )

@@ -1,4 +1,4 @@
-"""Cost: GPUs at a price list's rates."""
+"""Cost of a plan: its GPUs at the rates of a price list."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,30 +9,32 @@ MONTH_HOURS = MONTH_SECONDS // 3600
 
 
 class PriceError(ValueError):
-    """What is wrong with a price list, as one sentence."""
+    """A problem of a price list, as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Of one GPU for an hour."""
+    """A price list for GPUs."""
 
     currency: str = "USD"
     per_gpu_hour: Mapping[str, float] = field(default_factory=dict)
-    """By product."""
+    """Price of one GPU for an hour, by product."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
+    """What a fleet costs when all of it runs all the time."""
+
     currency: str
     per_hour: float
     per_month: float
-    """30 days."""
+    """Cost of 30 days."""
     per_million_tokens: float
-    """Of the month's tokens, with the fleet standing all month."""
+    """Cost of a month divided by the month's tokens, per million."""
 
 
 def read_prices(document: object) -> Prices:
-    """`currency: USD` and `gpuHours: {<product>: <price>}`. Raises PriceError."""
+    """Reads `currency: USD` and `gpuHours: {<product>: <price>}`. Raises PriceError."""
     if not isinstance(document, Mapping):
         raise PriceError("a price list is a map with gpuHours and, if it is not USD, currency")
     unknown = [str(key) for key in document if key not in ("currency", "gpuHours")]
@@ -51,7 +53,7 @@ def read_prices(document: object) -> Prices:
 
 
 def cost_of(prices: Prices, product: str, gpus: int, demand: MonthlyDemand) -> Cost | None:
-    """None for a card without a price."""
+    """Cost of so many GPUs; None for a product without a price."""
     price = prices.per_gpu_hour.get(product)
     if price is None:
         return None

@@ -1,8 +1,10 @@
-"""The napkin: the estimate that people make first, kept beside the plan to show where it goes wrong.
+"""The napkin estimate: the quick calculation that people make first, shown beside the plan to explain the difference.
 
-Weights over bandwidth is a step, sequences over a step are tokens a second, tokens a second over the answer's length
-are requests a second. It takes the model's nominal size at 16 bits and all of the printed bandwidth, and leaves out KV
-reads and prefill.
+    step = bytes of weights ÷ memory bandwidth
+    tokens per second = concurrent sequences ÷ step
+    requests per second = tokens per second ÷ tokens of an answer
+
+It uses the model's nominal size at 16 bits and all of the printed bandwidth, and ignores KV reads and prefill.
 """
 
 from collections.abc import Iterator
@@ -15,17 +17,17 @@ from forebay.capacity.plan.plan_input import PlanInput
 from forebay.capacity.plan.sizing import CapacityPlan
 
 SEQUENCES: Final = 50
-"""Concurrent sequences when the manifest does not set maxNumSeqs: the guess the method comes with."""
+"""Concurrent sequences if the manifest does not set maxNumSeqs: the method's usual guess."""
 WARM: Final = 1
-"""Spare replicas when the manifest does not set warmPool.replicas."""
+"""Spare replicas if the manifest does not set warmPool.replicas."""
 GROWTH: Final = 4
-"""maxReplicas as a multiple of the active replicas when the manifest does not set it."""
+"""maxReplicas as a multiple of the active replicas if the manifest does not set it."""
 BYTES_PER_WEIGHT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """The scaling block that goes with it."""
+class NapkinScaling:
+    """The scaling block of a manifest for the estimate."""
 
     queue_depth: int
     scale_up_cooldown_seconds: float
@@ -36,36 +38,38 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Napkin:
+    """The estimate for one service; the rates are those of one replica."""
+
     step_seconds: float
     tokens_per_second: float
     requests_per_second: float
-    """Of one replica."""
     active: int
     warm: int
-    scaling: Thresholds
+    scaling: NapkinScaling
 
 
 def napkin(
     parameters: int, bandwidth: float, sequences: int, output_tokens: float, requests_per_second: float
 ) -> tuple[float, float, float, int]:
-    """Seconds a step, tokens a second, requests a second, and replicas for a peak; bandwidth in bytes a second."""
+    """Seconds per step, tokens per second and requests per second of one replica, and replicas for the peak rate
+    `requests_per_second`; `bandwidth` is in bytes per second."""
     step = parameters * BYTES_PER_WEIGHT / bandwidth
     tokens = sequences / step
     requests = tokens / output_tokens
     return step, tokens, requests, max(1, ceil(round(requests_per_second / requests, 9)))
 
 
-def napkin_of(spec: InferenceServiceSpec, subject: PlanInput, gpus: int = 1) -> Napkin | None:
-    """Of a service; None without traffic. The bandwidth of a replica's GPUs adds up."""
-    if subject.demand is None or subject.mix is None:
+def napkin_of(spec: InferenceServiceSpec, plan_input: PlanInput, gpus: int = 1) -> Napkin | None:
+    """The estimate for a service; None without traffic. The bandwidth of a replica's GPUs adds up."""
+    if plan_input.demand is None or plan_input.mix is None:
         return None
     sequences = spec.engine.max_num_seqs if "max_num_seqs" in spec.engine.model_fields_set else SEQUENCES
     step, tokens, requests, active = napkin(
-        subject.nominal_parameters,
-        subject.gpu.bandwidth * gpus,
+        plan_input.nominal_parameters,
+        plan_input.gpu.bandwidth * gpus,
         sequences,
-        subject.mix.output_tokens,
-        float(subject.demand.peak),
+        plan_input.mix.output_tokens,
+        float(plan_input.demand.peak),
     )
     scaling, bounds = spec.scaling, spec.scaling.model_fields_set
     return Napkin(
@@ -74,7 +78,7 @@ def napkin_of(spec: InferenceServiceSpec, subject: PlanInput, gpus: int = 1) -> 
         requests_per_second=requests,
         active=active,
         warm=spec.warm_pool.replicas if "replicas" in spec.warm_pool.model_fields_set else WARM,
-        scaling=Thresholds(
+        scaling=NapkinScaling(
             queue_depth=scaling.targets.queue_depth,
             scale_up_cooldown_seconds=scaling.scale_up_cooldown.seconds,
             scale_down_cooldown_seconds=scaling.scale_down_cooldown.seconds,
@@ -84,20 +88,20 @@ def napkin_of(spec: InferenceServiceSpec, subject: PlanInput, gpus: int = 1) -> 
     )
 
 
-def differences(napkin_: Napkin, plan: CapacityPlan) -> Iterator[str]:
-    """Why the plan differs, in its own numbers."""
-    throughput, mix, fleet = plan.throughput, plan.subject.mix, plan.fleet
+def differences(estimate: Napkin, plan: CapacityPlan) -> Iterator[str]:
+    """Why the plan differs from the estimate, with the plan's numbers."""
+    throughput, mix, fleet = plan.throughput, plan.plan_input.mix, plan.fleet
     if throughput is None or mix is None:
         return
     engine = throughput.engine
     profile = engine.profile
     planned = throughput.requests_per_second
     yield (
-        f"one replica: {napkin_.requests_per_second:.1f} requests/s on the napkin, {planned:.1f} in the plan "
-        f"({planned / napkin_.requests_per_second:.0%})"
+        f"one replica: {estimate.requests_per_second:.1f} requests/s on the napkin, {planned:.1f} in the plan "
+        f"({planned / estimate.requests_per_second:.0%})"
     )
     yield (
-        f"bandwidth: the napkin's step is {napkin_.step_seconds * 1000:.2f} ms at 100 % of the printed bandwidth; the "
+        f"bandwidth: the napkin's step is {estimate.step_seconds * 1000:.2f} ms at 100 % of the printed bandwidth; the "
         f"engine's is {profile.step_seconds * 1000:.2f} ms before any work"
     )
     prefill = profile.prompt_token_seconds * mix.prompt_tokens
@@ -111,5 +115,6 @@ def differences(napkin_: Napkin, plan: CapacityPlan) -> Iterator[str]:
         f"KV reads: each sequence adds {reads * 1e6:.0f} µs to every step for the {mix.held_tokens:,.0f} tokens it "
         "holds; the napkin leaves them out"
     )
-    if fleet is not None and plan.subject.demand is not None and plan.subject.demand.headroom > 1:
-        yield f"headroom: the plan multiplies the peak by {float(plan.subject.demand.headroom):g}; the napkin does not"
+    demand = plan.plan_input.demand
+    if fleet is not None and demand is not None and demand.headroom > 1:
+        yield f"headroom: the plan multiplies the peak by {float(demand.headroom):g}; the napkin does not"

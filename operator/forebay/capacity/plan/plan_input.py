@@ -1,11 +1,11 @@
-"""The subject of a plan: an InferenceService read into what the arithmetic needs, with what was assumed on the way."""
+"""The input of a plan: what the arithmetic needs from an InferenceService, and the assumptions behind it."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from forebay.api.inference_service import ArchitectureSpec, InferenceServiceSpec
+from forebay.api.inference_service import ArchitectureSpec, InferenceServiceSpec, VariantSpec
 from forebay.capacity.model.architecture import Architecture, Experts, Mla, SlidingWindow
 from forebay.capacity.model.checkpoint_config import CheckpointConfig
 from forebay.capacity.model.gpu_memory import DEFAULT_UTILIZATION_PERCENT, Adapters
@@ -27,19 +27,20 @@ from forebay.capacity.plan.monthly_demand import MonthlyDemand
 from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
 
 REQUIRED_SHAPE: Final = ("parameters", "layers", "attentionHeads", "kvHeads", "headDim")
-"""Of `model.architecture`: what memory and work cannot be computed without."""
+"""Fields of `model.architecture` without which memory and work cannot be computed."""
 DEFAULT_LORA_SLOTS: Final = 1
 DEFAULT_LORA_RANK: Final = 16
 """vLLM's own defaults of `--max-loras` and `--max-lora-rank`."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownParts:
-    """What is known beside the manifest."""
+class PlanContext:
+    """Inputs of a plan that the manifest does not contain."""
 
     profiles: tuple[GivenProfile, ...] = ()
     configs: Mapping[str, CheckpointConfig] = field(default_factory=dict)
-    """By source, without revision; the empty source stands for every model that is not known otherwise."""
+    """Checkpoint configurations by source without revision. The empty source applies to every model that neither this
+    map nor the catalogue knows."""
     product: str | None = None
     """GPU of services that do not name one."""
     utilization_percent: int = DEFAULT_UTILIZATION_PERCENT
@@ -47,78 +48,92 @@ class KnownParts:
     lengths: tuple[tuple[float, float], ...] = ()
     """(prompt, answer) tokens of recorded requests, which replace the means of the manifest."""
     usable_share: float | None = None
-    """φ as measured for these lengths."""
+    """φ (the usable share of the mean-value capacity), if it was measured for these lengths."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
+    """A service as the arithmetic of a plan sees it."""
+
     source: str
-    """Without a revision."""
+    """Source of the model, without a revision."""
     model: str | None
-    """Name in the catalogue, while its shape is the catalogue's."""
+    """Name in the catalogue; None if the model's shape differs from the catalogue's."""
     nominal_parameters: int
     architecture: Architecture
     quantization: Quantization
     kv_bits: int
     gpu: Gpu
     tensor: int | None
-    """As given; None: the smallest that fits."""
+    """Tensor-parallel size as given; None: the smallest that fits."""
     pipeline: int | None
     data: int
     nodes: int
-    """Over which the GPUs of one replica are spread evenly."""
+    """Nodes over which the GPUs of one replica are spread evenly."""
     utilization_percent: int
     max_num_seqs: int
     full_length: int
-    """Tokens of the longest request that must fit."""
+    """Tokens of the longest request, which must fit."""
     adapters: Adapters | None
     speculation: Speculation | None
     draft_bytes: int
     promise: Promise
-    written: Mapping[str, str]
-    """The promises as the manifest writes them, by the last part of their path."""
+    slo_texts: Mapping[str, str]
+    """The promises as the manifest writes them, by their field below `spec.slo`."""
     kv_target: float
-    """Share of the KV cache that the guards keep below, 0 to 1."""
+    """Share of the KV cache above which guards add replicas, 0 to 1."""
     warm: int
     max_replicas: int | None
-    """None: left to its default."""
+    """None if the manifest leaves it to its default."""
     batched_tokens: int | None
-    """As given in extraArgs."""
+    """`--max-num-batched-tokens` if extraArgs sets it."""
     engine_version: str | None
     mix: Mix | None
-    """None: no traffic is given."""
+    """None if no traffic is given."""
     demand: MonthlyDemand | None
     assumptions: tuple[str, ...]
 
 
-def read(spec: InferenceServiceSpec, known: KnownParts | None = None) -> PlanInput:
-    """Raises UnplannableError, with every reason at once, for a service that does not say enough."""
-    return _Reader(spec, known or KnownParts()).subject()
+def read_plan_input(spec: InferenceServiceSpec, context: PlanContext | None = None) -> PlanInput:
+    """The input of a service's plan. Raises UnplannableError, with all problems, if the manifest says too little."""
+    return _Reader(spec, context or PlanContext()).plan_input()
+
+
+def with_variant(spec: InferenceServiceSpec, variant: VariantSpec) -> InferenceServiceSpec:
+    """The spec with the variant's GPU and engine fields put in. Fields that the variant leaves out stay the service's,
+    except tensorParallelSize, because another GPU needs another size."""
+    names = variant.engine.model_fields_set
+    given = {name: getattr(variant.engine, name) for name in names}
+    changes = {name: value for name, value in given.items() if value is not None} | {
+        "tensor_parallel_size": variant.engine.tensor_parallel_size
+    }
+    gpu = variant.gpu if variant.gpu.product or variant.gpu.node_selector else spec.gpu
+    return spec.model_copy(update={"gpu": gpu, "engine": spec.engine.model_copy(update=changes)})
 
 
 class _Reader:
-    def __init__(self, spec: InferenceServiceSpec, known: KnownParts) -> None:
+    def __init__(self, spec: InferenceServiceSpec, context: PlanContext) -> None:
         self.spec = spec
-        self.known = known
+        self.context = context
         self.source = spec.model.source.partition("@")[0]
         self.problems: list[PlanProblem] = []
         self.assumptions: list[str] = []
 
-    def subject(self) -> PlanInput:
-        found = model_of(self.spec.model.source)
-        config = self.known.configs.get(self.source) or (None if found else self.known.configs.get(""))
-        architecture = self._architecture(found, config)
+    def plan_input(self) -> PlanInput:
+        catalogue_model = model_of(self.spec.model.source)
+        config = self.context.configs.get(self.source) or (None if catalogue_model else self.context.configs.get(""))
+        architecture = self._architecture(catalogue_model, config)
         gpu = self._gpu()
         if architecture is not None:
-            self._pipeline(architecture)
-        quantization = self._quantization(found, config)
+            self._check_pipeline(architecture)
+        quantization = self._quantization(catalogue_model, config)
         if architecture is None or gpu is None or quantization is None or self.problems:
             raise UnplannableError(*self.problems)
-        return self._subject(found, config, architecture, gpu, quantization)
+        return self._plan_input(catalogue_model, config, architecture, gpu, quantization)
 
-    def _subject(
+    def _plan_input(
         self,
-        found: CatalogueModel | None,
+        catalogue_model: CatalogueModel | None,
         config: CheckpointConfig | None,
         architecture: Architecture,
         gpu: Gpu,
@@ -126,12 +141,16 @@ class _Reader:
     ) -> PlanInput:
         engine, scaling, slo = self.spec.engine, self.spec.scaling, self.spec.slo
         extra = dict(_flags(engine.extra_args))
-        same = found is not None and _same_shape(architecture, found.architecture) and config is None
+        unchanged = (
+            catalogue_model
+            if catalogue_model and _same_shape(architecture, catalogue_model.architecture) and config is None
+            else None
+        )
         speculation, draft_bytes = self._speculation(architecture, quantization)
         return PlanInput(
             source=self.source,
-            model=found.name if found and same else None,
-            nominal_parameters=found.nominal_parameters if found and same else architecture.parameters,
+            model=unchanged.name if unchanged else None,
+            nominal_parameters=unchanged.nominal_parameters if unchanged else architecture.parameters,
             architecture=architecture,
             quantization=quantization,
             kv_bits=8 if self.spec.model.kv_cache_dtype == "fp8" else 16,
@@ -140,7 +159,7 @@ class _Reader:
             pipeline=engine.pipeline_parallel_size,
             data=engine.data_parallel_size or 1,
             nodes=engine.nodes,
-            utilization_percent=engine.gpu_memory_utilization_percent or self.known.utilization_percent,
+            utilization_percent=engine.gpu_memory_utilization_percent or self.context.utilization_percent,
             max_num_seqs=engine.max_num_seqs,
             full_length=self._full_length(architecture),
             adapters=_adapters(extra),
@@ -151,7 +170,7 @@ class _Reader:
                 inter_token_latency=slo.inter_token_latency.mean.seconds,
                 end_to_end=slo.end_to_end.p95.seconds if slo.end_to_end else None,
             ),
-            written={
+            slo_texts={
                 "timeToFirstToken": slo.time_to_first_token.p95.text,
                 "interTokenLatency": slo.inter_token_latency.mean.text,
                 "endToEnd": slo.end_to_end.p95.text if slo.end_to_end else "",
@@ -160,16 +179,18 @@ class _Reader:
             warm=self.spec.warm_pool.replicas,
             max_replicas=scaling.max_replicas if "max_replicas" in scaling.model_fields_set else None,
             batched_tokens=_whole(extra.get("--max-num-batched-tokens")),
-            engine_version=engine.version or self.known.engine_version,
+            engine_version=engine.version or self.context.engine_version,
             mix=self._mix(architecture),
             demand=self._demand(),
             assumptions=tuple(self.assumptions),
         )
 
-    def _architecture(self, found: CatalogueModel | None, config: CheckpointConfig | None) -> Architecture | None:
-        """The manifest's fields over those of a config.json or the catalogue."""
+    def _architecture(
+        self, catalogue_model: CatalogueModel | None, config: CheckpointConfig | None
+    ) -> Architecture | None:
+        """The architecture of a config.json or the catalogue, with the manifest's fields over it."""
         given = self.spec.model.architecture or ArchitectureSpec()
-        base = config.architecture if config else found.architecture if found else None
+        base = config.architecture if config else catalogue_model.architecture if catalogue_model else None
         if base is None:
             missing = [name for name in REQUIRED_SHAPE if getattr(given, _snake(name)) is None and _needed(name, given)]
             if missing:
@@ -200,7 +221,8 @@ class _Reader:
         return merged if self._consistent(merged) else None
 
     def _consistent(self, shape: Architecture) -> bool:
-        """The schema has seen each field; over the catalogue's they may still contradict each other."""
+        """Whether the fields agree. The schema checks the manifest's fields only; merged with the catalogue's they may
+        contradict each other."""
         faults = []
         if shape.active > shape.parameters:
             faults.append(("activeParameters", shape.active, f"is above the {shape.parameters} parameters"))
@@ -209,28 +231,28 @@ class _Reader:
         if shape.window_layers > shape.layers:
             faults.append(("slidingWindow.layers", shape.window_layers, f"is above the {shape.layers} layers"))
         self.problems += [
-            PlanProblem(f"spec.model.architecture.{name}", value, f"{what} of the model", kind=ProblemKind.UNKNOWN)
-            for name, value, what in faults
+            PlanProblem(f"spec.model.architecture.{name}", value, f"{reason} of the model", kind=ProblemKind.UNKNOWN)
+            for name, value, reason in faults
         ]
         return not faults
 
     def _unknown_model(self, missing: list[str]) -> PlanProblem:
-        near = models_like(self.spec.model.source)
-        options = [f"write {near[0]} if that is meant"] if near else []
-        options.append(f"set spec.model.architecture with {', '.join(missing)}")
-        options.append("give forebay plan the checkpoint's config.json with --config")
+        similar = models_like(self.spec.model.source)
+        remedies = [f"write {similar[0]} if that is meant"] if similar else []
+        remedies.append(f"set spec.model.architecture with {', '.join(missing)}")
+        remedies.append("give forebay plan the checkpoint's config.json with --config")
         return PlanProblem(
             "spec.model.source",
             self.spec.model.source,
             "is not in the catalogue, and its shape is not given",
-            tuple(options),
+            tuple(remedies),
             ProblemKind.UNKNOWN,
         )
 
     def _gpu(self) -> Gpu | None:
         spec = self.spec.gpu
-        asked = spec.product or product_of(spec.node_selector or {}) or product_of(self.spec.pod.node_selector or {})
-        product = asked or self.known.product
+        named = spec.product or product_of(spec.node_selector or {}) or product_of(self.spec.pod.node_selector or {})
+        product = named or self.context.product
         if product is None:
             self.problems.append(
                 PlanProblem(
@@ -244,21 +266,21 @@ class _Reader:
             return None
         card = gpu_of(product)
         if card is None:
-            known = ", ".join(gpu.product for gpu in gpus().values())
+            products = ", ".join(gpu.product for gpu in gpus().values())
             self.problems.append(
                 PlanProblem(
                     "spec.gpu.product",
                     product,
                     "is not a card of the catalogue",
-                    (f"use {known}",),
+                    (f"use {products}",),
                     ProblemKind.UNKNOWN,
                 )
             )
-        elif asked is None:
+        elif named is None:
             self.assumptions.append(f"the manifest names no GPU; planned for {product}")
         return card
 
-    def _pipeline(self, architecture: Architecture) -> None:
+    def _check_pipeline(self, architecture: Architecture) -> None:
         stages = self.spec.engine.pipeline_parallel_size or 1
         if stages > architecture.layers:
             self.problems.append(
@@ -270,12 +292,14 @@ class _Reader:
                 )
             )
 
-    def _quantization(self, found: CatalogueModel | None, config: CheckpointConfig | None) -> Quantization | None:
+    def _quantization(
+        self, catalogue_model: CatalogueModel | None, config: CheckpointConfig | None
+    ) -> Quantization | None:
         method = self.spec.model.quantization
         given = self.spec.model.architecture
-        stated = given.weight_bits if given else None
-        checkpoint = (config.bits if config else None) or (found.bits if found else None)
-        quantization = quantization_of(method, checkpoint, stated)
+        stated_bits = given.weight_bits if given else None
+        checkpoint_bits = (config.bits if config else None) or (catalogue_model.bits if catalogue_model else None)
+        quantization = quantization_of(method, checkpoint_bits, stated_bits)
         if quantization is not None:
             return quantization
         if method is None:
@@ -308,10 +332,10 @@ class _Reader:
         return tokens
 
     def _mix(self, architecture: Architecture) -> Mix | None:
-        if self.known.lengths:
-            mix = Mix.of(self.known.lengths, architecture.tokens_read)
+        if self.context.lengths:
+            mix = Mix.of(self.context.lengths, architecture.tokens_read)
             self.assumptions.append(
-                f"lengths are those of {len(self.known.lengths):,} recorded requests: {mix.prompt_tokens:.0f} tokens "
+                f"lengths are those of {len(self.context.lengths):,} recorded requests: {mix.prompt_tokens:.0f} tokens "
                 f"in, {mix.output_tokens:.0f} out on average"
             )
             return mix
@@ -330,12 +354,12 @@ class _Reader:
         if "headroom" not in traffic.model_fields_set:
             self.assumptions.append(f"traffic.headroom is not set: {traffic.headroom:g} is taken")
         tokens: float = traffic.prompt_tokens + traffic.output_tokens
-        if self.known.lengths:
-            tokens = round(Mix.of(self.known.lengths).tokens, 3)
+        if self.context.lengths:
+            tokens = round(Mix.of(self.context.lengths).tokens, 3)
         return MonthlyDemand.of(traffic.requests_per_month, traffic.peak_factor, traffic.headroom, tokens)
 
     def _speculation(self, shape: Architecture, quantization: Quantization) -> tuple[Speculation | None, int]:
-        """The draft's weights are counted whether or not it is counted on."""
+        """The speculation and the bytes of the draft's weights, which are counted even if no gain is assumed."""
         given = self.spec.engine.speculative
         if given is None:
             return None, 0
@@ -366,12 +390,12 @@ class _Reader:
 
 
 def _needed(name: str, given: ArchitectureSpec) -> bool:
-    """A latent cache has no heads of its own."""
+    """Whether the architecture needs this field; the cache of latent attention has no heads."""
     return given.mla is None or name not in ("kvHeads", "headDim")
 
 
-def _same_shape(shape: Architecture, known: Architecture) -> bool:
-    return replace(shape, context_tokens=known.context_tokens) == known
+def _same_shape(architecture: Architecture, catalogued: Architecture) -> bool:
+    return replace(architecture, context_tokens=catalogued.context_tokens) == catalogued
 
 
 def _snake(name: str) -> str:
@@ -379,7 +403,7 @@ def _snake(name: str) -> str:
 
 
 def _flags(arguments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Flags with their values, however they are written."""
+    """The flags with their values, in the spelling with dashes."""
     for position, argument in enumerate(arguments):
         if argument.startswith("--"):
             name, separator, value = argument.partition("=")

@@ -1,38 +1,40 @@
-"""Problems: why a plan does not hold, or could not be made, in words and with ways out that were computed."""
+"""Problems: why a plan does not fit or could not be made, with remedies that were computed."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class ProblemKind(StrEnum):
-    """Whose turn it is."""
+    """Whether a plan could be made at all."""
 
     MISFIT = "misfit"
-    """The plan is known and does not hold."""
+    """The plan was made and does not fit."""
     UNKNOWN = "unknown"
     """The manifest does not say enough to plan at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
+    """A field of the manifest that keeps the plan from fitting."""
+
     field: str
-    """Path in the manifest."""
+    """Path of the field in the manifest."""
     value: str | int | float | None
-    """As written; None for a field that is absent."""
+    """Value of the field as written; None if the field is absent."""
     reason: str
     """A sentence without the field and without its full stop."""
-    options: tuple[str, ...] = ()
-    """Each would solve it by itself."""
+    remedies: tuple[str, ...] = ()
+    """Changes, each of which would solve the problem alone."""
     kind: ProblemKind = ProblemKind.MISFIT
 
     def __str__(self) -> str:
         shown = "" if self.value is None else f'"{self.value}" ' if isinstance(self.value, str) else f"{self.value} "
-        ways = f"; {' or '.join(self.options)}" if self.options else ""
-        return f"{self.field}: {shown}{self.reason}{ways}."
+        remedies = f"; {' or '.join(self.remedies)}" if self.remedies else ""
+        return f"{self.field}: {shown}{self.reason}{remedies}."
 
 
 class UnplannableError(Exception):
-    """A service that cannot be planned; nothing of it is known beyond the problems."""
+    """A service whose manifest does not say enough for a plan; the problems say why."""
 
     def __init__(self, *problems: PlanProblem) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))

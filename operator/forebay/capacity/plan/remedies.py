@@ -1,4 +1,7 @@
-"""Ways out: for a plan that does not hold, the changes that would make it hold, each one computed."""
+"""Remedies: for a plan that does not fit, the problems and the changes to the manifest that would solve them.
+
+Each remedy is computed, so that it works when it is followed.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,121 +30,129 @@ from forebay.capacity.plan.plan_input import PlanInput
 from forebay.capacity.plan.plan_problem import PlanProblem
 
 NARROWER: Final = ("fp8", "awq")
-"""Precisions that are offered: 8 bits, then 4."""
+"""Quantization methods to suggest: 8 bits, then 4."""
 GPUS_OF_A_MACHINE: Final = 8
 TOLERANCE: Final = 1 + 1e-9
 MODEL_ERROR: Final = 1.05
-"""A mean is called broken only beyond what the replica model may be off on the rows it was fitted to."""
-SENSIBLE_SHARE: Final = 0.5
-"""A promise is offered that leaves half of the GPU for work: a step takes half of it."""
-MORE_HEADROOM: Final = (1.25, 1.5, 2, 3)
+"""A mean counts as broken only beyond the error that the replica model has on the rows it was fitted to."""
+OFFERED_STEP_SHARE: Final = 0.5
+"""An empty step takes this share of a suggested time between tokens; the rest of the GPU's time is left for work."""
+HEADROOM_FACTORS: Final = (1.25, 1.5, 2, 3)
+"""Factors by which a larger headroom is tried."""
 LARGEST_PROMISE_SECONDS: Final = 600
 
 
-def too_little_memory(
-    subject: PlanInput, footprint: Footprint, memory: GpuMemory, sizes: Sizes, missing: int
+def memory_problem(
+    plan_input: PlanInput, footprint: Footprint, memory: GpuMemory, sizes: Sizes, missing: int
 ) -> PlanProblem:
-    """The bytes that are missing, and what would make them unnecessary."""
-    request = request_bytes(footprint, sizes, subject.full_length)
-    where = f"{sizes} on {subject.gpu.product}"
+    """A GPU that lacks memory, with the missing bytes and the changes that would save them."""
+    request = request_bytes(footprint, sizes, plan_input.full_length)
+    setup = f"{sizes} on {plan_input.gpu.product}"
     reason = (
         f"weights of {_gib(memory.weight_bytes_per_rank)}, overhead of {_gib(memory.overhead_bytes)} and one request "
-        f"of {subject.full_length:,} tokens ({_gib(request)}) need {_gib(missing)} ({missing:,} bytes) more than the "
-        f"{_gib(memory.usable_bytes)} that the engine may take of each GPU ({where})"
+        f"of {plan_input.full_length:,} tokens ({_gib(request)}) need {_gib(missing)} ({missing:,} bytes) more than "
+        f"the {_gib(memory.usable_bytes)} that the engine may take of each GPU ({setup})"
     )
-    options = tuple(option for way in _MEMORY_WAYS for option in way(subject, footprint, sizes))
-    field = "spec.engine.tensorParallelSize" if subject.tensor else "spec.model.source"
-    return PlanProblem(field, subject.tensor or subject.source, f"does not fit: {reason}", options)
+    remedies = tuple(text for remedy in _MEMORY_REMEDIES for text in remedy(plan_input, footprint, sizes))
+    field = "spec.engine.tensorParallelSize" if plan_input.tensor else "spec.model.source"
+    return PlanProblem(field, plan_input.tensor or plan_input.source, f"does not fit: {reason}", remedies)
 
 
-def slow_step(subject: PlanInput, sizes: Sizes, engine: EngineModel, found: Capacity) -> PlanProblem | None:
-    """A step that takes too long before any work is in it."""
-    if found.latency_share > 0:
+def slow_step_problem(
+    plan_input: PlanInput, sizes: Sizes, engine: EngineModel, capacity: Capacity
+) -> PlanProblem | None:
+    """A step that takes too long even without any work; None if it leaves time for work."""
+    if capacity.latency_share > 0:
         return None
-    promise = subject.promise
+    promise = plan_input.promise
     token = engine.step_profile.step_seconds / engine.tokens_per_step
-    limited = promise.end_to_end is not None and found.inter_token_limit < promise.inter_token_latency
-    what = f"leaves {milliseconds(found.inter_token_limit)} between tokens, and" if limited else "cannot be kept:"
-    reason = (
-        f"{what} a token takes {milliseconds(token)} on {subject.gpu.product} ({sizes}) before any request is in the "
-        "step, without prompts and KV reads"
+    end_to_end_limits = promise.end_to_end is not None and capacity.inter_token_limit < promise.inter_token_latency
+    effect = (
+        f"leaves {milliseconds(capacity.inter_token_limit)} between tokens, and"
+        if end_to_end_limits
+        else "cannot be kept:"
     )
-    if limited:
-        return PlanProblem("spec.slo.endToEnd.p95", subject.written["endToEnd"], reason)
-    raised = token / SENSIBLE_SHARE
-    options = (f"promise {milliseconds(raised)} or more",) if raised <= LARGEST_PROMISE_SECONDS else ()
-    return PlanProblem("spec.slo.interTokenLatency.mean", subject.written["interTokenLatency"], reason, options)
+    reason = (
+        f"{effect} a token takes {milliseconds(token)} on {plan_input.gpu.product} ({sizes}) before any request is in "
+        "the step, without prompts and KV reads"
+    )
+    if end_to_end_limits:
+        return PlanProblem("spec.slo.endToEnd.p95", plan_input.slo_texts["endToEnd"], reason)
+    suggested = token / OFFERED_STEP_SHARE
+    remedies = (f"promise {milliseconds(suggested)} or more",) if suggested <= LARGEST_PROMISE_SECONDS else ()
+    return PlanProblem("spec.slo.interTokenLatency.mean", plan_input.slo_texts["interTokenLatency"], reason, remedies)
 
 
-def broken_promises(subject: PlanInput, seen: ExpectedLatency, active: int) -> Iterator[PlanProblem]:
-    """What users would see at the peak, where it is more than they were promised."""
-    promise = subject.promise
-    for name, quantile, limit, found in (
-        ("timeToFirstToken", "p95", promise.time_to_first_token, seen.first_token_p95),
-        ("interTokenLatency", "mean", promise.inter_token_latency * MODEL_ERROR, seen.inter_token_mean),
-        ("endToEnd", "p95", promise.end_to_end, seen.end_to_end_p95),
+def promise_problems(plan_input: PlanInput, latency: ExpectedLatency, active: int) -> Iterator[PlanProblem]:
+    """The promises that the latency expected at the peak would break."""
+    promise = plan_input.promise
+    for name, quantile, limit, expected in (
+        ("timeToFirstToken", "p95", promise.time_to_first_token, latency.first_token_p95),
+        ("interTokenLatency", "mean", promise.inter_token_latency * MODEL_ERROR, latency.inter_token_mean),
+        ("endToEnd", "p95", promise.end_to_end, latency.end_to_end_p95),
     ):
-        if limit is not None and found > limit * TOLERANCE:
+        if limit is not None and expected > limit * TOLERANCE:
             yield PlanProblem(
                 f"spec.slo.{name}.{quantile}",
-                subject.written[name],
-                f"is not kept at the peak: {milliseconds(found)} are expected with {active} active replicas",
-                (f"promise {milliseconds(found)} or more",),
+                plan_input.slo_texts[name],
+                f"is not kept at the peak: {milliseconds(expected)} are expected with {active} active replicas",
+                (f"promise {milliseconds(expected)} or more",),
             )
 
 
-def with_options(problem: PlanProblem, more: tuple[str, ...]) -> PlanProblem:
-    return replace(problem, options=(*problem.options, *more))
+def with_remedies(problem: PlanProblem, added: tuple[str, ...]) -> PlanProblem:
+    """The problem with these remedies after its own."""
+    return replace(problem, remedies=(*problem.remedies, *added))
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A service that differs in one thing, and may keep promises that this one breaks."""
+    """The input of a plan with one change, which may keep promises that the original plan breaks."""
 
     kind: str
-    subject: PlanInput
-    words: str
+    plan_input: PlanInput
+    text: str
 
 
-def changes(subject: PlanInput, sizes: Sizes) -> Iterator[Remedy]:
-    if subject.demand is not None:
-        for factor in MORE_HEADROOM:
-            more = replace(subject.demand, headroom=subject.demand.headroom * exact(factor))
-            words = f"set traffic.headroom {float(more.headroom):g}"
-            yield Remedy("headroom", replace(subject, demand=more), words)
-    most = MOST_GPUS_PER_POD * subject.nodes
+def candidate_remedies(plan_input: PlanInput, sizes: Sizes) -> Iterator[Remedy]:
+    """Changes that may let the plan keep its promises: more headroom, more GPUs, narrower weights, a faster GPU."""
+    if plan_input.demand is not None:
+        for factor in HEADROOM_FACTORS:
+            demand = replace(plan_input.demand, headroom=plan_input.demand.headroom * exact(factor))
+            text = f"set traffic.headroom {float(demand.headroom):g}"
+            yield Remedy("headroom", replace(plan_input, demand=demand), text)
+    max_gpus = MOST_GPUS_PER_POD * plan_input.nodes
     for tensor in TENSOR_PARALLEL_SIZES:
-        wider = Sizes(tensor, sizes.pipeline, sizes.data)
-        if tensor > sizes.tensor and subject.architecture.divides(tensor) and wider.gpus <= most:
-            split = replace(subject, tensor=tensor, pipeline=sizes.pipeline)
+        larger = Sizes(tensor, sizes.pipeline, sizes.data)
+        if tensor > sizes.tensor and plan_input.architecture.divides(tensor) and larger.gpus <= max_gpus:
+            split = replace(plan_input, tensor=tensor, pipeline=sizes.pipeline)
             yield Remedy("tensor", split, f"set engine.tensorParallelSize {tensor}")
-    for quantization in _narrower(subject):
-        narrow = replace(subject, quantization=quantization)
+    for quantization in _narrower(plan_input):
+        narrow = replace(plan_input, quantization=quantization)
         yield Remedy("weights", narrow, f"use a checkpoint with model.quantization {quantization.method}")
-    for card in faster_than(subject.gpu):
-        yield Remedy("card", replace(subject, gpu=card), f"use gpu.product {card.product}")
+    for card in faster_than(plan_input.gpu):
+        yield Remedy("card", replace(plan_input, gpu=card), f"use gpu.product {card.product}")
 
 
-def _more_gpus(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
-    found = smallest_sizes(
-        footprint, subject.gpu.memory_bytes, subject.full_length, pipeline=subject.pipeline, data=subject.data
-    )
-    if found is not None and found != sizes:
-        memory = measure(footprint, found, subject.gpu.memory_bytes)
-        parts = [f"tensorParallelSize {found.tensor}"]
-        parts += [f"pipelineParallelSize {found.pipeline}"] if found.pipeline > 1 else []
+def _more_gpus(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+    card_bytes, tokens = plan_input.gpu.memory_bytes, plan_input.full_length
+    fitting = smallest_sizes(footprint, card_bytes, tokens, pipeline=plan_input.pipeline, data=plan_input.data)
+    if fitting is not None and fitting != sizes:
+        memory = measure(footprint, fitting, card_bytes)
+        parts = [f"tensorParallelSize {fitting.tensor}"]
+        parts += [f"pipelineParallelSize {fitting.pipeline}"] if fitting.pipeline > 1 else []
         yield f"set engine.{' and '.join(parts)}: {memory.kv_tokens:,} tokens of KV cache"
 
 
-def _more_nodes(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
-    """For what is too large for any one machine: full machines of 8 GPUs, chained."""
-    one_machine = smallest_sizes(footprint, subject.gpu.memory_bytes, subject.full_length, data=subject.data)
-    if one_machine is not None or subject.data > 1 or not subject.architecture.divides(GPUS_OF_A_MACHINE):
+def _more_nodes(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+    """For models that fit on no single machine: a pipeline over full machines of 8 GPUs."""
+    one_machine = smallest_sizes(footprint, plan_input.gpu.memory_bytes, plan_input.full_length, data=plan_input.data)
+    if one_machine is not None or plan_input.data > 1 or not plan_input.architecture.divides(GPUS_OF_A_MACHINE):
         return
-    for nodes in range(max(2, subject.nodes + 1), min(MOST_NODES, subject.architecture.layers) + 1):
-        chained = Sizes(GPUS_OF_A_MACHINE, nodes, 1)
-        if not missing_bytes(footprint, chained, subject.gpu.memory_bytes, subject.full_length):
-            tokens = measure(footprint, chained, subject.gpu.memory_bytes).kv_tokens
+    for nodes in range(max(2, plan_input.nodes + 1), min(MOST_NODES, plan_input.architecture.layers) + 1):
+        pipeline = Sizes(GPUS_OF_A_MACHINE, nodes, 1)
+        if not missing_bytes(footprint, pipeline, plan_input.gpu.memory_bytes, plan_input.full_length):
+            tokens = measure(footprint, pipeline, plan_input.gpu.memory_bytes).kv_tokens
             yield (
                 f"set engine.nodes {nodes}, tensorParallelSize {GPUS_OF_A_MACHINE} and pipelineParallelSize {nodes}: "
                 f"{tokens:,} tokens of KV cache"
@@ -149,41 +160,41 @@ def _more_nodes(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Itera
             return
 
 
-def _narrower_weights(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
-    for quantization in _narrower(subject):
-        smaller = replace(footprint, weight_bytes=weight_bytes(subject.architecture.parameters, quantization.bits))
-        if not missing_bytes(smaller, sizes, subject.gpu.memory_bytes, subject.full_length):
-            memory = measure(smaller, sizes, subject.gpu.memory_bytes)
+def _narrower_weights(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+    for quantization in _narrower(plan_input):
+        smaller = replace(footprint, weight_bytes=weight_bytes(plan_input.architecture.parameters, quantization.bits))
+        if not missing_bytes(smaller, sizes, plan_input.gpu.memory_bytes, plan_input.full_length):
+            memory = measure(smaller, sizes, plan_input.gpu.memory_bytes)
             yield (
                 f"use a checkpoint with model.quantization {quantization.method}: "
                 f"{_gib(memory.weight_bytes_per_rank)} of weights a GPU, {memory.kv_tokens:,} tokens"
             )
 
 
-def _narrower_cache(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
-    half = replace(footprint, kv_bits=8)
-    if subject.kv_bits > 8 and not missing_bytes(half, sizes, subject.gpu.memory_bytes, subject.full_length):
-        tokens = measure(half, sizes, subject.gpu.memory_bytes).kv_tokens
+def _narrower_cache(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+    fp8 = replace(footprint, kv_bits=8)
+    if plan_input.kv_bits > 8 and not missing_bytes(fp8, sizes, plan_input.gpu.memory_bytes, plan_input.full_length):
+        tokens = measure(fp8, sizes, plan_input.gpu.memory_bytes).kv_tokens
         yield f"set model.kvCacheDtype fp8: {tokens:,} tokens"
 
 
-def _shorter_requests(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
-    longest = longest_request(footprint, sizes, subject.gpu.memory_bytes, subject.full_length - 1)
-    needed = subject.mix.tokens if subject.mix else BLOCK_TOKENS
+def _shorter_requests(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+    longest = longest_request(footprint, sizes, plan_input.gpu.memory_bytes, plan_input.full_length - 1)
+    needed = plan_input.mix.tokens if plan_input.mix else BLOCK_TOKENS
     if longest >= needed:
         yield f"set model.maxModelLen {longest} or less"
 
 
-def _larger_card(subject: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
-    for card in larger_than(subject.gpu):
-        if not missing_bytes(footprint, sizes, card.memory_bytes, subject.full_length):
+def _larger_card(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
+    for card in larger_than(plan_input.gpu):
+        if not missing_bytes(footprint, sizes, card.memory_bytes, plan_input.full_length):
             tokens = measure(footprint, sizes, card.memory_bytes).kv_tokens
             yield f"use gpu.product {card.product}: {tokens:,} tokens"
             return
 
 
-_Way = Callable[[PlanInput, Footprint, Sizes], Iterator[str]]
-_MEMORY_WAYS: Final[tuple[_Way, ...]] = (
+_MemoryRemedy = Callable[[PlanInput, Footprint, Sizes], Iterator[str]]
+_MEMORY_REMEDIES: Final[tuple[_MemoryRemedy, ...]] = (
     _more_gpus,
     _more_nodes,
     _narrower_weights,
@@ -193,11 +204,11 @@ _MEMORY_WAYS: Final[tuple[_Way, ...]] = (
 )
 
 
-def _narrower(subject: PlanInput) -> Iterator[Quantization]:
+def _narrower(plan_input: PlanInput) -> Iterator[Quantization]:
     for method in NARROWER:
-        found = quantization_of(method, None, None)
-        if found is not None and found.bits < subject.quantization.bits:
-            yield found
+        quantization = quantization_of(method, None, None)
+        if quantization is not None and quantization.bits < plan_input.quantization.bits:
+            yield quantization
 
 
 def _gib(bytes_: int) -> str:
@@ -205,5 +216,5 @@ def _gib(bytes_: int) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """As people read them: 26.1 ms, or seconds from ten on."""
+    """A time for people to read: in milliseconds, such as 26.1 ms, or in seconds from 10 s on."""
     return f"{seconds * 1000:.4g} ms" if seconds < 10 else f"{seconds:.4g} s"

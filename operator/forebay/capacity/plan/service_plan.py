@@ -1,4 +1,4 @@
-"""The plan of a service with all that hangs on it: napkin, cost, base and spill-over, regions, and its variants."""
+"""The whole plan of a service: its sizing, napkin estimate, cost, base capacity, regions and variants."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,28 +10,27 @@ from forebay.capacity.model.model_catalogue import gpu_of
 from forebay.capacity.plan.cost import Cost, Prices, cost_of
 from forebay.capacity.plan.monthly_demand import MonthlyDemand, asked_for
 from forebay.capacity.plan.napkin import Napkin, differences, napkin_of
-from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_input import PlanContext, read_plan_input, with_variant
 from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
 from forebay.capacity.plan.regions import Region, RegionPlan, plan_regions
 from forebay.capacity.plan.sizing import CapacityPlan, size
-from forebay.capacity.plan.traffic_shape import Base, bases, day
-from forebay.capacity.plan.variant_input import with_variant
+from forebay.capacity.plan.traffic_shape import Base, bases, day_rates
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """What is asked beside the manifests."""
+class PlanSettings:
+    """What a plan is computed with, apart from the manifests."""
 
-    known: KnownParts = field(default_factory=KnownParts)
+    context: PlanContext = field(default_factory=PlanContext)
     prices: Prices | None = None
     regions: tuple[Region, ...] = ()
     rates: tuple[float, ...] = ()
-    """Recorded traffic as multiples of its average; empty: a day with the manifest's peak factor."""
+    """Recorded traffic as multiples of its average. If empty, a day with the manifest's peak factor is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariantPlan:
-    """Another way to run the service."""
+    """The plan of one variant of the service."""
 
     name: str
     plan: CapacityPlan | None
@@ -45,6 +44,8 @@ class VariantPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServiceCapacityPlan:
+    """The plan of a service with everything computed from it."""
+
     namespace: str
     name: str
     spec: InferenceServiceSpec
@@ -59,9 +60,9 @@ class ServiceCapacityPlan:
     bases: tuple[Base, ...] = ()
     regions: tuple[RegionPlan, ...] = ()
     variants: tuple[VariantPlan, ...] = ()
-    """With prices or variants: the service itself, then the others."""
+    """The service's own shape and its variants; empty without prices and variants."""
     cheapest: str | None = None
-    """Of the variants that hold every promise; None without prices."""
+    """Name of the cheapest variant that keeps every promise; None without prices."""
 
     @property
     def unknown(self) -> bool:
@@ -75,11 +76,13 @@ class ServiceCapacityPlan:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
+    """Sums over all services."""
+
     tokens_per_minute: Fraction
     with_headroom: Fraction
     gpus: int
     cost: Cost | None
-    """Of the services that have a cost, when there is one."""
+    """Cost of the services that have one; None if none has."""
 
     @property
     def asked_for(self) -> int:
@@ -87,38 +90,38 @@ class Totals:
 
 
 def plan_service(
-    namespace: str, name: str, spec: InferenceServiceSpec, questions: Questions | None = None
+    namespace: str, name: str, spec: InferenceServiceSpec, settings: PlanSettings | None = None
 ) -> ServiceCapacityPlan:
-    """Never raises for a valid spec: what cannot be planned says why."""
-    questions = questions or Questions()
+    """The plan of a service. It never raises for a valid spec: if no plan is possible, the problems say why."""
+    settings = settings or PlanSettings()
     try:
-        subject = read(spec, questions.known)
+        plan_input = read_plan_input(spec, settings.context)
     except UnplannableError as error:
         return ServiceCapacityPlan(namespace, name, spec, None, error.problems, _demand(spec))
-    plan = size(subject, questions.known)
-    sketch = napkin_of(spec, subject, plan.replica.sizes.gpus_per_engine)
-    variants = tuple(_variants(spec, plan, questions))
-    rates = _rates(plan, questions)
+    plan = size(plan_input, settings.context)
+    sketch = napkin_of(spec, plan_input, plan.replica.sizes.gpus_per_engine)
+    variants = tuple(_variants(spec, plan, settings))
+    rates = _rates(plan, settings)
     return ServiceCapacityPlan(
         namespace=namespace,
         name=name,
         spec=spec,
         plan=plan,
         problems=plan.problems,
-        demand=subject.demand,
+        demand=plan_input.demand,
         napkin=sketch,
         differences=tuple(differences(sketch, plan)) if sketch else (),
-        cost=_cost(plan, questions.prices),
+        cost=_cost(plan, settings.prices),
         rates=rates,
         bases=_bases(plan, rates),
-        regions=_regions(plan, questions.regions),
+        regions=_regions(plan, settings.regions),
         variants=variants,
         cheapest=_cheapest(variants),
     )
 
 
 def totals(plans: Iterable[ServiceCapacityPlan]) -> Totals:
-    """Of all services; one that cannot be sized still counts with what it asks for."""
+    """The sums over all services. A service without a sizing still counts with its demand."""
     plans = tuple(plans)
     demands = [plan.demand for plan in plans if plan.demand is not None]
     return Totals(
@@ -138,24 +141,25 @@ def _demand(spec: InferenceServiceSpec) -> MonthlyDemand | None:
 
 
 def _cost(plan: CapacityPlan, prices: Prices | None) -> Cost | None:
-    if prices is None or plan.fleet is None or plan.subject.demand is None:
+    if prices is None or plan.fleet is None or plan.plan_input.demand is None:
         return None
-    return cost_of(prices, plan.subject.gpu.product, plan.fleet.gpus, plan.subject.demand)
+    return cost_of(prices, plan.plan_input.gpu.product, plan.fleet.gpus, plan.plan_input.demand)
 
 
-def _rates(plan: CapacityPlan, questions: Questions) -> tuple[float, ...]:
-    if questions.rates or plan.subject.demand is None:
-        return questions.rates
-    return day(float(plan.subject.demand.peak_factor))
+def _rates(plan: CapacityPlan, settings: PlanSettings) -> tuple[float, ...]:
+    if settings.rates or plan.plan_input.demand is None:
+        return settings.rates
+    return day_rates(float(plan.plan_input.demand.peak_factor))
 
 
 def _bases(plan: CapacityPlan, rates: Sequence[float]) -> tuple[Base, ...]:
-    """Each replica with the plan's headroom, so that the whole fleet serves all of it."""
-    demand = plan.subject.demand
+    """Base capacities up to the whole fleet. The headroom is taken off each replica's rate, so that it takes the whole
+    fleet to serve all of the traffic."""
+    demand = plan.plan_input.demand
     if plan.fleet is None or plan.throughput is None or demand is None:
         return ()
-    replica = plan.throughput.requests_per_second / float(demand.headroom)
-    return bases(rates, float(demand.average), replica, plan.fleet.active)
+    replica_rate = plan.throughput.requests_per_second / float(demand.headroom)
+    return bases(rates, float(demand.average), replica_rate, plan.fleet.active)
 
 
 def _regions(plan: CapacityPlan, regions: Sequence[Region]) -> tuple[RegionPlan, ...]:
@@ -164,29 +168,29 @@ def _regions(plan: CapacityPlan, regions: Sequence[Region]) -> tuple[RegionPlan,
     return plan_regions(regions, plan.fleet.exact, plan.fleet.warm, plan.replica.sizes.gpus)
 
 
-def _variants(spec: InferenceServiceSpec, plan: CapacityPlan, questions: Questions) -> Iterator[VariantPlan]:
-    """Those of the manifest; with a price list and none in the manifest, every card that has a price."""
-    if not spec.variants and questions.prices is None:
+def _variants(spec: InferenceServiceSpec, plan: CapacityPlan, settings: PlanSettings) -> Iterator[VariantPlan]:
+    """The plans of the manifest's variants; with a price list and no variants, of every GPU that has a price."""
+    if not spec.variants and settings.prices is None:
         return
-    yield VariantPlan(BASE_VARIANT, plan, plan.problems, _cost(plan, questions.prices))
+    yield VariantPlan(BASE_VARIANT, plan, plan.problems, _cost(plan, settings.prices))
     for variant in spec.variants:
-        yield _variant(variant.name, with_variant(spec, variant), questions)
-    if spec.variants or questions.prices is None:
+        yield _variant(variant.name, with_variant(spec, variant), settings)
+    if spec.variants or settings.prices is None:
         return
-    for product in questions.prices.per_gpu_hour:
+    for product in settings.prices.per_gpu_hour:
         card = gpu_of(product)
-        if card is not None and card != plan.subject.gpu:
+        if card is not None and card != plan.plan_input.gpu:
             engine = spec.engine.model_copy(update={"tensor_parallel_size": None, "pipeline_parallel_size": None})
             other = spec.model_copy(update={"gpu": GpuSpec(product=product), "engine": engine})
-            yield _variant(product, other, questions)
+            yield _variant(product, other, settings)
 
 
-def _variant(name: str, spec: InferenceServiceSpec, questions: Questions) -> VariantPlan:
+def _variant(name: str, spec: InferenceServiceSpec, settings: PlanSettings) -> VariantPlan:
     try:
-        plan = size(read(spec, questions.known), questions.known, advise=False)
+        plan = size(read_plan_input(spec, settings.context), settings.context, advise=False)
     except UnplannableError as error:
         return VariantPlan(name, None, error.problems, None)
-    return VariantPlan(name, plan, plan.problems, _cost(plan, questions.prices))
+    return VariantPlan(name, plan, plan.problems, _cost(plan, settings.prices))
 
 
 def _cheapest(variants: Sequence[VariantPlan]) -> str | None:

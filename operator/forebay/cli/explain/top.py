@@ -1,4 +1,4 @@
-"""`forebay top`: one line per service, read again every few seconds."""
+"""`forebay top`: one line per service, refreshed every few seconds."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ from rich.text import Text
 from forebay.api.inference_service import ScheduleState, ScheduleStatus
 from forebay.api.learned_status import LearnedStatus
 from forebay.cli.cluster_connection import cluster_reader
-from forebay.cli.explain.service_reading import ServiceReading, read_services
+from forebay.cli.service_reading import ServiceReading, read_services
 from forebay.cluster.client.kube_api import ApiError
 
 READY = "Ready"
-_ATTENTION = (
+_BY_URGENCY = (
     ScheduleState.AT_RISK,
     ScheduleState.MISSED,
     ScheduleState.WARMING,
@@ -24,13 +24,13 @@ _ATTENTION = (
     ScheduleState.IDLE,
 )
 WIDTH_OF_A_PIPE = 240
-"""Columns when nobody's terminal is there to set them: wide enough that one service stays one line."""
+"""Columns without a terminal: wide enough to keep a service on one line."""
 
 
 def top(
     namespace: str | None, kubeconfig: Path | None, context: str | None, *, once: bool, interval_seconds: float
 ) -> int:
-    """Show the table until interrupted, or once; the exit code."""
+    """Show the table once, or until interrupted, and return the exit code."""
     try:
         asyncio.run(_show(namespace, kubeconfig, context, once=once, interval_seconds=interval_seconds))
     except KeyboardInterrupt:
@@ -56,22 +56,24 @@ async def _show(
                     services = await read_services(reader.api, namespace)
                     live.update(table(services), refresh=True)
                 except ApiError as error:
-                    live.update(table(services, note=f"last reading failed, trying again: {error}"), refresh=True)
+                    live.update(
+                        table(services, note=f"The last reading failed and is tried again: {error}"), refresh=True
+                    )
 
 
 def table(services: Iterable[ServiceReading], note: str = "") -> Table:
-    """Numbers that are not known are shown as `?`: missing is not zero."""
-    shown = Table(box=None, pad_edge=False, caption=note or None, caption_justify="left")
+    """The table of services. An unknown number is shown as `?`: missing is not zero."""
+    result = Table(box=None, pad_edge=False, caption=note or None, caption_justify="left")
     for title, justify in (("NAMESPACE", "left"), ("SERVICE", "left"), ("READY", "left")):
-        shown.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        result.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for title in ("WANTED", "SERVING", "LOADING", "DRAINING", "QUEUE", "KV%", "TPM", "LEAD"):
-        shown.add_column(title, justify="right", no_wrap=True)
-    shown.add_column("SCHEDULE", no_wrap=True)
-    shown.add_column("RULE", no_wrap=True)
-    shown.add_column("BECAUSE", overflow="fold")
+        result.add_column(title, justify="right", no_wrap=True)
+    result.add_column("SCHEDULE", no_wrap=True)
+    result.add_column("RULE", no_wrap=True)
+    result.add_column("BECAUSE", overflow="fold")
     for service in services:
-        shown.add_row(*_row(service))
-    return shown
+        result.add_row(*_row(service))
+    return result
 
 
 def _row(service: ServiceReading) -> list[str | Text]:
@@ -100,16 +102,16 @@ def _row(service: ServiceReading) -> list[str | Text]:
 
 
 def _lead(learned: LearnedStatus | None) -> str:
-    """How long a replica takes that starts on a ready node, in 95 of 100 cases; what nobody has seen is not shown."""
+    """The learned p95 of a start on a ready node; empty before any start was measured."""
     starts = None if learned is None or learned.lead_time is None else learned.lead_time.ready_node
     return f"{starts.p95_seconds}s" if starts is not None and starts.seconds else ""
 
 
 def _schedule(schedules: Sequence[ScheduleStatus]) -> str:
-    """The one that needs attention most, with its state: one at risk before one that is met, an idle one last."""
+    """The most urgent schedule with its state: one at risk first, an idle one last."""
     if not schedules:
         return ""
-    first = min(schedules, key=lambda schedule: (_ATTENTION.index(schedule.state), schedule.name))
+    first = min(schedules, key=lambda schedule: (_BY_URGENCY.index(schedule.state), schedule.name))
     return f"{first.name} {first.state.value}"
 
 

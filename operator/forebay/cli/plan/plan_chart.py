@@ -1,7 +1,4 @@
-"""A picture of the plan: demand against capacity over the day, and where the memory of a GPU goes.
-
-matplotlib is an extra (`pip install 'forebay[charts]'`) and is loaded for this alone.
-"""
+"""Draws the plan: demand against capacity over the day, and what fills the memory of a GPU."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +6,10 @@ from typing import Any
 
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan
 from forebay.capacity.plan.sizing import CapacityPlan, PlannedFleet, Throughput, count
+from forebay.cli.charts import ChartError, new_figure
 
-MOST = 8
-"""Services that one picture shows."""
+MOST_SERVICES = 8
+"""The most services in one picture."""
 _GIB = 2**30
 _COLOURS = {
     "weights": "#4c72b0",
@@ -22,22 +20,12 @@ _COLOURS = {
 }
 
 
-class ChartError(Exception):
-    """Why there is no picture, as one sentence."""
-
-
 def draw(plans: Sequence[ServiceCapacityPlan], target: Path) -> int:
-    """Write the picture; how many services are in it. Raises ChartError."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ChartError("--chart needs matplotlib; install it with: pip install 'forebay[charts]'") from error
-    shown = [plan for plan in plans if plan.plan is not None][:MOST]
+    """Write the picture and return how many services it shows. Raises ChartError."""
+    shown = [plan for plan in plans if plan.plan is not None][:MOST_SERVICES]
     if not shown:
         raise ChartError("--chart has nothing to draw: no service could be planned")
-    figure = Figure(figsize=(11, 1.2 + 2.6 * len(shown)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(11, 1.2 + 2.6 * len(shown))
     axes = figure.subplots(len(shown), 2, squeeze=False, width_ratios=(3, 1))
     for plan, (demand, memory) in zip(shown, axes, strict=True):
         assert plan.plan is not None
@@ -53,21 +41,21 @@ def draw(plans: Sequence[ServiceCapacityPlan], target: Path) -> int:
 
 def _demand(axis: Any, service: ServiceCapacityPlan, plan: CapacityPlan) -> None:
     axis.set_title(f"{service.namespace}/{service.name}", loc="left", fontsize=10)
-    if plan.fleet is None or plan.throughput is None or plan.subject.demand is None:
+    if plan.fleet is None or plan.throughput is None or plan.plan_input.demand is None:
         axis.text(0.5, 0.5, _why_empty(service), ha="center", va="center", transform=axis.transAxes, fontsize=9)
         axis.set_axis_off()
         return
-    per_request = 60 * float(plan.subject.demand.tokens_per_request) / 1e6
-    average = float(plan.subject.demand.average) * per_request
+    per_request = 60 * float(plan.plan_input.demand.tokens_per_request) / 1e6
+    average = float(plan.plan_input.demand.average) * per_request
     hours = [24 * slot / len(service.rates) for slot in range(len(service.rates))]
-    asked = [average * rate for rate in service.rates]
-    if len(asked) == 1:
-        hours, asked = [0, 24], asked * 2
-    axis.fill_between(hours, asked, color="#4c72b0", alpha=0.35, linewidth=0, label="demand")
-    axis.plot(hours, asked, color="#4c72b0", linewidth=1)
+    requested = [average * rate for rate in service.rates]
+    if len(requested) == 1:
+        hours, requested = [0, 24], requested * 2
+    axis.fill_between(hours, requested, color="#4c72b0", alpha=0.35, linewidth=0, label="demand")
+    axis.plot(hours, requested, color="#4c72b0", linewidth=1)
     _levels(axis, plan.fleet, plan.throughput)
-    wanted = float(plan.subject.demand.with_headroom) / 1e6
-    axis.axhline(wanted, color="#4c72b0", linewidth=1, linestyle="--", label="peak and headroom")
+    needed = float(plan.plan_input.demand.with_headroom) / 1e6
+    axis.axhline(needed, color="#4c72b0", linewidth=1, linestyle="--", label="peak and headroom")
     axis.set_xlim(0, 24)
     axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
     axis.set_xticks(range(0, 25, 4))
@@ -78,14 +66,16 @@ def _demand(axis: Any, service: ServiceCapacityPlan, plan: CapacityPlan) -> None
 
 
 def _levels(axis: Any, fleet: PlannedFleet, throughput: Throughput) -> None:
-    """What one replica, the active ones, and all of them carry."""
-    one = throughput.tokens_per_minute / 1e6
+    """Lines for the capacity of one replica, of the active replicas, and of all replicas."""
+    per_replica = throughput.tokens_per_minute / 1e6
     active = count(fleet.active, "active replica")
-    axis.axhline(fleet.active * one, color="#c44e52", linewidth=1.5, label=active)
+    axis.axhline(fleet.active * per_replica, color="#c44e52", linewidth=1.5, label=active)
     if fleet.warm:
-        axis.axhline(fleet.total * one, color="#c44e52", linewidth=1, linestyle=":", label=f"and {fleet.warm} warm")
+        axis.axhline(
+            fleet.total * per_replica, color="#c44e52", linewidth=1, linestyle=":", label=f"and {fleet.warm} warm"
+        )
     if fleet.active > 1:
-        axis.axhline(one, color="#937860", linewidth=0.8, linestyle=":", label="one replica")
+        axis.axhline(per_replica, color="#937860", linewidth=0.8, linestyle=":", label="one replica")
 
 
 def _memory(axis: Any, plan: CapacityPlan) -> None:
@@ -105,7 +95,7 @@ def _memory(axis: Any, plan: CapacityPlan) -> None:
             axis.bar(0, height, bottom=bottom, color=_COLOURS[name], width=0.6, label=f"{name} {height:.1f}")
             bottom += height
     axis.axhline(memory.card_bytes / _GIB, color="#333333", linewidth=1)
-    axis.set_title(f"{plan.subject.gpu.name}, {plan.replica.sizes}", fontsize=9)
+    axis.set_title(f"{plan.plan_input.gpu.name}, {plan.replica.sizes}", fontsize=9)
     axis.set_ylabel("GiB", fontsize=8)
     axis.set_xlim(-0.5, 1.8)
     axis.set_xticks([])
@@ -115,5 +105,5 @@ def _memory(axis: Any, plan: CapacityPlan) -> None:
 
 def _why_empty(service: ServiceCapacityPlan) -> str:
     if service.problems:
-        return "does not fit: see the problems"
-    return "no traffic is given"
+        return "does not fit; see its problems"
+    return "declares no traffic"

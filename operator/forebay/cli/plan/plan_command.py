@@ -1,28 +1,27 @@
-"""`forebay plan`: from flags to options; what runs is `cli.plan.plan_report`."""
+"""The flags of `forebay plan`; `plan_run` does the work."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from forebay.cli import kube_options as kube
-from forebay.cli.manifest_options import Files
+from forebay.cli.shared_options import Context, Kubeconfig, ManifestFiles
 
 Formats = Literal["table", "json", "markdown"]
 Methods = Literal["profile", "napkin"]
 
 
 def plan(
-    files: Files,
+    files: ManifestFiles,
     output: Annotated[Formats, typer.Option("--output", "-o", help="How to write the plan.")] = "table",
     method: Annotated[
-        Methods, typer.Option("--method", help="napkin: show the first guess beside the plan, and why they differ.")
+        Methods, typer.Option("--method", help="napkin: add the back-of-envelope estimate, and why it differs.")
     ] = "profile",
     details: Annotated[
         bool | None,
         typer.Option(
             "--details/--no-details",
-            help="The arithmetic of every service. Default: of few services, and of those that do not fit.",
+            help="Show the arithmetic of every service. Default: up to 5 services, and those that do not fit.",
             show_default=False,
         ),
     ] = None,
@@ -31,20 +30,20 @@ def plan(
         typer.Option(
             "--against",
             metavar="LIVE|FILE|DIR",
-            help="Say what changes in GPUs, TPM and cost against other manifests, or what the cluster has.",
+            help="Show what changes in GPUs, TPM and cost against other manifests, or against the cluster.",
             show_default=False,
         ),
     ] = None,
     gpu: Annotated[
         str | None,
-        typer.Option("--gpu", metavar="PRODUCT", help="GPU of services that name none.", show_default=False),
+        typer.Option("--gpu", metavar="PRODUCT", help="GPU for services that do not name one.", show_default=False),
     ] = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
             "--config",
             metavar="[SOURCE=]FILE",
-            help="A checkpoint's config.json, for models that the catalogue does not have. Repeatable.",
+            help="A checkpoint's config.json, for a model that is not in the catalogue. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -59,7 +58,7 @@ def plan(
         typer.Option(
             "--regions",
             metavar="NAME=SHARE,…",
-            help="Size each region so that the loss of any one is survived.",
+            help="Size each region so that the others carry the traffic when any one region is lost.",
             show_default=False,
         ),
     ] = None,
@@ -68,7 +67,7 @@ def plan(
         typer.Option(
             "--trace",
             metavar="[SERVICE=]FILE",
-            help="Recorded traffic (CSV or JSON lines): its lengths and its shape. Repeatable.",
+            help="Recorded traffic (CSV or JSON lines): request lengths and daily shape. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -76,15 +75,15 @@ def plan(
         Path | None,
         typer.Option("--chart", metavar="FILE.png", help="Also draw demand, capacity and memory.", show_default=False),
     ] = None,
-    kubeconfig: kube.Kubeconfig = None,
-    context: kube.Context = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """Size services from their manifests: tokens per minute, replicas and GPUs, with the arithmetic shown.
 
     Exit codes: 0 everything fits, 1 something does not fit, 2 the input cannot be read or says too little.
     """
-    from forebay.cli.plan.plan_report import Method, Output, PlanOptions
-    from forebay.cli.plan.plan_report import plan as show
+    from forebay.cli.plan.plan_options import Method, Output, PlanOptions
+    from forebay.cli.plan.plan_run import plan as run
 
     options = PlanOptions(
         files=tuple(files),
@@ -101,4 +100,4 @@ def plan(
         kubeconfig=kubeconfig,
         context=context,
     )
-    raise typer.Exit(show(options))
+    raise typer.Exit(run(options))

@@ -1,4 +1,7 @@
-"""The plan as JSON. Names and units are a contract: seconds, bytes, tokens, shares from 0 to 1."""
+"""Writes the plan as JSON.
+
+Keys and units are a contract with scripts: seconds, bytes, tokens, and shares from 0 to 1.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +11,8 @@ from forebay.capacity.plan.napkin import Napkin
 from forebay.capacity.plan.plan_problem import PlanProblem
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan, VariantPlan, totals
 from forebay.capacity.plan.sizing import CapacityPlan, Throughput
+from forebay.cli.manifest_input import BadInput
 from forebay.cli.plan import plan_schedules
-from forebay.cli.plan.manifest_input import BadInput
 from forebay.cli.plan.plan_changes import PlanChange
 from forebay.cli.plan.plan_schedules import PlannedSchedule, Schedules
 
@@ -22,21 +25,22 @@ def document(
     changes: Sequence[PlanChange] | None,
     schedules: Schedules,
 ) -> Json:
-    """The whole answer."""
-    found: Json = {
+    """The whole document; `against` only where plans were compared."""
+    content: Json = {
         "services": [service(plan, schedules.get((plan.namespace, plan.name), ())) for plan in plans],
         "totals": _totals(plans),
         "badInput": [
-            {"file": one.file, "document": one.document, "field": one.field, "reason": one.reason} for one in bad
+            {"file": fault.file, "document": fault.document, "field": fault.field, "reason": fault.reason}
+            for fault in bad
         ],
     }
     if changes is not None:
-        found["against"] = [_change(change) for change in changes]
-    return found
+        content["against"] = [_change(change) for change in changes]
+    return content
 
 
 def service(plan: ServiceCapacityPlan, schedules: Sequence[PlannedSchedule]) -> Json:
-    """One service; what could not be computed is null."""
+    """One service; a value that could not be computed is null."""
     return {
         "namespace": plan.namespace,
         "name": plan.name,
@@ -146,7 +150,7 @@ def _throughput(throughput: Throughput | None) -> Json:
 def _fleet(plan: CapacityPlan | None) -> Json:
     fleet = plan.fleet if plan else None
     if plan is None or fleet is None:
-        product = plan.subject.gpu.product if plan else None
+        product = plan.plan_input.gpu.product if plan else None
         return {
             "replicas": None,
             "gpus": {"product": product, "count": None},
@@ -154,14 +158,14 @@ def _fleet(plan: CapacityPlan | None) -> Json:
             "kvFractionAtPeak": None,
             "concurrentStreams": None,
         }
-    seen = fleet.expected
+    expected = fleet.expected
     return {
         "replicas": {"active": fleet.active, "warm": fleet.warm, "total": fleet.total, "exact": fleet.exact},
-        "gpus": {"product": plan.subject.gpu.product, "count": fleet.gpus},
+        "gpus": {"product": plan.plan_input.gpu.product, "count": fleet.gpus},
         "latency": {
-            "timeToFirstToken": {"p50": seen.first_token_p50, "p95": seen.first_token_p95},
-            "interTokenLatency": {"mean": seen.inter_token_mean},
-            "endToEnd": {"p95": seen.end_to_end_p95},
+            "timeToFirstToken": {"p50": expected.first_token_p50, "p95": expected.first_token_p95},
+            "interTokenLatency": {"mean": expected.inter_token_mean},
+            "endToEnd": {"p95": expected.end_to_end_p95},
         },
         "kvFractionAtPeak": fleet.kv_fraction,
         "concurrentStreams": fleet.concurrent_streams,
@@ -185,7 +189,7 @@ def _variant(variant: VariantPlan) -> Json:
     return {
         "name": variant.name,
         "fits": variant.fits,
-        "product": plan.subject.gpu.product if plan else None,
+        "product": plan.plan_input.gpu.product if plan else None,
         "parallelSizes": str(plan.replica.sizes) if plan else None,
         "replicas": fleet.total if fleet else None,
         "gpus": fleet.gpus if fleet else None,
@@ -218,18 +222,18 @@ def _problem(problem: PlanProblem) -> Json:
         "field": problem.field,
         "value": problem.value,
         "reason": problem.reason,
-        "options": list(problem.options),
+        "options": list(problem.remedies),
     }
 
 
 def _totals(plans: Sequence[ServiceCapacityPlan]) -> Json:
-    found = totals(plans)
+    total = totals(plans)
     return {
-        "tokensPerMinute": round(found.tokens_per_minute),
-        "tokensPerMinuteWithHeadroom": round(found.with_headroom),
-        "tokensPerMinuteRounded": found.asked_for,
-        "gpus": found.gpus,
-        "cost": _cost(found.cost),
+        "tokensPerMinute": round(total.tokens_per_minute),
+        "tokensPerMinuteWithHeadroom": round(total.with_headroom),
+        "tokensPerMinuteRounded": total.asked_for,
+        "gpus": total.gpus,
+        "cost": _cost(total.cost),
     }
 
 

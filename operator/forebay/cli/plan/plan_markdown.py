@@ -1,13 +1,13 @@
-"""The plan as Markdown, for a comment on a pull request: the table in sight, the arithmetic folded away."""
+"""Writes the plan as Markdown for a comment on a pull request: tables in view, the arithmetic folded away."""
 
 from collections.abc import Iterator, Sequence
 
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan, totals
+from forebay.cli.manifest_input import BadInput
 from forebay.cli.plan import plan_schedules
-from forebay.cli.plan.manifest_input import BadInput
-from forebay.cli.plan.plan_changes import PlanChange, ServiceFigures, in_all
+from forebay.cli.plan.plan_changes import PlanChange, change_cells, total_change
+from forebay.cli.plan.plan_format import NUMBERS, arithmetic, columns, cost_of, count, row, state
 from forebay.cli.plan.plan_schedules import Schedules
-from forebay.cli.plan.plan_words import NUMBERS, arithmetic, columns, cost_of, count, row, state
 
 
 def comment(
@@ -18,18 +18,18 @@ def comment(
     *,
     napkin: bool,
 ) -> Iterator[str]:
-    """Lines."""
+    """The lines of the comment."""
     yield "## Capacity plan"
     yield ""
     priced = any(plan.cost for plan in plans)
     if plans:
         yield from _table(columns(priced), [row(plan, priced) for plan in plans])
         yield ""
-        found = totals(plans)
+        total = totals(plans)
         yield (
-            f"Together {round(found.tokens_per_minute):,} TPM, {round(found.with_headroom):,} with headroom: **ask for "
-            f"{found.asked_for:,} TPM**. {count(found.gpus, 'GPU')}"
-            + (f", {cost_of(found.cost)}." if found.cost else ".")
+            f"Together {round(total.tokens_per_minute):,} TPM, {round(total.with_headroom):,} with headroom: **ask for "
+            f"{total.asked_for:,} TPM**. {count(total.gpus, 'GPU')}"
+            + (f", {cost_of(total.cost)}." if total.cost else ".")
         )
     if changes is not None:
         yield ""
@@ -54,12 +54,12 @@ def comment(
 
 
 def _schedules(schedules: Schedules) -> Iterator[str]:
-    found = [one for of_service in schedules.values() for one in of_service]
+    planned = [schedule for of_service in schedules.values() for schedule in of_service]
     yield "### Schedules"
     yield ""
-    yield from _table(plan_schedules.COLUMNS, [plan_schedules.row(one) for one in found])
+    yield from _table(plan_schedules.COLUMNS, [plan_schedules.row(schedule) for schedule in planned])
     yield ""
-    for remark in plan_schedules.remarks(found):
+    for remark in plan_schedules.remarks(planned):
         yield f"- {_text(remark)}"
 
 
@@ -70,28 +70,19 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
         yield f"| {' | '.join(_text(cell) for cell in cells)} |"
 
 
-def _changes(found: Sequence[PlanChange]) -> Iterator[str]:
+def _changes(changed: Sequence[PlanChange]) -> Iterator[str]:
     rows = [
-        (change.state, f"{change.namespace}/{change.name}", *_sides(change.before, change.after))
-        for change in found
+        (change.state, f"{change.namespace}/{change.name}", *change_cells(change.before, change.after))
+        for change in changed
         if change.state != "same"
     ]
     yield "### What changes"
     yield ""
     if not rows:
-        yield "Nothing in GPUs, TPM or cost."
+        yield "Nothing changes in GPUs, TPM or cost."
         return
-    yield from _table(("", "SERVICE", "GPUS", "TPM", "COST/H"), [*rows, ("", "together", *_sides(*in_all(found)))])
-
-
-def _sides(before: ServiceFigures, after: ServiceFigures) -> tuple[str, str, str]:
-    cost = "-"
-    if before.cost_per_hour is not None or after.cost_per_hour is not None:
-        cost = f"{before.cost_per_hour or 0:,.2f} → {after.cost_per_hour or 0:,.2f}"
-    return (
-        f"{before.gpus:,} → {after.gpus:,}",
-        f"{round(before.tokens_per_minute):,} → {round(after.tokens_per_minute):,}",
-        cost,
+    yield from _table(
+        ("", "SERVICE", "GPUS", "TPM", "COST/H"), [*rows, ("", "together", *change_cells(*total_change(changed)))]
     )
 
 
@@ -99,34 +90,34 @@ def _problems(plan: ServiceCapacityPlan) -> Iterator[str]:
     for problem in plan.problems:
         value = "" if problem.value is None else f" `{problem.value}`"
         yield f"- **{plan.namespace}/{plan.name}** `{problem.field}`{value} {_text(problem.reason)}"
-        for option in problem.options:
+        for option in problem.remedies:
             yield f"  - {_text(option)}"
 
 
 def _napkin(plan: ServiceCapacityPlan) -> Iterator[str]:
-    sketch, fleet = plan.napkin, plan.plan.fleet if plan.plan else None
-    if sketch is None or plan.plan is None:
+    estimate, fleet = plan.napkin, plan.plan.fleet if plan.plan else None
+    if estimate is None or plan.plan is None:
         return
     throughput = plan.plan.throughput
     yield ""
-    yield f"### {plan.namespace}/{plan.name}: napkin beside profile"
+    yield f"### {plan.namespace}/{plan.name}: napkin and profile"
     yield ""
     yield from _table(
         ("", "napkin", "profile"),
         [
             (
                 "step without work",
-                f"{sketch.step_seconds * 1000:.2f} ms",
+                f"{estimate.step_seconds * 1000:.2f} ms",
                 f"{throughput.engine.profile.step_seconds * 1000:.2f} ms" if throughput else "-",
             ),
             (
                 "requests/s a replica",
-                f"{sketch.requests_per_second:.1f}",
+                f"{estimate.requests_per_second:.1f}",
                 f"{throughput.requests_per_second:.1f}" if throughput else "-",
             ),
             (
                 "replicas",
-                f"{sketch.active} active + {sketch.warm} warm",
+                f"{estimate.active} active + {estimate.warm} warm",
                 f"{fleet.active} active + {fleet.warm} warm" if fleet else "-",
             ),
         ],
@@ -152,5 +143,5 @@ def _details(plan: ServiceCapacityPlan) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Nothing in a message may end a table cell or become markup."""
+    """Escaped text: nothing in a message may end a table cell or become markup."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,7 +1,7 @@
-"""What the schedules of a manifest ask for: how many replicas, from when on, and whether the service's bounds let it.
+"""What the schedules of a manifest ask for: replicas, times, and whether the service's bounds allow them.
 
-The same windows and the same replica count as the operator's, so what is shown is what will be done. What only a
-running service can tell is assumed and said so: the lead time is the one of a ready node until starts have been seen.
+Windows and replica counts come from the code that the operator runs, so the plan shows what the operator will do. What
+only a running service can measure is assumed, and the remarks say so: the lead time is that of a start on a ready node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from forebay.api.instants import rfc3339
 from forebay.api.spec.schedule_spec import ScheduleFloor
 from forebay.capacity.plan.service_plan import ServiceCapacityPlan
-from forebay.cli.plan.plan_words import UNKNOWN, count
+from forebay.cli.plan.plan_format import UNKNOWN, count
 from forebay.scaling.decision import number
 from forebay.scaling.learning.lead_time import Prospect
 from forebay.scaling.limits import Limits
@@ -18,12 +18,12 @@ from forebay.schedules.schedule_floors import PlannedCapacity, StartPace, Window
 from forebay.schedules.timetable import timetable
 
 COLUMNS = ("SCHEDULE", "FLOOR", "REPLICAS", "GPUS", "OPENS", "WARMING FROM", "MAXREPLICAS")
-NEVER = "no window ahead"
+NO_WINDOW = "no window ahead"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSchedule:
-    """One schedule, as seen from one moment."""
+    """One schedule with its next or open window."""
 
     namespace: str
     service: str
@@ -34,7 +34,7 @@ class PlannedSchedule:
     gpus_per_replica: int | None
     """None while the service cannot be sized."""
     planned_gpus: int | None
-    """Of the plan for its peak; None without traffic."""
+    """GPUs that the plan needs for the service's peak; None without traffic."""
 
     @property
     def name(self) -> str:
@@ -46,34 +46,32 @@ class PlannedSchedule:
 
     @property
     def gpus(self) -> int | None:
-        """What the floor takes, warm replicas apart."""
+        """GPUs that the floor needs, without warm replicas."""
         if self.replicas is None or self.gpus_per_replica is None:
             return None
         return self.replicas * self.gpus_per_replica
 
     @property
     def enough(self) -> bool | None:
-        """Whether scaling.maxReplicas lets the floor; None while it is not known how many replicas it is."""
+        """Whether scaling.maxReplicas allows the floor; None while its number of replicas is unknown."""
         return None if self.replicas is None else self.replicas <= self.max_replicas
 
     @property
-    def says(self) -> str:
-        """About its bounds, in a sentence."""
+    def message(self) -> str:
+        """A sentence on whether the service's bounds allow the floor."""
         if self.replicas is None:
             return f"{self.window_floor.fault}."
         if self.replicas > self.max_replicas:
-            return (
-                f"scaling.maxReplicas {self.max_replicas} cuts it, {self.replicas - self.max_replicas} short; raise it "
-                "or lower the floor."
-            )
-        said = f"scaling.maxReplicas {self.max_replicas} is enough"
+            cut = self.replicas - self.max_replicas
+            return f"scaling.maxReplicas {self.max_replicas} cuts the floor by {cut}; raise it or lower the floor."
+        text = f"scaling.maxReplicas {self.max_replicas} is enough"
         left = self.max_replicas - self.replicas
         if left < self.warm_replicas:
-            said += f", with room for {left} of {count(self.warm_replicas, 'warm replica')}"
+            text += f", which leaves {left} for {count(self.warm_replicas, 'warm replica')}"
         if self.gpus is not None and self.planned_gpus is not None and self.gpus > self.planned_gpus:
             more = count(self.gpus - self.planned_gpus, "GPU")
-            said += f"; it takes {more} more than the {self.planned_gpus} that are planned for the traffic"
-        return f"{said}."
+            text += f"; the floor needs {more} more than the {self.planned_gpus} planned for the traffic"
+        return f"{text}."
 
 
 Schedules = Mapping[tuple[str, str], Sequence[PlannedSchedule]]
@@ -81,21 +79,20 @@ Schedules = Mapping[tuple[str, str], Sequence[PlannedSchedule]]
 
 
 def planned_schedules(plans: Iterable[ServiceCapacityPlan], now: float) -> Schedules:
+    """The schedules of every service at `now`, in unix seconds."""
     return {(plan.namespace, plan.name): tuple(_of(plan, now)) for plan in plans}
 
 
 def _of(plan: ServiceCapacityPlan, now: float) -> Iterator[PlannedSchedule]:
-    limits, pace = (
-        Limits.of(plan.spec),
-        StartPace(Prospect(free_places=plan.spec.scaling.max_replicas).lead_seconds_for),
-    )
+    limits = Limits.of(plan.spec)
+    pace = StartPace(Prospect(free_places=plan.spec.scaling.max_replicas).lead_seconds_for)
     sized = plan.plan
     for schedule in plan.spec.schedules:
-        found = timetable(schedule, None, now, since=now)
+        windows = timetable(schedule, None, now, since=now)
         yield PlannedSchedule(
             namespace=plan.namespace,
             service=plan.name,
-            window_floor=schedule_floor_of(found, _one(plan), pace, limits, now),
+            window_floor=schedule_floor_of(windows, _planned_capacity(plan), pace, limits, now),
             floor=schedule.floor,
             max_replicas=limits.max_replicas,
             warm_replicas=limits.warm_replicas,
@@ -104,7 +101,7 @@ def _of(plan: ServiceCapacityPlan, now: float) -> Iterator[PlannedSchedule]:
         )
 
 
-def _one(plan: ServiceCapacityPlan) -> PlannedCapacity | None:
+def _planned_capacity(plan: ServiceCapacityPlan) -> PlannedCapacity | None:
     throughput = plan.plan.throughput if plan.plan else None
     traffic = plan.spec.traffic
     if throughput is None or traffic is None:
@@ -114,27 +111,27 @@ def _one(plan: ServiceCapacityPlan) -> PlannedCapacity | None:
     )
 
 
-def row(found: PlannedSchedule) -> tuple[str, ...]:
-    """Of the table of all schedules; unknown is shown as `?`."""
-    window_floor, zone = found.window_floor, found.window_floor.schedule.time_zone
+def row(planned: PlannedSchedule) -> tuple[str, ...]:
+    """The row of one schedule; an unknown value is shown as `?`."""
+    window_floor, zone = planned.window_floor, planned.window_floor.schedule.time_zone
     window = window_floor.window
-    opens, warming = (UNKNOWN, UNKNOWN) if window_floor.fault else (NEVER, "-")
+    opens, warming = (UNKNOWN, UNKNOWN) if window_floor.fault else (NO_WINDOW, "-")
     if window is not None:
         opens = local_time(window.start, zone)
         warming = "open now" if window_floor.opened else local_time(window_floor.warm_from, zone)
     return (
-        f"{found.namespace}/{found.service} {found.name}",
-        asked(found.floor),
-        UNKNOWN if found.replicas is None else f"{found.replicas:,}",
-        UNKNOWN if found.gpus is None else f"{found.gpus:,}",
+        f"{planned.namespace}/{planned.service} {planned.name}",
+        floor_text(planned.floor),
+        UNKNOWN if planned.replicas is None else f"{planned.replicas:,}",
+        UNKNOWN if planned.gpus is None else f"{planned.gpus:,}",
         opens,
         warming,
-        f"{found.max_replicas:,}" + ("" if found.enough is None else ": enough" if found.enough else ": too low"),
+        f"{planned.max_replicas:,}" + ("" if planned.enough is None else ": enough" if planned.enough else ": too low"),
     )
 
 
-def asked(floor: ScheduleFloor) -> str:
-    """The floor in the unit in which it was given."""
+def floor_text(floor: ScheduleFloor) -> str:
+    """The floor in the unit of the manifest."""
     if floor.requests_per_second is not None:
         return f"{number(floor.requests_per_second)} requests/s"
     if floor.tokens_per_minute is not None:
@@ -142,32 +139,34 @@ def asked(floor: ScheduleFloor) -> str:
     return count(floor.replicas or 0, "replica")
 
 
-def remarks(found: Sequence[PlannedSchedule]) -> Iterator[str]:
-    """What the table does not say: every bound that is not simply enough, and what the times rest on."""
-    for one in found:
-        if one.says != f"scaling.maxReplicas {one.max_replicas} is enough.":
-            yield f"{one.namespace}/{one.service} {one.name}: {one.says}"
-    leads = sorted({round(one.window_floor.lead_seconds) for one in found if not one.window_floor.fault})
+def remarks(schedules: Sequence[PlannedSchedule]) -> Iterator[str]:
+    """What the table cannot show: bounds that are too low or only just enough, and the assumed lead time."""
+    for schedule in schedules:
+        if schedule.message != f"scaling.maxReplicas {schedule.max_replicas} is enough.":
+            yield f"{schedule.namespace}/{schedule.service} {schedule.name}: {schedule.message}"
+    leads = sorted(
+        {round(schedule.window_floor.lead_seconds) for schedule in schedules if not schedule.window_floor.fault}
+    )
     if leads:
         yield (
-            f"Warming begins {leads[0]} s + 30 s before a start: the lead time that is assumed until the service's own "
-            "starts have been seen."
+            f"Warming begins {leads[0]} s + 30 s before a window opens: the lead time assumed until the service's own "
+            "starts have been measured."
         )
 
 
-def document(found: PlannedSchedule) -> dict[str, object]:
-    """As JSON. Of a window that is open, `start` is in the past."""
-    window_floor, window = found.window_floor, found.window_floor.window
+def document(planned: PlannedSchedule) -> dict[str, object]:
+    """One schedule as JSON. An open window has a `start` in the past."""
+    window_floor, window = planned.window_floor, planned.window_floor.window
     return {
-        "name": found.name,
-        "floor": found.floor.wire(),
-        "replicas": found.replicas,
-        "gpus": found.gpus,
+        "name": planned.name,
+        "floor": planned.floor.wire(),
+        "replicas": planned.replicas,
+        "gpus": planned.gpus,
         "start": None if window is None else rfc3339(window.start),
         "end": None if window is None else rfc3339(window.end),
         "warmFrom": None if window is None or window_floor.opened is not None else rfc3339(window_floor.warm_from),
         "leadSeconds": None if window_floor.fault else window_floor.lead_seconds,
-        "maxReplicas": found.max_replicas,
-        "enough": found.enough,
-        "message": found.says,
+        "maxReplicas": planned.max_replicas,
+        "enough": planned.enough,
+        "message": planned.message,
     }

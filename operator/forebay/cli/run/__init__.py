@@ -1,0 +1,1 @@
+"""Run: the commands that start long-running processes."""

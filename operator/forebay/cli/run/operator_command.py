@@ -1,4 +1,4 @@
-"""`forebay operator`: from flags to options; what runs is `controller.process`."""
+"""`forebay operator`: turns flags into options and starts `controller.process`."""
 
 import typer
 
@@ -65,7 +65,7 @@ def operator(
     max_creates_per_minute: flags.MaxCreates = _LIMITS.max_creates_per_minute,
     max_gpus: flags.MaxGpus = _LIMITS.max_gpus,
 ) -> None:
-    """Run the operator: turn InferenceServices into serving pods and keep them ahead of demand."""
+    """Run the operator: create the pods of InferenceServices and scale them ahead of demand."""
     _start(
         OperatorOptions(
             kubeconfig=kubeconfig,

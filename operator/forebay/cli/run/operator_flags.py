@@ -1,4 +1,4 @@
-"""Flags of `forebay operator`. Each is an environment variable too, for charts and for people who debug one."""
+"""The flags of `forebay operator`. Each is an environment variable too, for charts and for debugging."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.controller.options import SHORTEST_SCRAPE_INTERVAL_SECONDS as SHORTEST
 from forebay.controller.options import MetricsSource
 from forebay.runtime.log_format import LogFormat, LogLevel
+from forebay.telemetry.signal_source import SHORTEST_INTERVAL_SECONDS as SHORTEST
 
 
 def _flag(
     name: str, help_text: str, panel: str, at_least: float | None = None, at_most: float | None = None, **more: Any
 ) -> Any:
-    """An option with its variable: `--tick-seconds` is FOREBAY_TICK_SECONDS, `--a/--no-a` is FOREBAY_A."""
+    """An option and its environment variable: FOREBAY_TICK_SECONDS for `--tick-seconds`, FOREBAY_A for `--a/--no-a`."""
     variable = "FOREBAY_" + name.split("/")[0].removeprefix("--").replace("-", "_").upper()
     if at_least is not None or at_most is not None:
         more["callback"] = _range(at_least, at_most)
@@ -22,7 +22,7 @@ def _flag(
 
 
 def _range(at_least: float | None, at_most: float | None) -> Callable[[float | None], float | None]:
-    """A check that names the value and the way out; the command line adds the flag."""
+    """A callback that refuses values outside the range and names the value and the limit; typer adds the flag."""
 
     def check(value: float | None) -> float | None:
         if value is not None and at_least is not None and value < at_least:
@@ -40,7 +40,7 @@ _LEADER = "Leadership"
 _PACE = "Pace"
 _SIGNALS = "Signals"
 _ENGINE = "Engines"
-_PLACES = "Warm pool"
+_WARM_POOL = "Warm pool"
 _LIMITS = "Blast radius"
 
 Kubeconfig = Annotated[
@@ -48,30 +48,39 @@ Kubeconfig = Annotated[
     _flag("--kubeconfig", "Default: KUBECONFIG, the pod's service account, ~/.kube/config.", _CLUSTER),
 ]
 Context = Annotated[str | None, _flag("--context", "Context of the kubeconfig. Default: its current one.", _CLUSTER)]
-WatchNamespace = Annotated[str | None, _flag("--namespace", "Serve this namespace only. Default: all.", _CLUSTER)]
-DryRun = Annotated[bool, _flag("--dry-run", "Plan and say what would be done; write nothing, lead nothing.", _CLUSTER)]
+WatchNamespace = Annotated[str | None, _flag("--namespace", "Serve only this namespace. Default: all.", _CLUSTER)]
+DryRun = Annotated[bool, _flag("--dry-run", "Log what would be done; write nothing and take no lease.", _CLUSTER)]
 
-Level = Annotated[LogLevel, _flag("--log-level", "Least level that is logged.", _OUTPUT)]
-Format = Annotated[LogFormat, _flag("--log-format", "One JSON object a line, or text for people.", _OUTPUT)]
-BindAddress = Annotated[str | None, _flag("--bind-address", "Address of both ports. Default: every one.", _OUTPUT)]
-HealthPort = Annotated[
-    int, _flag("--health-port", "Port of /healthz and /readyz; 0 is off.", _OUTPUT, at_least=0, at_most=65535)
+Level = Annotated[LogLevel, _flag("--log-level", "Lowest level that is logged.", _OUTPUT)]
+Format = Annotated[LogFormat, _flag("--log-format", "json: one object per line; plain: text for a terminal.", _OUTPUT)]
+BindAddress = Annotated[
+    str | None, _flag("--bind-address", "Address of both ports. Default: every interface.", _OUTPUT)
 ]
-MetricsPort = Annotated[int, _flag("--metrics-port", "Port of /metrics; 0 is off.", _OUTPUT, at_least=0, at_most=65535)]
+HealthPort = Annotated[
+    int, _flag("--health-port", "Port of /healthz and /readyz; 0 turns it off.", _OUTPUT, at_least=0, at_most=65535)
+]
+MetricsPort = Annotated[
+    int, _flag("--metrics-port", "Port of /metrics; 0 turns it off.", _OUTPUT, at_least=0, at_most=65535)
+]
 HealthLimit = Annotated[
     float,
-    _flag("--health-limit-seconds", "/healthz turns red when no tick was good for longer.", _OUTPUT, at_least=1.0),
+    _flag(
+        "--health-limit-seconds",
+        "/healthz fails when the last successful tick is older than this.",
+        _OUTPUT,
+        at_least=1.0,
+    ),
 ]
 
 LeaderElection = Annotated[
-    bool, _flag("--leader-election/--no-leader-election", "Act only while holding the lease.", _LEADER)
+    bool, _flag("--leader-election/--no-leader-election", "Write only while holding the lease.", _LEADER)
 ]
 LeaseNamespace = Annotated[
     str | None, _flag("--lease-namespace", "Default: the operator's own namespace.", _LEADER, show_default=False)
 ]
 LeaseName = Annotated[str, _flag("--lease-name", "Name of the lease.", _LEADER)]
 LeaseIdentity = Annotated[
-    str | None, _flag("--lease-identity", "Who holds it. Default: host name and a random part.", _LEADER)
+    str | None, _flag("--lease-identity", "Holder name. Default: host name and a random part.", _LEADER)
 ]
 
 TickSeconds = Annotated[
@@ -79,33 +88,35 @@ TickSeconds = Annotated[
 ]
 DebounceSeconds = Annotated[
     float,
-    _flag("--debounce-seconds", "After a change, wait for more before planning.", _PACE, at_least=0.0, at_most=30.0),
+    _flag("--debounce-seconds", "Wait this long after a change for more changes.", _PACE, at_least=0.0, at_most=30.0),
 ]
 PendingTimeout = Annotated[
     float,
-    _flag("--pending-timeout", "Seconds until a pod that does not start counts as stuck.", _PACE, at_least=1.0),
+    _flag("--pending-timeout", "Seconds until a pod that has not started counts as stuck.", _PACE, at_least=1.0),
 ]
 VariantHold = Annotated[
     float,
-    _flag("--variant-hold", "Seconds until a variant that found no room is tried again.", _PACE, at_least=1.0),
+    _flag("--variant-hold", "Seconds until a variant that did not fit is tried again.", _PACE, at_least=1.0),
 ]
 
 NodeLostAfter = Annotated[
     float,
-    _flag("--node-lost-after-seconds", "A node not ready for longer has lost its replicas.", _PACE, at_least=1.0),
+    _flag(
+        "--node-lost-after-seconds", "Replicas of a node that is not ready for longer are lost.", _PACE, at_least=1.0
+    ),
 ]
 DrainGrace = Annotated[
     float,
-    _flag("--drain-grace-seconds", "A drained pod may still get requests for so long.", _PACE, at_least=0.0),
+    _flag("--drain-grace-seconds", "A draining pod may still receive requests for this long.", _PACE, at_least=0.0),
 ]
 
 MetricsUrl = Annotated[
-    str, _flag("--metrics-url", "Where an engine's metrics are: {namespace} {pod} {ip} {port}.", _SIGNALS)
+    str, _flag("--metrics-url", "URL template of an engine's metrics: {namespace} {pod} {ip} {port}.", _SIGNALS)
 ]
 MetricsFrom = Annotated[
-    MetricsSource, _flag("--metrics-source", "Ask the engines, or a Prometheus that scrapes them.", _SIGNALS)
+    MetricsSource, _flag("--metrics-source", "direct: scrape the engines; prometheus: query Prometheus.", _SIGNALS)
 ]
-PrometheusUrl = Annotated[str, _flag("--prometheus-url", "Where Prometheus is, without /api/v1.", _SIGNALS)]
+PrometheusUrl = Annotated[str, _flag("--prometheus-url", "URL of Prometheus, without /api/v1.", _SIGNALS)]
 PrometheusCaFile = Annotated[
     Path | None, _flag("--prometheus-ca-file", "Certificates to trust (PEM). Default: the system's.", _SIGNALS)
 ]
@@ -118,36 +129,44 @@ PrometheusNamespaceLabel = Annotated[
 PrometheusPodLabel = Annotated[str, _flag("--prometheus-pod-label", "Label that holds a pod's name.", _SIGNALS)]
 PrometheusSelector = Annotated[
     str | None,
-    _flag("--prometheus-selector", "LABEL=VALUE that every series has. Default: none is asked for.", _SIGNALS),
+    _flag("--prometheus-selector", "LABEL=VALUE that every series must have. Default: none.", _SIGNALS),
 ]
 ScrapeInterval = Annotated[
-    float, _flag("--scrape-interval", "Seconds between scrapes, more for a large fleet.", _SIGNALS, at_least=SHORTEST)
+    float, _flag("--scrape-interval", "Seconds between scrapes; longer for a large fleet.", _SIGNALS, at_least=SHORTEST)
 ]
 StaleAfter = Annotated[
     float, _flag("--stale-after-seconds", "A signal older than this holds scaling down.", _SIGNALS, at_least=1.0)
 ]
 LostAfter = Annotated[
     float,
-    _flag("--lost-after-seconds", "A signal older than this is lost: condition and floor.", _SIGNALS, at_least=1.0),
+    _flag("--lost-after-seconds", "A signal older than this counts as lost.", _SIGNALS, at_least=1.0),
 ]
 StallAfter = Annotated[
-    float, _flag("--stall-after-seconds", "A busy engine without a step for longer is stalled.", _SIGNALS, at_least=1.0)
+    float,
+    _flag(
+        "--stall-after-seconds", "A busy engine without a step for longer counts as stalled.", _SIGNALS, at_least=1.0
+    ),
 ]
 
 EngineVersion = Annotated[
-    str | None, _flag("--engine-version", "vLLM version for services that name none. Default: built in.", _ENGINE)
+    str | None, _flag("--engine-version", "vLLM version of services that name none. Default: built in.", _ENGINE)
 ]
 EngineImage = Annotated[
     str | None,
-    _flag("--engine-image", "Image for services that name none; {version} is replaced. Default: built in.", _ENGINE),
+    _flag("--engine-image", "Image of services that name none; {version} is replaced. Default: built in.", _ENGINE),
 ]
 
 PlaceholderPriorityClass = Annotated[
-    str, _flag("--placeholder-priority-class", "PriorityClass of the pods that hold places for replicas.", _PLACES)
+    str, _flag("--placeholder-priority-class", "PriorityClass of placeholder pods.", _WARM_POOL)
 ]
 
-MaxDrains = Annotated[int, _flag("--max-drains-per-10-minutes", "Over all services.", _LIMITS, at_least=0)]
-MaxCreates = Annotated[int, _flag("--max-creates-per-minute", "Pods, over all services.", _LIMITS, at_least=0)]
+MaxDrains = Annotated[
+    int, _flag("--max-drains-per-10-minutes", "Drains of all services together.", _LIMITS, at_least=0)
+]
+MaxCreates = Annotated[
+    int, _flag("--max-creates-per-minute", "New pods of all services together.", _LIMITS, at_least=0)
+]
 MaxGpus = Annotated[
-    int | None, _flag("--max-gpus", "Ceiling over all services. Default: what the nodes have.", _LIMITS, at_least=0)
+    int | None,
+    _flag("--max-gpus", "GPUs of all services together. Default: all GPUs of the nodes.", _LIMITS, at_least=0),
 ]

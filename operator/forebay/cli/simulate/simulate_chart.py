@@ -1,16 +1,13 @@
-"""Pictures of a simulation: replicas, what waits, and time to the first token, for every policy on one time line.
-
-matplotlib is an extra (`pip install 'forebay[charts]'`) and is loaded for this alone.
-"""
+"""Draws a simulation: replicas, waiting requests and time to first token, for every policy on one time line."""
 
 import io
 from pathlib import Path
 from typing import Any
 
-from forebay.cli.plan.plan_chart import ChartError
+from forebay.cli.charts import ChartError, new_figure
 
-MOST = 6
-"""Policies that one picture tells apart."""
+MOST_POLICIES = 6
+"""The most policies in one picture; more cannot be told apart."""
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#8d6a9f", "#5f6c7b")
 
 
@@ -23,26 +20,20 @@ def draw(documents: list[dict[str, Any]], target: Path) -> None:
 
 
 def picture(documents: list[dict[str, Any]]) -> bytes:
-    """As PNG. Raises ChartError."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ChartError("a picture needs matplotlib; install it with: pip install 'forebay[charts]'") from error
-    figure = Figure(figsize=(11, 7.2 * len(documents)), layout="constrained")
-    FigureCanvasAgg(figure)
+    """The picture as PNG. Raises ChartError."""
+    figure = new_figure(11, 7.2 * len(documents))
     axes = figure.subplots(3 * len(documents), 1, squeeze=False)
     for index, document in enumerate(documents):
         _service(document, [row[0] for row in axes[3 * index : 3 * index + 3]])
-    kept = io.BytesIO()
-    figure.savefig(kept, dpi=110, format="png", metadata={"Software": None})
-    return kept.getvalue()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=110, format="png", metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def _service(document: dict[str, Any], axes: list[Any]) -> None:
     replicas, waiting, first = axes
     promise = document["inputs"]["promise"]["time_to_first_token"]
-    for policy, colour in zip(document["policies"][:MOST], COLOURS, strict=False):
+    for policy, colour in zip(document["policies"][:MOST_POLICIES], COLOURS, strict=False):
         line = policy["timeline"]
         minutes = [at / 60 for at in line["at"]]
         width = 2.0 if policy is document["policies"][0] else 1.2

@@ -1,18 +1,18 @@
-"""`forebay simulate`: from flags to options; what runs is `cli.simulate.simulate_run`."""
+"""The flags of `forebay simulate`; `simulate_run` does the work."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from forebay.cli.manifest_options import Files
+from forebay.cli.shared_options import ManifestFiles
 
 Formats = Literal["table", "json"]
 Models = Literal["auto", "discrete", "fluid"]
 
 
 def simulate(
-    files: Files,
+    files: ManifestFiles,
     trace: Annotated[
         list[str] | None,
         typer.Option(
@@ -27,41 +27,44 @@ def simulate(
         typer.Option(
             "--shape",
             metavar="KIND:NUMBERS",
-            help="Traffic of a stated shape, with the manifest's mean lengths: steady:RATE, step:RATE,RATE@SECOND, "
+            help="Synthetic traffic with the manifest's mean lengths: steady:RATE, step:RATE,RATE@SECOND, "
             "ramp:RATE,RATE@SECOND-SECOND or diurnal:MEAN,PEAKFACTOR (requests a second).",
             show_default=False,
         ),
     ] = None,
     rate_factor: Annotated[
-        float, typer.Option("--rate-factor", help="So many times the requests of the trace.", min=0.0001)
+        float, typer.Option("--rate-factor", help="Multiply the requests of the trace.", min=0.0001)
     ] = 1.0,
     hours: Annotated[
         float | None,
         typer.Option(
-            "--hours", help="How much to play. Default: the trace, or 1 of a shape.", min=0.01, show_default=False
+            "--hours",
+            help="Hours to play. Default: the whole trace, or 1 of a shape.",
+            min=0.01,
+            show_default=False,
         ),
     ] = None,
     days: Annotated[
         float | None,
-        typer.Option("--days", help="How much to play, in days instead of hours.", min=0.01, show_default=False),
+        typer.Option("--days", help="Days to play, instead of --hours.", min=0.01, show_default=False),
     ] = None,
     model: Annotated[
         Models,
         typer.Option(
             "--model",
-            help="discrete plays every request, fluid what comes in each 2.5 seconds; auto is fluid above 500,000 "
-            "requests. The report says which it was.",
+            help="discrete plays every request, fluid the flow of each 2.5 seconds; auto is fluid above 500,000 "
+            "requests. The report names the model.",
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same report.")] = 1,
     cold_start: Annotated[
-        float, typer.Option("--cold-start", help="Seconds from a pod's place on a node to its first answer.", min=1)
+        float, typer.Option("--cold-start", help="Seconds from a pod's binding to a node until it is ready.", min=1)
     ] = 120.0,
     off_by: Annotated[
         float,
         typer.Option(
             "--off-by",
-            help="By how much the true engine may differ from the profile that is planned with, as a fraction.",
+            help="Largest difference of the true engine from the profile that the planner uses, as a fraction.",
             min=0.0,
             max=0.5,
         ),
@@ -71,7 +74,7 @@ def simulate(
         typer.Option(
             "--peers",
             metavar="all|NAME,…",
-            help="Also play these on the same traffic: HPA, KEDA, Knative, AIBrix, Ray, WVA, Dynamo, static, oracle.",
+            help="Also play these policies: HPA, KEDA, Knative, AIBrix, Ray, WVA, Dynamo, static, oracle.",
             show_default=False,
         ),
     ] = None,
@@ -83,17 +86,16 @@ def simulate(
     page: Annotated[
         Path | None,
         typer.Option(
-            "--html", metavar="FILE.html", help="Also write one page with everything in it.", show_default=False
+            "--html", metavar="FILE.html", help="Also write the whole report as one page.", show_default=False
         ),
     ] = None,
 ) -> None:
-    """Play traffic against a manifest: replicas over time, latencies kept or not, GPU-hours, every decision.
+    """Play traffic against a manifest: replicas over time, requests in time, GPU-hours, and every decision.
 
-    The planner that decides is the one the operator runs. Exit codes: 0 played, 2 the input cannot be read or says too
-    little.
+    The operator's own planner decides. Exit codes: 0 played, 2 the input cannot be read or says too little.
     """
     from forebay.cli.simulate.simulate_run import SimulateOptions
-    from forebay.cli.simulate.simulate_run import simulate as play
+    from forebay.cli.simulate.simulate_run import simulate as run
 
     options = SimulateOptions(
         files=tuple(files),
@@ -111,4 +113,4 @@ def simulate(
         chart=chart,
         page=page,
     )
-    raise typer.Exit(play(options))
+    raise typer.Exit(run(options))

@@ -1,4 +1,4 @@
-"""`forebay simulate`: what would this manifest do on this traffic, and what would others do?"""
+"""`forebay simulate`: plays traffic against a manifest, for Forebay and for other systems' scaling rules."""
 
 import json
 import sys
@@ -11,10 +11,10 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from forebay.cli.plan.manifest_input import Input, Manifest, read_input
-from forebay.cli.plan.plan_chart import ChartError
+from forebay.cli.charts import ChartError
+from forebay.cli.manifest_input import ManifestInput, ServiceManifest, read_input
 from forebay.cli.simulate.simulate_chart import draw
-from forebay.cli.simulate.simulate_page import page_of
+from forebay.cli.simulate.simulate_html import html_of
 from forebay.cli.simulate.simulate_table import table_of
 from forebay.planner.decide.service_schedules import planned_capacity
 from forebay.scaling.replica_weights import EVEN
@@ -23,7 +23,7 @@ from forebay.simulation.cluster.scheduled_windows import windows_of
 from forebay.simulation.cluster.served_model import pool_of_manifest, view_of_manifest
 from forebay.simulation.compare.comparison import ComparedCase, Comparison, Result, true_model
 from forebay.simulation.compare.simulation_report import document
-from forebay.simulation.peers.peer_grid import Entry, defaults, static
+from forebay.simulation.peers.peer_grid import PeerSetting, defaults, static
 from forebay.simulation.traffic.flow import DAY_SECONDS, Flow, flow_of, flow_of_shape, requests_of_shape
 from forebay.simulation.traffic.trace_file import TraceError
 from forebay.simulation.traffic.traces import Trace, between, parse_shape, rate_factor, read_file
@@ -33,20 +33,21 @@ PLAYED, BAD_INPUT = 0, 2
 """Exit codes."""
 HOUR_SECONDS = 3600.0
 SHAPE_HOURS = 1.0
+"""Played of a shape when neither hours nor days are given."""
 MOST_DISCRETE = 500_000
-"""Requests; more are played as a flow, unless discrete events are asked for."""
+"""Requests. Traffic with more is played in the fluid model, unless `--model discrete` is given."""
 Model = Literal["auto", "discrete", "fluid"]
 DEFAULT_LENGTHS = (500.0, 200.0)
-"""Of a shape, for manifests that declare no traffic."""
+"""Prompt and output tokens of a shape, for manifests that declare no traffic."""
 
 
 class InputError(ValueError):
-    """What cannot be simulated, as one sentence."""
+    """Why the input cannot be simulated, as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """The command line, unread."""
+    """The flags as they were typed; no file has been opened."""
 
     files: tuple[str, ...]
     traces: tuple[str, ...] = ()
@@ -65,12 +66,12 @@ class SimulateOptions:
 
 
 def simulate(options: SimulateOptions) -> int:
-    """Play, print the report; the exit code."""
+    """Play, print the report and return the exit code."""
     try:
-        found = _input(options)
-        comparisons = [_comparison(options, manifest, found) for manifest in found.manifests]
+        manifests = _manifests(options)
+        comparisons = [_comparison(options, manifest, manifests) for manifest in manifests.services]
         entries = _entries(options.peers)
-        documents = [_played(options, comparison, entries) for comparison in comparisons]
+        documents = [_play(options, comparison, entries) for comparison in comparisons]
         _write(options, documents)
     except (InputError, ChartError) as error:
         print(f"forebay simulate: {error}", file=sys.stderr)
@@ -78,36 +79,38 @@ def simulate(options: SimulateOptions) -> int:
     return PLAYED
 
 
-def _input(options: SimulateOptions) -> Input:
-    found = read_input(options.files)
-    if found.bad:
-        raise InputError("; ".join(str(fault) for fault in found.bad))
-    if not found.manifests:
-        raise InputError(f"{', '.join(options.files)}: no InferenceService in it")
-    for pool in found.warm_pools:
-        print(f"WarmPool {pool.metadata.name} is held by Forebay; its GPUs are not in the GPU-hours.", file=sys.stderr)
-    return found
+def _manifests(options: SimulateOptions) -> ManifestInput:
+    manifests = read_input(options.files)
+    if manifests.bad:
+        raise InputError("; ".join(str(fault) for fault in manifests.bad))
+    if not manifests.services:
+        raise InputError(f"{', '.join(options.files)}: no InferenceService is in these files")
+    for pool in manifests.warm_pools:
+        print(
+            f"WarmPool {pool.metadata.name} is part of the simulated cluster, but its GPUs are not in the GPU-hours.",
+            file=sys.stderr,
+        )
+    return manifests
 
 
-def _comparison(options: SimulateOptions, manifest: Manifest, found: Input) -> Comparison:
+def _comparison(options: SimulateOptions, manifest: ServiceManifest, manifests: ManifestInput) -> Comparison:
     name = f"{manifest.namespace}/{manifest.name}"
     view = view_of_manifest(
         {
             "metadata": {"name": manifest.name, "namespace": manifest.namespace},
             "spec": manifest.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
         },
-        profiles=tuple(found.profiles),
+        profiles=tuple(manifests.profiles),
     )
     if view.problems or view.wanted is None:
         raise InputError(f"{name}: {'; '.join(problem.message for problem in view.problems)}")
     try:
         trace, seconds = _traffic(options, manifest, view)
         if not len(trace):
-            none = f"{trace.name} has no request in what is played"
-            raise InputError(f"{name}: {none}; give a rate above 0, or more hours")
+            raise InputError(f"{name}: {trace.name} has no request to play; give a rate above 0, or more hours")
         starts = ColdStarts(ready_seconds=options.cold_start_seconds)
         model = true_model(view, options.seed, options.off_by)
-        pools = tuple(pool_of_manifest(pool) for pool in found.warm_pools)
+        pools = tuple(pool_of_manifest(pool) for pool in manifests.warm_pools)
         return Comparison(
             _with_windows(ComparedCase(model, trace, seconds, options.seed, starts=starts, warm_pools=pools))
         )
@@ -116,51 +119,52 @@ def _comparison(options: SimulateOptions, manifest: Manifest, found: Input) -> C
 
 
 def _with_windows(case: ComparedCase) -> ComparedCase:
-    """With the windows of the manifest's schedules, for rules that have a calendar and for the report.
+    """The case with the windows of the manifest's schedules, for policies that know a calendar and for the report.
 
-    A rate is as many replicas as the operator makes of it. Where it cannot tell, nobody can, so it is not judged.
+    A floor that is a rate becomes as many replicas as the operator makes of it. Where the operator cannot compute them,
+    the window is not judged, and a line on standard error says why.
     """
-    one = planned_capacity(case.model.view, EVEN)
-    found = [(window, window.replicas(one)) for window in windows_of(case.model.view, case.epoch, case.seconds)]
-    for sentence in dict.fromkeys(window.not_judged for window, floor in found if floor is None):
+    capacity = planned_capacity(case.model.view, EVEN)
+    windows = [(window, window.replicas(capacity)) for window in windows_of(case.model.view, case.epoch, case.seconds)]
+    for sentence in dict.fromkeys(window.not_judged for window, floor in windows if floor is None):
         print(f"{case.key}: {sentence}", file=sys.stderr)
-    spans = tuple((window.begin, window.end) for window, floor in found if floor is not None)
-    floors = tuple(floor for _, floor in found if floor is not None)
+    spans = tuple((window.begin, window.end) for window, floor in windows if floor is not None)
+    floors = tuple(floor for _, floor in windows if floor is not None)
     if not floors:
         return case
     return replace(case, windows=spans, window_floors=floors, window_replicas=max(floors))
 
 
-def _traffic(options: SimulateOptions, manifest: Manifest, view: ServiceView) -> tuple[Trace | Flow, float]:
-    """What is played and for how long: request by request, or as a flow when that is asked for or there is too much."""
+def _traffic(options: SimulateOptions, manifest: ServiceManifest, view: ServiceView) -> tuple[Trace | Flow, float]:
+    """The traffic and its seconds: every request, or a flow for `--model fluid` and for very many requests."""
     if options.hours is not None and options.days is not None:
-        raise InputError("--hours and --days: both say how much to play; give one of them")
-    asked = options.days * DAY_SECONDS if options.days else options.hours * HOUR_SECONDS if options.hours else None
-    seconds = SHAPE_HOURS * HOUR_SECONDS if asked is None else asked
+        raise InputError("--hours and --days: both set how much is played; give one of them")
+    given = options.days * DAY_SECONDS if options.days else options.hours * HOUR_SECONDS if options.hours else None
+    seconds = SHAPE_HOURS * HOUR_SECONDS if given is None else given
     if _path(options, manifest) is None and options.shape is not None and options.rate_factor == 1.0:
         requests = requests_of_shape(options.shape, seconds)
         if options.model == "fluid" or (options.model == "auto" and requests > MOST_DISCRETE):
             return flow_of_shape(options.shape, seconds, options.seed, _lengths(manifest)), seconds
     trace = _trace(options, manifest, view, seconds)
-    seconds = trace.seconds if asked is None else asked
+    seconds = trace.seconds if given is None else given
     if options.model == "fluid" or (options.model == "auto" and len(trace) > MOST_DISCRETE):
         return flow_of(trace, seconds), seconds
     return between(trace, 0.0, seconds), seconds
 
 
-def _lengths(manifest: Manifest) -> tuple[float, float]:
+def _lengths(manifest: ServiceManifest) -> tuple[float, float]:
     traffic = manifest.spec.traffic
     return DEFAULT_LENGTHS if traffic is None else (float(traffic.prompt_tokens), float(traffic.output_tokens))
 
 
-def _path(options: SimulateOptions, manifest: Manifest) -> str | None:
-    """Of the trace that names the service, else of the one that names none."""
-    named = dict(_named(options.traces))
-    return named.get(manifest.name, named.get(f"{manifest.namespace}/{manifest.name}", named.get("")))
+def _path(options: SimulateOptions, manifest: ServiceManifest) -> str | None:
+    """The recording that names the service, else the one without a name."""
+    paths = dict(_names_and_files(options.traces))
+    return paths.get(manifest.name, paths.get(f"{manifest.namespace}/{manifest.name}", paths.get("")))
 
 
-def _trace(options: SimulateOptions, manifest: Manifest, view: ServiceView, seconds: float) -> Trace:
-    """Of the service: its recording, else the shape."""
+def _trace(options: SimulateOptions, manifest: ServiceManifest, view: ServiceView, seconds: float) -> Trace:
+    """The recorded or synthetic requests of a service."""
     path = _path(options, manifest)
     if path is not None:
         trace = read_file(Path(path))
@@ -171,30 +175,30 @@ def _trace(options: SimulateOptions, manifest: Manifest, view: ServiceView, seco
     return trace if options.rate_factor == 1.0 else rate_factor(trace, options.rate_factor, options.seed)
 
 
-def _named(traces: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _names_and_files(traces: Sequence[str]) -> Iterator[tuple[str, str]]:
     for text in traces:
         service, separator, path = text.partition("=")
         yield (service, path) if separator else ("", service)
 
 
-def _entries(asked: str | None) -> list[Entry | str]:
-    """Entries of the line-up by the beginning of their names; `oracle` is none of them."""
-    if asked is None:
+def _entries(peers: str | None) -> list[PeerSetting | str]:
+    """The policies of `--peers`, by the beginnings of their names; the oracle is not an `PeerSetting`, but its name."""
+    if peers is None:
         return []
-    every: list[Entry | str] = [*defaults(), static(), "oracle"]
-    if asked == "all":
+    every: list[PeerSetting | str] = [*defaults(), static(), "oracle"]
+    if peers == "all":
         return every
-    chosen: list[Entry | str] = []
-    for name in filter(None, (part.strip().lower() for part in asked.split(","))):
-        found = [e for e in every if (e if isinstance(e, str) else e.rule).lower().startswith(name)]
-        if not found:
+    chosen: list[PeerSetting | str] = []
+    for name in filter(None, (part.strip().lower() for part in peers.split(","))):
+        matching = [e for e in every if (e if isinstance(e, str) else e.rule).lower().startswith(name)]
+        if not matching:
             known = ", ".join(dict.fromkeys((e if isinstance(e, str) else e.rule.split()[0]) for e in every))
-            raise InputError(f"--peers: {name!r} is not known; use all, or some of {known}")
-        chosen += found
+            raise InputError(f"--peers: {name!r} is unknown; use all, or names from {known}")
+        chosen += matching
     return chosen
 
 
-def _played(options: SimulateOptions, comparison: Comparison, entries: list[Entry | str]) -> dict[str, Any]:
+def _play(options: SimulateOptions, comparison: Comparison, entries: list[PeerSetting | str]) -> dict[str, Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     results: list[Result] = []
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -202,7 +206,7 @@ def _played(options: SimulateOptions, comparison: Comparison, entries: list[Entr
             name = entry if isinstance(entry, str) else entry.rule
             task = progress.add_task(f"{comparison.case.key}: {name} ({number + 1} of {len(entries) + 1})", total=1.0)
             comparison.on_progress = partial(_advance, progress, task)
-            if isinstance(entry, Entry):
+            if isinstance(entry, PeerSetting):
                 results.append(comparison.peer(entry))
             else:
                 results.append(comparison.oracle() if entry == "oracle" else comparison.forebay())
@@ -219,13 +223,13 @@ def _write(options: SimulateOptions, documents: list[dict[str, Any]]) -> None:
     if options.chart is not None:
         draw(documents, options.chart)
     if options.page is not None:
-        options.page.write_text(page_of(documents), encoding="utf-8")
+        options.page.write_text(html_of(documents), encoding="utf-8")
     if options.as_json:
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
         return
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
-    for each in documents:
-        for part in table_of(each):
+    for content in documents:
+        for part in table_of(content):
             console.print(part)

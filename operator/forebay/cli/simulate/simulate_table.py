@@ -1,4 +1,4 @@
-"""The report of a simulation for a terminal: inputs, policies, and what Forebay decided."""
+"""Writes the report of a simulation for a terminal: inputs, policies, and the decisions of Forebay."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +9,7 @@ MOST_DECISIONS = 12
 
 
 def table_of(document: dict[str, Any]) -> Iterator[Table | str]:
+    """The parts of the report of one service, in order."""
     inputs = document["inputs"]
     promise = inputs["promise"]
     yield (
@@ -16,13 +17,13 @@ def table_of(document: dict[str, Any]) -> Iterator[Table | str]:
         f"{inputs['trace']}, seed {inputs['seed']}"
     )
     if document["model"] == "fluid":
-        yield "  played as a fluid: what came in each 2.5 seconds, not request by request"
+        yield "  fluid model: the flow of each 2.5 seconds is played, not every request"
     for step in inputs["method"]:
         yield f"  {step}"
     yield (
         f"  promised: first token within {_ms(promise['time_to_first_token'])}, {_ms(promise['inter_token_latency'])} "
-        f"a token; {inputs['bounds'][0]} to {inputs['bounds'][1]} replicas; a start takes "
-        f"{inputs['coldStartSeconds']['ready_seconds']:.0f} s; the true engine is off from its profile by up to "
+        f"per token; {inputs['bounds'][0]} to {inputs['bounds'][1]} replicas; a cold start takes "
+        f"{inputs['coldStartSeconds']['ready_seconds']:.0f} s; the true engine differs from its profile by up to "
         f"{100 * inputs['offBy']:.0f} %"
     )
     yield _policies(document)

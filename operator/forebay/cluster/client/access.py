@@ -1,7 +1,7 @@
-"""Access: where the API server is and how to prove who we are.
+"""Access: finds the address of the API server and the credentials.
 
-The order is kubectl's, with one difference: inside a pod its service account wins over a `~/.kube/config` that happens
-to lie in the image. What is named (`--kubeconfig`, `--context`, `KUBECONFIG`) always wins.
+The order is that of kubectl, with one difference: inside a pod, the service account wins over a `~/.kube/config` that
+happens to be in the image. An explicit choice (`--kubeconfig`, `--context`, `KUBECONFIG`) always wins.
 """
 
 import os
@@ -16,37 +16,37 @@ from kubernetes.aio.client import Configuration
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 DEFAULT_KUBECONFIG = Path("~/.kube/config")
 CONNECTIONS = 64
-"""Of one client to the API server: the watches, and what `apply` does at once."""
+"""Connections of one client to the API server: for the watches and for the concurrent writes."""
 
 
 class AccessError(Exception):
-    """No way to reach a cluster; the message is for the person at the command line."""
+    """No cluster can be reached; the message is shown on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a cluster was asked for, kept so that credentials can be read again when they have expired."""
+    """The cluster that the user chose. It is kept, so that expired credentials can be read again."""
 
     kubeconfig: str | None = None
-    """Path, or several joined by `:`; None: `KUBECONFIG`, the service account, `~/.kube/config`."""
+    """One path, or several joined by `:`. None means `KUBECONFIG`, the service account or `~/.kube/config`."""
     context: str | None = None
 
     def source(self, environment: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT) -> str:
-        """Path of the kubeconfig that counts, or an empty string for the pod's service account."""
-        if named := self.kubeconfig or environment.get("KUBECONFIG"):
-            return named
+        """The path of the kubeconfig to use, or an empty string for the pod's service account."""
+        if explicit := self.kubeconfig or environment.get("KUBECONFIG"):
+            return explicit
         if self.context is None and "KUBERNETES_SERVICE_HOST" in environment and (service_account / "token").exists():
             return ""
         return str(DEFAULT_KUBECONFIG.expanduser())
 
     async def configuration(self) -> Configuration:
-        """Read address and credentials afresh; exec and OIDC providers run. Raises AccessError."""
+        """Read the address and the credentials, running exec and OIDC providers. Raises AccessError."""
         configuration = Configuration()
         configuration.connection_pool_maxsize = CONNECTIONS
         source = self.source()
         try:
             if source:
-                # persist_config would write a person's kubeconfig behind their back.
+                # persist_config would change the user's kubeconfig without asking.
                 await kubernetes_config.load_kube_config(
                     config_file=source, context=self.context, client_configuration=configuration, persist_config=False
                 )
@@ -57,7 +57,7 @@ class Access:
         return configuration
 
     async def namespace(self, service_account: Path = SERVICE_ACCOUNT) -> str:
-        """The namespace to use when none is named: of the context, of the pod, else `default`. Raises AccessError."""
+        """The default namespace: that of the context or of the pod, else `default`. Raises AccessError."""
         source = self.source()
         if not source:
             try:
@@ -68,9 +68,11 @@ class Access:
             contexts, current = kubernetes_config.list_kube_config_contexts(source)
         except Exception as error:
             raise AccessError(_explain(source, error)) from error
-        chosen = next((each for each in contexts if each["name"] == self.context), current if not self.context else {})
-        inner: dict[str, Any] = chosen.get("context") or {}
-        return str(inner.get("namespace") or "default")
+        chosen = next(
+            (known for known in contexts if known["name"] == self.context), current if not self.context else {}
+        )
+        settings: dict[str, Any] = chosen.get("context") or {}
+        return str(settings.get("namespace") or "default")
 
 
 def _explain(source: str, error: Exception) -> str:
@@ -80,6 +82,6 @@ def _explain(source: str, error: Exception) -> str:
     if missing and len(missing) == len([path for path in source.split(os.pathsep) if path]):
         return (
             f"There is no kubeconfig at {source}, and this is not a pod with a service account; "
-            "name one with --kubeconfig or KUBECONFIG."
+            "set --kubeconfig or KUBECONFIG."
         )
     return f"The kubeconfig {source} cannot be used: {error}"

@@ -1,6 +1,7 @@
-"""KubeApi: the few calls Forebay makes to an API server, as bytes, so that readers can project straight from JSON.
+"""KubeApi: the calls that Forebay makes to an API server.
 
-The protocol is what the rest of the code and the fakes of the tests agree on; `kubernetes_api` implements it.
+They return bytes, so that readers can parse only the fields they need. `kubernetes_client` implements the protocol for
+real API servers; tests implement it in memory.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A REST resource: `path` is `api/v1` or `apis/<group>/<version>`, `plural` as in URLs."""
+    """A REST resource. `path` is `api/v1` or `apis/<group>/<version>`; `plural` is the name in URLs."""
 
     path: str
     plural: str
@@ -19,7 +20,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """As objects carry it: `v1`, `apps/v1`."""
+        """The `apiVersion` of its objects: `v1`, `apps/v1`."""
         return self.path.split("/", 1)[1]
 
 
@@ -34,7 +35,7 @@ LEASES = Resource("apis/coordination.k8s.io/v1", "leases", "Lease")
 POD_TEMPLATES = Resource("api/v1", "podtemplates", "PodTemplate")
 
 NO_ANSWER = 0
-"""`ApiError.status` when the server gave no answer: nobody knows whether a write was carried out."""
+"""`ApiError.status` when the server did not answer, so it is unknown whether a write was carried out."""
 CONFLICT = 409
 GONE = 410
 NOT_FOUND = 404
@@ -42,9 +43,9 @@ FORBIDDEN = 403
 
 
 class ApiError(Exception):
-    """The API server refused or did not answer. `status` is the HTTP code, 0 when there was no answer.
+    """The API server refused a request or did not answer it. `status` is the HTTP code, or 0 without an answer.
 
-    `reason` and `message` are those of the Status object in the answer: `AlreadyExists`, `pods "a" already exists`.
+    `reason` and `message` come from the Status object in the answer: `AlreadyExists`, `pods "a" already exists`.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -60,13 +61,13 @@ class KubeApi(Protocol):
     async def list(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
     ) -> tuple[bytes, ...]:
-        """The whole list in pages, each a JSON list document; all pages show one state, at least as new as the call."""
+        """The complete list in pages, each a JSON list. All pages show one state, which is not older than the call."""
         ...
 
     def watch(
         self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
     ) -> AsyncGenerator[bytes, None]:
-        """Watch events, one JSON document each, bookmarks included; ends when the server ends it, or when closed."""
+        """Watch events, including bookmarks, each as JSON, until the API server or the reader ends the watch."""
         ...
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes: ...
@@ -74,7 +75,7 @@ class KubeApi(Protocol):
     async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> bytes: ...
 
     async def apply(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> bytes:
-        """Server-side apply as field manager `forebay`, forced."""
+        """Forced server-side apply with the field manager `forebay`."""
         ...
 
     async def patch(
@@ -86,7 +87,7 @@ class KubeApi(Protocol):
         *,
         subresource: str = "",
     ) -> bytes:
-        """JSON merge patch; `metadata.resourceVersion` in the body makes it conditional."""
+        """JSON merge patch; with `metadata.resourceVersion` in the body, a stale version answers 409."""
         ...
 
     async def delete(
@@ -99,8 +100,8 @@ class KubeApi(Protocol):
         resource_version: str | None = None,
         grace_seconds: int | None = None,
     ) -> bytes:
-        """Delete only if uid (and resourceVersion, when given) still match; 409 otherwise.
+        """Delete the object only if its uid (and its resourceVersion, if given) still match; otherwise it answers 409.
 
-        `grace_seconds` takes the place of the object's own grace period.
+        `grace_seconds` replaces the object's own grace period.
         """
         ...

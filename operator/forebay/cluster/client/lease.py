@@ -1,11 +1,11 @@
-"""Leadership by a Lease: at most one operator writes, and its standby takes over when it falls silent.
+"""Leader election by a Lease: at most one operator writes, and a standby takes over when the leader stops renewing.
 
-No clock is compared across machines. The holder counts from the moment it *sent* its last successful renewal and is no
-leader any more `renew_deadline` later, whatever its thread does then. A standby counts from the moment it *saw* the
-lease change and acquires it only `duration` later. The second is longer than the first, so their terms never overlap.
+Clocks of different machines are never compared. The leader's term ends `renew_deadline` after it *sent* its last
+successful renewal, even if its thread hangs. A standby acquires the lease only when it has *seen* no change of the
+lease for `duration`. `duration` is longer than `renew_deadline`, so two terms never overlap.
 
-It runs on a thread, an event loop and connections of its own: neither a busy planner nor a throttled client can cost
-the lease.
+The election has its own thread, event loop and connections, so that neither a busy planner nor a throttled client can
+lose the lease.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from forebay.cluster.read.projections import KubernetesObject, Projection, Reade
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
-"""How long a graceful stop waits for the lease to be given back."""
+"""How long a graceful stop waits until the lease is released."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """In seconds."""
+    """The times of client-go's leader election, in seconds."""
 
     duration_seconds: float = 15.0
     renew_deadline_seconds: float = 10.0
@@ -43,7 +43,10 @@ class LeaseTimes:
 
 
 def steady_clock() -> float:
-    """Seconds that go on while the machine sleeps, where the system can tell: a laptop lid must not prolong a term."""
+    """A monotonic clock that, where the system has one, also counts while the machine sleeps.
+
+    Otherwise closing a laptop would extend a term.
+    """
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
@@ -64,7 +67,7 @@ class _LeaseObject(KubernetesObject):
 
 
 class Election:
-    """The rules, free of threads: `attempt` is called every few seconds, `leading` is asked at any time."""
+    """The rules of the election, without threads: `attempt` is called every few seconds, `leading` at any time."""
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class Election:
         monotonic: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """`identity` must be of this process alone. `wall` (unix seconds) is only written down for people."""
+        """`identity` must be unique to this process. `wall` (unix seconds) is only written into the Lease."""
         self._namespace = namespace
         self._name = name
         self.identity = identity
@@ -86,9 +89,9 @@ class Election:
         self._reader = Reader(_LeaseObject)
         self._leads_until = 0.0
         self._version: str | None = None
-        """Of the lease as we wrote it last; None when it must be read first."""
-        self._seen: tuple[object, float] = (None, 0.0)
-        """What a standby saw of the lease, and since when it has looked like that."""
+        """The resourceVersion of our last write; None when the lease must be read first."""
+        self._observed: tuple[object, float] = (None, 0.0)
+        """The state of the lease that a standby observed, and since when it has not changed."""
 
     @property
     def leading(self) -> bool:
@@ -96,20 +99,20 @@ class Election:
 
     @property
     def seconds_left(self) -> float:
-        """Of our term, if it is not renewed."""
+        """Until the end of the term, if it is not renewed."""
         return self._leads_until - self._monotonic()
 
     @property
-    def patience_seconds(self) -> float:
-        """Until an attempt can bring something new: a renewal, or the end of somebody else's term."""
-        seen, since = self._seen
-        if self.leading or seen is None:
+    def next_attempt_seconds(self) -> float:
+        """Until the next attempt: the retry period, or less when another process's term ends earlier."""
+        observed, since = self._observed
+        if self.leading or observed is None:
             return self.times.retry_seconds
         left = since + self.times.duration_seconds - self._monotonic()
         return min(self.times.retry_seconds, left) if left > 0 else self.times.retry_seconds
 
     async def attempt(self, api: KubeApi) -> None:
-        """Acquire or renew, if that is possible now. Raises ApiError, and ValueError for an unreadable lease."""
+        """Acquire or renew the lease, if possible now. Raises ApiError, or ValueError for an unreadable lease."""
         if self._version is not None and self.leading:
             try:
                 await self._write(api, self._version, {})
@@ -138,7 +141,7 @@ class Election:
             self._leads_until = 0.0
 
     async def release(self, api: KubeApi) -> None:
-        """Give the lease back, so that the standby need not wait; we lead no more before the call is made."""
+        """Release the lease, so that a standby need not wait. The term ends before the request is sent."""
         self._leads_until = 0.0
         if self._version is None:
             return
@@ -148,13 +151,13 @@ class Election:
         await api.patch(LEASES, self._namespace, self._name, body)
 
     def _has_expired(self, live: _LeaseObject) -> bool:
-        """Whether nothing has moved for a whole term while we watched; what changed before we looked does not count."""
-        looks = (live.spec.holder_identity, live.spec.renew_time, live.metadata.resource_version)
+        """Whether this process has seen no change of the lease for a whole term."""
+        state = (live.spec.holder_identity, live.spec.renew_time, live.metadata.resource_version)
         now = self._monotonic()
-        if self._seen[0] != looks:
-            self._seen = (looks, now)
+        if self._observed[0] != state:
+            self._observed = (state, now)
         term = max(self.times.duration_seconds, float(live.spec.lease_duration_seconds or 0))
-        return now - self._seen[1] >= term
+        return now - self._observed[1] >= term
 
     async def _create(self, api: KubeApi) -> None:
         spec = {**self._spec(), "acquireTime": micro_time(self._wall()), "leaseTransitions": 0}
@@ -165,13 +168,13 @@ class Election:
             "spec": spec,
         }
         sent_at = self._monotonic()
-        self._won(sent_at, await api.create(LEASES, self._namespace, body))
+        self._term_started(sent_at, await api.create(LEASES, self._namespace, body))
 
-    async def _write(self, api: KubeApi, version: str, more: Mapping[str, Any]) -> None:
-        """Only onto the version that was read: of two that try at once, one gets a conflict."""
-        body = {"metadata": {"resourceVersion": version}, "spec": {**self._spec(), **more}}
+    async def _write(self, api: KubeApi, version: str, extra: Mapping[str, Any]) -> None:
+        """Write the lease at the version that was read; of two concurrent writes, one gets a conflict."""
+        body = {"metadata": {"resourceVersion": version}, "spec": {**self._spec(), **extra}}
         sent_at = self._monotonic()
-        self._won(sent_at, await api.patch(LEASES, self._namespace, self._name, body))
+        self._term_started(sent_at, await api.patch(LEASES, self._namespace, self._name, body))
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -180,13 +183,13 @@ class Election:
             "renewTime": micro_time(self._wall()),
         }
 
-    def _won(self, sent_at: float, answer: bytes) -> None:
+    def _term_started(self, sent_at: float, answer: bytes) -> None:
         self._version = self._reader.one(answer).metadata.resource_version
         self._leads_until = sent_at + self.times.renew_deadline_seconds
 
 
 class Leadership:
-    """Keeps trying on its own thread until it has lost a term, or is stopped. Callbacks come on that thread."""
+    """Runs the election on its own thread until a term is lost or `stop` is called. Callbacks run on that thread."""
 
     def __init__(
         self,
@@ -201,7 +204,7 @@ class Leadership:
         monotonic: Callable[[], float] = steady_clock,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`connect` gives a client of its own; `on_lost` is told why a term ended that nobody gave back."""
+        """`connect` returns a client for the lease alone; `on_lost` gets the reason when a term ends without `stop`."""
         self._connect = connect
         self._on_acquired = on_acquired
         self._on_lost = on_lost
@@ -220,17 +223,17 @@ class Leadership:
 
     @property
     def leading(self) -> bool:
-        """Whether this process may write, at this very moment. From any thread."""
+        """Whether this process may write right now. May be called from any thread."""
         return self._election.leading
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Give the lease back and end the thread; blocks for at most `STOP_SECONDS`."""
+        """Release the lease and end the thread; blocks for at most `STOP_SECONDS`."""
         self._stopping.set()
         if self._loop is not None and self._stop is not None:
-            with suppress(RuntimeError):  # the loop has closed: there is nothing left to stop
+            with suppress(RuntimeError):  # the event loop is closed, so the thread has ended
                 self._loop.call_soon_threadsafe(self._stop.set)
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
@@ -261,26 +264,26 @@ class Leadership:
                 await api.close()
 
     async def contend(self, api: KubeApi, stop: asyncio.Event) -> None:
-        """Try until a term is lost, or until `stop`; then give back what is held."""
+        """Repeat attempts until a term is lost or `stop` is set; after `stop`, release the lease."""
         election = self._election
         led = False
         while not stop.is_set():
-            why = await self._attempt(api, election)
+            reason = await self._attempt(api, election)
             if election.leading and not led:
                 led = True
                 log.info("acquired the lease as %s", election.identity)
                 self._on_acquired()
             if led and not election.leading:
-                log.error("lost the lease: %s", why)
-                self._on_lost(why)
+                log.error("lost the lease: %s", reason)
+                self._on_lost(reason)
                 return
-            await self._pause(election.patience_seconds, stop)
+            await self._pause(election.next_attempt_seconds, stop)
         with suppress(ApiError, TimeoutError):
             async with asyncio.timeout(STOP_SECONDS / 2):
                 await election.release(api)
 
     async def _attempt(self, api: KubeApi, election: Election) -> str:
-        """One attempt, never longer than our term lasts; why it came to nothing, if it did."""
+        """Make one attempt within the term; returns why it would have failed, for the case that the term is lost."""
         limit = election.times.renew_deadline_seconds / 2
         if election.leading:
             limit = min(limit, max(election.seconds_left, 0.0))
@@ -295,7 +298,7 @@ class Leadership:
         return "another process holds it"
 
     async def _pause(self, seconds: float, stop: asyncio.Event) -> None:
-        """Wait, but not past the end of our term, so that its end is told at once."""
+        """Wait, but not beyond the end of the term, so that `on_lost` is called at once."""
         if self._election.leading:
             seconds = min(seconds, max(self._election.seconds_left, 0.0))
         with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Feedback: what the API server refused, kept so that the next plan can take it into account."""
+"""Feedback: remembers what the API server refused, so that the next plan can take it into account."""
 
 from dataclasses import dataclass, field
 
@@ -7,26 +7,26 @@ from forebay.world.world import ChildView, Refusal
 
 REFUSALS_KEPT_SECONDS = 600.0
 FOREIGN_KEPT_SECONDS = 60.0
-"""After which we look again whether the name is still somebody else's."""
+"""After this time Forebay tries again whether the name is free."""
 
 
 @dataclass(slots=True)
 class Feedback:
-    """All times are the caller's, in unix seconds."""
+    """Refused pods and names in use by foreign objects. The caller gives all times, in unix seconds."""
 
     _refusals: dict[tuple[str, str], Refusal] = field(default_factory=dict)
     """By service uid and pod name."""
     _foreign: dict[tuple[str, str, str], tuple[float, ChildView]] = field(default_factory=dict)
-    """By kind, namespace and name, with the time it was seen."""
+    """Foreign objects with the time of the refusal, by kind, namespace and name."""
 
     def refused(self, refusal: Refusal) -> None:
-        """A pod was not created."""
+        """Remember that a pod was not created."""
         self._refusals[refusal.service_uid, refusal.pod_name] = refusal
 
     def created(self, service_uid: str, pod_name: str, now: float, *, placeholder: bool = False) -> None:
-        """A pod was created: what was refused in earlier ticks for want of room explains nothing any more.
+        """Forget the service's earlier refusals for lack of capacity, since one of its pods was created.
 
-        A placeholder that was created says nothing of replicas, nor the other way round.
+        Replicas and placeholders are separate: the creation of one does not clear the refusals of the other.
         """
         self._refusals = {
             key: refusal
@@ -40,7 +40,7 @@ class Feedback:
         }
 
     def foreign(self, child: ChildView, now: float) -> None:
-        """A name that one of our services needs belongs to somebody else's object."""
+        """Remember that a foreign object has a name that one of our services needs."""
         self._foreign[child.kind, child.namespace, child.name] = (now, child)
 
     def refusals(self, now: float) -> tuple[Refusal, ...]:

@@ -1,7 +1,7 @@
-"""Observe: the cluster as one frozen World.
+"""Observer: reads the cluster into one frozen World.
 
-Services are listed at each tick, since they are few and decisions begin with them; everything else comes from watch
-caches. While a cache cannot be trusted there is no World at all: no plan is better than one that rests on the past.
+Services are listed at each tick, since they are few and every decision starts from them. Everything else comes from
+watch caches. While a cache is not current, `observe` fails: no plan is better than a plan from old data.
 """
 
 import asyncio
@@ -53,14 +53,14 @@ from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.settings import Settings
 from forebay.world.world import ChildView, NodeView, Revision, ServiceView, World
 
-BLIND_SECONDS = 180.0
-"""Age at which a cache is no longer trusted: two silent watches in a row, and nothing learned by listing either."""
-OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
+UNTRUSTED_CACHE_SECONDS = 180.0
+"""The age at which a cache is not current: two silent watches in a row, and no successful LIST in between."""
+MANAGED_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """A pod whose engine may answer for its metrics."""
+    """The address of a running engine's metrics."""
 
     uid: str
     namespace: str
@@ -68,13 +68,13 @@ class EngineAddress:
     ip: str
     port: int
     engine_version: str | None
-    """None while the pod's revision is unknown."""
+    """The vLLM version; None while the pod's revision is unknown."""
     created_at: float
     """Unix seconds."""
 
 
 class Observer:
-    """Keeps the caches (`run`), and makes a World of them whenever asked (`observe`)."""
+    """Keeps the watch caches current (`run`) and builds a World from them (`observe`)."""
 
     def __init__(
         self,
@@ -89,9 +89,9 @@ class Observer:
         jitter: Callable[[], float] = random.random,
         pace: WatchPace | None = None,
     ) -> None:
-        """`namespace` None means all of them; `wake` is told the plural of a resource that changed.
+        """`namespace` None means all namespaces; `wake` gets the plural of a resource that changed.
 
-        `pool_namespace` is where the pods of WarmPools are; None for an operator that serves none.
+        `pool_namespace` is the namespace of WarmPools' pods; None for an operator without WarmPools.
         """
         self._api = api
         self._settings = settings
@@ -108,7 +108,9 @@ class Observer:
 
         def children(resource: Resource) -> WatchCache[ChildObject, ChildView]:
             return cache(
-                Watched(resource, ChildObject, lambda child: child_view(child, resource.kind), OURS, namespace)
+                Watched(
+                    resource, ChildObject, lambda child: child_view(child, resource.kind), MANAGED_SELECTOR, namespace
+                )
             )
 
         self._pods: WatchCache[PodObject, PodFacts] = cache(
@@ -116,14 +118,14 @@ class Observer:
         )
         self._nodes: WatchCache[NodeObject, NodeView] = cache(Watched(NODES, NodeObject, node_view))
         self._revisions: WatchCache[RevisionObject, OwnedRevision] = cache(
-            Watched(CONTROLLER_REVISIONS, RevisionObject, owned_revision, OURS, namespace)
+            Watched(CONTROLLER_REVISIONS, RevisionObject, owned_revision, MANAGED_SELECTOR, namespace)
         )
         self._children = (children(SERVICES), children(DISRUPTION_BUDGETS))
         self._pools = None if pool_namespace is None else WarmPools(api, pool_namespace, defaults, monotonic)
-        of_pools = _labelled(labels.WARM_POOL)
+        belongs_to_pool = _labelled(labels.WARM_POOL)
         self._pool_pods: tuple[WatchCache[PodObject, PodFacts], ...] = ()
         if pool_namespace is not None:
-            watched = Watched(PODS, PodObject, pod_facts, labels.WARM_POOL, pool_namespace, same_pod, of_pools)
+            watched = Watched(PODS, PodObject, pod_facts, labels.WARM_POOL, pool_namespace, same_pod, belongs_to_pool)
             self._pool_pods = (cache(watched),)
         self._caches: tuple[WatchCache[Any, Any], ...] = (
             *(self._pods, self._nodes, self._revisions, *self._children),
@@ -131,7 +133,7 @@ class Observer:
         )
 
     async def run(self) -> None:
-        """Keep all caches current until cancelled."""
+        """Keep all caches current until this task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for cache in self._caches:
                 tasks.create_task(cache.run(), name=f"watch {cache.resource.plural}")
@@ -141,23 +143,23 @@ class Observer:
         return all(cache.synced for cache in self._caches)
 
     def ages(self) -> dict[str, float]:
-        """Seconds since the server last confirmed each cache, by plural; infinite before the first list."""
+        """Seconds since the API server last confirmed each cache, by plural; infinite before the first LIST."""
         ages: dict[str, float] = {}
         for cache in self._caches:
             ages[cache.resource.plural] = max(cache.age, ages.get(cache.resource.plural, 0.0))
         return ages
 
     def problems(self) -> tuple[str, ...]:
-        """Objects that could not be read, each named with the reason."""
+        """The objects that could not be read, each with its name and the reason."""
         faults = [(cache.resource.kind, fault) for cache in self._caches for fault in cache.unreadable]
         faults += [(INFERENCE_SERVICES.kind, fault) for fault in self._unreadable]
         return tuple(f"{kind} {fault}" for kind, fault in faults)
 
     async def observe(self, signals: Mapping[str, PodSignals], now: float) -> World:
-        """The World at `now` (unix seconds). Raises ApiError, also while a cache cannot be trusted."""
+        """The World at `now` (unix seconds). Raises ApiError, also while a cache is not current."""
         services = await self._list_services()
         pools = () if self._pools is None else await self._pools.read()
-        self._refuse_blindness()
+        self._require_current_caches()
         revisions = self._stored_revisions()
         return World(
             services=services,
@@ -172,30 +174,30 @@ class Observer:
         )
 
     def engines(self) -> tuple[EngineAddress, ...]:
-        """Where the metrics of running replicas are to be had: at the pod of rank 0, draining ones included."""
+        """The engines to scrape: the pods of rank 0 of all running replicas, including draining ones."""
         versions = {
             (stored.owner_uid, stored.revision.hash): stored.engine_version
             for stored in self._revisions.views.values()
             if stored.revision is not None
         }
-        found = []
+        addresses = []
         for facts in self._pods.views.values():
             pod = facts.view
             if pod.phase == "Running" and pod.rank == 0 and facts.ip and facts.port:
                 version = versions.get((pod.owner_uid or pod.service_uid, pod.revision))
-                found.append(
+                addresses.append(
                     EngineAddress(pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port, version, pod.created_at)
                 )
-        return tuple(found)
+        return tuple(addresses)
 
     def fold(self, resource: Resource, body: bytes) -> None:
-        """Take in the answer of an own write."""
+        """Update the caches with the answer to one of our own writes."""
         for cache in self._caches:
             if cache.resource == resource:
                 cache.fold(body)
 
     def fold_deleted(self, resource: Resource, uid: str, body: bytes) -> None:
-        """Take in the answer of an own delete."""
+        """Update the caches with the answer to one of our own deletes."""
         for cache in self._caches:
             if cache.resource == resource:
                 cache.fold_deleted(uid, body)
@@ -219,17 +221,15 @@ class Observer:
             resolved = self._services.resolutions
             views.append(self._services.view(stored, templates.get(key, NO_TEMPLATE), profiles))
             if self._services.resolutions > resolved:
-                await asyncio.sleep(0)  # at the start there are hundreds to resolve, and others want the loop too
+                await asyncio.sleep(0)  # hundreds are resolved at the start; let other tasks run in between
         return tuple(views)
 
-    def _refuse_blindness(self) -> None:
+    def _require_current_caches(self) -> None:
         for cache in self._caches:
             if not cache.synced:
-                raise ApiError(NO_ANSWER, "Blind", f"{cache.resource.plural} have not been listed yet")
-            if cache.age > BLIND_SECONDS:
-                raise ApiError(
-                    NO_ANSWER, "Blind", f"nothing was heard of {cache.resource.plural} for {cache.age:.0f} s"
-                )
+                raise ApiError(NO_ANSWER, "StaleCache", f"{cache.resource.plural} have not been listed yet")
+            if cache.age > UNTRUSTED_CACHE_SECONDS:
+                raise ApiError(NO_ANSWER, "StaleCache", f"no news of {cache.resource.plural} for {cache.age:.0f} s")
 
     def _stored_revisions(self) -> dict[str, tuple[Revision, ...]]:
         by_owner: dict[str, list[Revision]] = {}
@@ -242,7 +242,7 @@ class Observer:
         }
 
     def _nodes_with(self, gpu_names: frozenset[str]) -> tuple[NodeView, ...]:
-        """Nodes have more extended resources than GPUs; those that no revision asks for are left out."""
+        """The nodes without extended resources that are not GPUs, which are those that no revision requests."""
         return tuple(
             node
             if node.gpus.keys() <= gpu_names
@@ -251,10 +251,10 @@ class Observer:
         )
 
     def _known_children(self, now: float) -> tuple[ChildView, ...]:
-        seen = [child for cache in self._children for child in cache.views.values()]
-        names = {(child.kind, child.namespace, child.name) for child in seen}
+        cached = [child for cache in self._children for child in cache.views.values()]
+        names = {(child.kind, child.namespace, child.name) for child in cached}
         foreign = self.feedback.foreign_children(now)
-        return (*seen, *(child for child in foreign if (child.kind, child.namespace, child.name) not in names))
+        return (*cached, *(child for child in foreign if (child.kind, child.namespace, child.name) not in names))
 
 
 def _labelled(label: str) -> Callable[[PodObject], bool]:
@@ -264,5 +264,5 @@ def _labelled(label: str) -> Callable[[PodObject], bool]:
 def _gpu_names(services: Iterable[ServiceView], revisions: Mapping[str, tuple[Revision, ...]]) -> frozenset[str]:
     wanted = [service.wanted for service in services if service.wanted is not None]
     wanted += [variant.wanted for service in services for variant in service.variants]
-    stored = [revision for each in revisions.values() for revision in each]
+    stored = [revision for of_service in revisions.values() for revision in of_service]
     return frozenset(revision.shape.resource_name for revision in (*wanted, *stored))

@@ -1,7 +1,7 @@
-"""PerformanceProfiles: read once a minute, since plans rest on them and nothing that runs does.
+"""PerformanceProfiles: read once a minute, since they affect plans but no running pod.
 
-Not watched, and never in the way: where the kind is not installed, may not be read, or cannot be read just now, plans
-rest on the built-in table and on what was read last.
+They are not watched, and they never stop a tick: when the CRD is not installed, or the list is forbidden or fails,
+plans use the built-in table and the profiles that were read last.
 """
 
 import logging
@@ -12,8 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfileSpec
-from forebay.capacity.model.given_profile import given_profile
-from forebay.capacity.model.profile_choice import GivenProfile
+from forebay.capacity.model.profile_choice import GivenProfile, given_profile
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, ApiError, KubeApi, Resource
 from forebay.cluster.read.projections import KubernetesObject, Reader
 
@@ -36,7 +35,7 @@ class PerformanceProfiles:
         self._read_at: float | None = None
 
     async def read(self) -> tuple[GivenProfile, ...]:
-        """All that can be used, by name; never raises."""
+        """All usable profiles, ordered by name; never raises."""
         now = self._monotonic()
         if self._read_at is None or now - self._read_at >= REFRESH_SECONDS:
             self._read_at = now
@@ -45,13 +44,15 @@ class PerformanceProfiles:
             except (ApiError, ValueError) as error:
                 log.debug("no PerformanceProfiles: %s", error)
             else:
-                found = (_given(stored) for stored in listed.items)
-                self._known = tuple(sorted((one for one in found if one), key=lambda profile: profile.name))
+                profiles = (_given(stored) for stored in listed.items)
+                self._known = tuple(
+                    sorted((profile for profile in profiles if profile), key=lambda profile: profile.name)
+                )
         return self._known
 
 
 def _given(stored: PerformanceProfileObject) -> GivenProfile | None:
-    """None for one that this version cannot read; the API server of its own version accepted it."""
+    """None for a profile that this version cannot read; it was written for another version of the API."""
     try:
         return given_profile(stored.metadata.name, PerformanceProfileSpec.model_validate(stored.spec or {}))
     except ValidationError as error:

@@ -1,6 +1,6 @@
-"""PodTemplates that services name: read one by one, when first named and then once a minute.
+"""The PodTemplates that services name: each is read when it is first named, and then once a minute.
 
-Not watched: few services name one, and its content reaches pods only with the next rollout.
+They are not watched, because few services name one and a change reaches pods only with the next rollout.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ class PodTemplateObject(KubernetesObject):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a service's `pod.templateRef` stands for now."""
+    """The PodTemplate of a service's `pod.templateRef`."""
 
     version: str = ""
     content: Mapping[str, Any] | None = None
-    """None when there is no such PodTemplate, or none is named."""
+    """None when the PodTemplate does not exist, or the service names none."""
     problem: SpecProblem | None = None
-    """Why nobody knows whether there is one."""
+    """Why it is unknown whether the PodTemplate exists."""
 
 
 NO_TEMPLATE = Template()
@@ -46,7 +46,7 @@ class PodTemplates:
         self._known: dict[TemplateKey, tuple[float, Template]] = {}
 
     async def read(self, named: Iterable[TemplateKey]) -> Mapping[TemplateKey, Template]:
-        """All that are named, from memory while it is fresh; those that are named no more are forgotten."""
+        """The templates of these keys, from memory for up to `REFRESH_SECONDS`; all others are forgotten."""
         keys = sorted(set(named))
         now = self._monotonic()
         self._known = {key: self._known[key] for key in keys if key in self._known}
@@ -58,23 +58,23 @@ class PodTemplates:
     async def _get(self, key: TemplateKey) -> Template:
         namespace, name = key
         try:
-            found = self._reader.one(await self._api.get(POD_TEMPLATES, namespace, name))
+            stored = self._reader.one(await self._api.get(POD_TEMPLATES, namespace, name))
         except ApiError as error:
             if error.status == NOT_FOUND:
                 return NO_TEMPLATE
             return self._unreadable(key, str(error))
         except ValueError as error:
             return self._unreadable(key, str(error))
-        return Template(found.metadata.resource_version, found.template or {})
+        return Template(stored.metadata.resource_version, stored.template or {})
 
-    def _unreadable(self, key: TemplateKey, why: str) -> Template:
-        """What was read last still holds; when nothing was, the service waits and says why."""
+    def _unreadable(self, key: TemplateKey, reason: str) -> Template:
+        """The template that was read last; if there is none, a problem that makes the service wait."""
         if key in self._known:
             return self._known[key][1]
         return Template(
             problem=SpecProblem(
                 Reason.POD_TEMPLATE_UNREADABLE,
-                f'spec.pod.templateRef: the PodTemplate "{key[1]}" cannot be read ({why}); Forebay tries again '
+                f'spec.pod.templateRef: the PodTemplate "{key[1]}" cannot be read ({reason}); Forebay tries again '
                 f"every {REFRESH_SECONDS:g} s.",
             )
         )

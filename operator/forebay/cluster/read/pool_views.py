@@ -1,7 +1,7 @@
-"""WarmPools as the planner sees them: listed at each tick, since they are few.
+"""WarmPoolViews: the WarmPools for the planner, listed at each tick, since they are few.
 
-Never in the way of services: where the kind is not installed (older CRDs) there are none, and while the list fails,
-what was read last holds. A pool that is gone needs no plan, since garbage collection removes its pods.
+They never stop a tick. Without the CRD (an older installation) there are no WarmPools, and while the list fails, the
+pools that were read last are used. A deleted pool needs no plan, since garbage collection removes its pods.
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from forebay.api.schema.refusals import refusals
+from forebay.api.schema.validation_errors import validation_messages
 from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi, Resource
 from forebay.cluster.read.projections import KubernetesObject, Reader
@@ -21,7 +21,7 @@ from forebay.world.world import ServiceKey, WarmPoolView
 
 WARM_POOLS: Final = Resource(INFERENCE_SERVICES.path, "warmpools", WARM_POOL_KIND, namespaced=False)
 NOT_INSTALLED_SECONDS: Final = 60.0
-"""Until we look again whether the kind is there by now."""
+"""How long after a 404 the list is not tried again."""
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class WarmPools:
         defaults: Defaults | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`namespace` is the operator's own, where the pools' pods are."""
+        """`namespace` is the operator's own namespace, which contains the pods of the pools."""
         self.namespace = namespace
         self._api = api
         self._defaults = defaults or Defaults()
@@ -49,7 +49,7 @@ class WarmPools:
         self._missing_since: float | None = None
 
     async def read(self) -> tuple[WarmPoolView, ...]:
-        """All there are, by name; never raises."""
+        """All WarmPools, ordered by name; never raises."""
         now = self._monotonic()
         if self._missing_since is not None and now - self._missing_since < NOT_INSTALLED_SECONDS:
             return ()
@@ -74,7 +74,7 @@ class WarmPools:
 
 
 def pool_view(stored: WarmPoolObject, namespace: str, defaults: Defaults) -> WarmPoolView:
-    """As the planner sees it. `namespace` is the operator's."""
+    """The WarmPool for the planner. `namespace` is the operator's own."""
     metadata = stored.metadata
     spec, problem = _spec(stored)
     return WarmPoolView(
@@ -93,11 +93,14 @@ def pool_view(stored: WarmPoolObject, namespace: str, defaults: Defaults) -> War
 
 
 def _spec(stored: WarmPoolObject) -> tuple[PoolSpec | None, str]:
-    """The API server has accepted it; what cannot be read was written under another version of the API."""
+    """The spec, or why it cannot be read.
+
+    The API server accepted the spec, so an unreadable one was written for another version of the API.
+    """
     try:
         return PoolSpec.model_validate(stored.spec or {}), ""
     except ValidationError as error:
-        return None, " ".join(refusals(error, "spec"))
+        return None, " ".join(validation_messages(error, "spec"))
 
 
 def _status(stored: WarmPoolObject) -> PoolStatus:

@@ -1,7 +1,7 @@
-"""Services as the planner sees them: each spec is resolved once, and remembered until something it rests on changes.
+"""ServiceViews: the InferenceServices for the planner; a spec is resolved again only when its inputs change.
 
-Resolving costs milliseconds, a tick comes every five seconds, and specs change a few times a day. A service that has
-not been written to at all since the last tick is not even read again.
+Resolving a spec costs milliseconds, a tick comes every five seconds, and specs change a few times a day. A service that
+was not written at all since the last tick keeps its view.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
 from forebay.api.labels import RESTARTED_AT, WAKE_REQUESTED_AT
 from forebay.api.reasons import Reason
-from forebay.api.schema.refusals import refusals
+from forebay.api.schema.validation_errors import validation_messages
 from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.cluster.read.pod_templates import NO_TEMPLATE, Template
 from forebay.cluster.read.projections import InferenceServiceObject, unix_seconds
@@ -30,7 +30,7 @@ UNSIZED = Sizing()
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """Everything that a resolved spec rests on, besides the operator itself."""
+    """The inputs of a resolved spec."""
 
     generation: int
     restarted_at: str | None
@@ -51,12 +51,12 @@ class _Resolved:
 
 class ServiceViews:
     def __init__(self, defaults: Defaults | None = None) -> None:
-        """`defaults` are what a service gets that names neither engine version nor image."""
+        """`defaults` apply to services that name neither an engine version nor an image."""
         self._defaults = defaults
         self._remembered: dict[str, tuple[_Basis, _Resolved]] = {}
         self._views: dict[str, tuple[Template, tuple[GivenProfile, ...], ServiceView]] = {}
         self.resolutions = 0
-        """How often a spec was really resolved."""
+        """How many specs were resolved, that is, not taken from memory."""
 
     def view(
         self,
@@ -65,11 +65,11 @@ class ServiceViews:
         profiles: tuple[GivenProfile, ...] = (),
     ) -> ServiceView:
         metadata = stored.metadata
-        seen = self._views.get(metadata.uid)
-        if seen is not None and seen[:2] == (template, profiles):
-            known = seen[2]
-            if known.resource_version == metadata.resource_version:
-                return known
+        cached = self._views.get(metadata.uid)
+        if cached is not None and cached[:2] == (template, profiles):
+            view = cached[2]
+            if view.resource_version == metadata.resource_version:
+                return view
         view = self._read(stored, template, profiles)
         self._views[metadata.uid] = (template, profiles, view)
         return view
@@ -108,44 +108,46 @@ class ServiceViews:
         )
 
     def keep_only(self, uids: Iterable[str]) -> None:
-        """Forget services that are gone."""
+        """Forget all services but these."""
         kept = set(uids)
         self._remembered = {uid: known for uid, known in self._remembered.items() if uid in kept}
-        self._views = {uid: seen for uid, seen in self._views.items() if uid in kept}
+        self._views = {uid: cached for uid, cached in self._views.items() if uid in kept}
 
     def _resolve(self, stored: InferenceServiceObject, owner: Owner, basis: _Basis) -> _Resolved:
         self.resolutions += 1
         try:
             spec = InferenceServiceSpec.model_validate(stored.spec or {})
         except ValidationError as error:
-            # The API server has accepted it, so it was written under another version of the API.
+            # The API server accepted the spec, so it was written for another version of the API.
             return _Resolved(
-                None, None, tuple(SpecProblem(Reason.SPEC_INVALID, fault) for fault in refusals(error, "spec"))
+                None,
+                None,
+                tuple(SpecProblem(Reason.SPEC_INVALID, fault) for fault in validation_messages(error, "spec")),
             )
         if basis.template.problem is not None:
             return _Resolved(spec, None, (basis.template.problem,))
         sizing = sizing_of(spec, self._defaults, basis.profiles)
-        found = resolve(spec, owner, basis.restarted_at, self._defaults, basis.template.content, sizing)
-        if not isinstance(found, Revision):
-            return _Resolved(spec, None, found, sizing=sizing)
-        variants, doubts = resolved_variants(
+        resolved = resolve(spec, owner, basis.restarted_at, self._defaults, basis.template.content, sizing)
+        if not isinstance(resolved, Revision):
+            return _Resolved(spec, None, resolved, sizing=sizing)
+        variants, variant_warnings = resolved_variants(
             spec, owner, basis.restarted_at, self._defaults, basis.template.content, basis.profiles
         )
-        view = ServiceView(owner.key, owner.uid, basis.generation, 0.0, False, spec, NO_STATUS, found)
+        view = ServiceView(owner.key, owner.uid, basis.generation, 0.0, False, spec, NO_STATUS, resolved)
         children = wanted_children(replace(view, variants=variants))
-        told = (*warnings(spec, self._defaults), *sizing.warnings, *doubts)
-        return _Resolved(spec, found, (), children, told, sizing, variants)
+        all_warnings = (*warnings(spec, self._defaults), *sizing.warnings, *variant_warnings)
+        return _Resolved(spec, resolved, (), children, all_warnings, sizing, variants)
 
 
 def template_name(stored: InferenceServiceObject) -> str | None:
-    """The PodTemplate that the spec names, read without judging the rest of it."""
+    """The PodTemplate that the spec names, read without validating the rest of the spec."""
     pod = (stored.spec or {}).get("pod")
     name = pod.get("templateRef") if isinstance(pod, dict) else None
     return name if isinstance(name, str) and name else None
 
 
 def _status(stored: InferenceServiceObject) -> InferenceServiceStatus:
-    """What was written last; nothing known when it cannot be read, since it is ours to write anew."""
+    """The stored status; an empty one when it cannot be read, since Forebay writes it again anyway."""
     try:
         return InferenceServiceStatus.model_validate(stored.status or {})
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Views: what the planner reads of an object, derived from its projection. Pure; the only place that knows both."""
+"""Views: convert the projection of an object into what the planner reads. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from forebay.workloads.objects.service_objects import fingerprint
 from forebay.workloads.spec.resolve import engine_version, read_revision
 from forebay.world.world import ChildView, NodeView, PodView, Revision, ServiceKey
 
-LEAVING_TAINTS: Final = frozenset(
+NODE_REMOVAL_TAINTS: Final = frozenset(
     {
         "karpenter.sh/disrupted",
         "karpenter.sh/disruption",
@@ -31,7 +31,7 @@ LEAVING_TAINTS: Final = frozenset(
         "aws-node-termination-handler/asg-lifecycle-termination",
     }
 )
-"""By which those who take nodes away announce it, before or instead of a cordon."""
+"""Taints by which autoscalers and clouds announce the removal of a node, before or instead of a cordon."""
 
 IMAGE_REASONS: Final = frozenset(
     {
@@ -44,16 +44,16 @@ IMAGE_REASONS: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
-"""Of a waiting container, as the kubelet writes them."""
+"""The kubelet's reasons for a waiting container whose image cannot be pulled."""
 CONFIGURATION_REASONS: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-"""A Secret or ConfigMap that is missing, mostly."""
+"""The kubelet's reasons for a container that cannot be created; often a Secret or ConfigMap is missing."""
 MESSAGE_LENGTH: Final = 500
-"""Characters of a message from the cluster that we pass on; schedulers list every node."""
+"""The length in characters to which messages from the cluster are cut; schedulers list every node."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """A pod for the planner, and where its engine answers."""
+    """A pod for the planner, and the address of its engine."""
 
     view: PodView
     ip: str | None
@@ -63,12 +63,12 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class OwnedRevision:
-    """A stored revision and whose it is; `revision` is None for one that other code wrote."""
+    """A stored revision and its owner; `revision` is None when Forebay did not write it."""
 
     owner_uid: str | None
     revision: Revision | None
     engine_version: str | None = None
-    """The vLLM version that its pods run; metric names depend on it."""
+    """The vLLM version of its pods; metric names depend on it."""
 
 
 def pod_facts(pod: PodObject) -> PodFacts:
@@ -78,29 +78,35 @@ def pod_facts(pod: PodObject) -> PodFacts:
 
 
 def same_pod(one: PodFacts, other: PodFacts) -> bool:
-    """Whether nothing changed but the version: a field that is none of ours."""
+    """Whether only the resourceVersion differs, so that no field changed that the planner reads."""
     return one == replace(other, view=replace(other.view, resource_version=one.view.resource_version))
 
 
+def _place_hash(pod_labels: Mapping[str, str]) -> str | None:
+    """Which place a placeholder holds; None for a pod that is part of a replica."""
+    is_placeholder = pod_labels.get(labels.ROLE) == labels.PLACEHOLDER
+    return pod_labels.get(labels.PLACEHOLDER_SHAPE, "") if is_placeholder else None
+
+
 def pod_view(pod: PodObject) -> PodView:
-    metadata, ours = pod.metadata, pod.metadata.labels or {}
+    metadata, pod_labels = pod.metadata, pod.metadata.labels or {}
     annotations = metadata.annotations or {}
     ready = _condition(pod.status.conditions, "Ready")
     is_ready = ready is not None and ready.status == "True"
     changed_at = unix_seconds(ready.last_transition_time) if ready else None
     statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
-    why, message = (None, "") if is_ready else _blocked(pod.status.conditions, statuses)
+    blocked, message = (None, "") if is_ready else _blocked(pod.status.conditions, statuses)
     return PodView(
-        key=ServiceKey(metadata.namespace, ours.get(labels.SERVICE, "")),
+        key=ServiceKey(metadata.namespace, pod_labels.get(labels.SERVICE, "")),
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         owner_uid=metadata.controller_uid,
-        service_uid=ours.get(labels.SERVICE_UID),
-        revision=ours.get(labels.REVISION, ""),
-        ordinal=_number(ours.get(labels.ORDINAL)),
-        rank=_number(ours.get(labels.RANK, "0")),
-        serving=ours.get(labels.SERVING) == "true",
+        service_uid=pod_labels.get(labels.SERVICE_UID),
+        revision=pod_labels.get(labels.REVISION, ""),
+        ordinal=_number(pod_labels.get(labels.ORDINAL)),
+        rank=_number(pod_labels.get(labels.RANK, "0")),
+        serving=pod_labels.get(labels.SERVING) == "true",
         created_at=unix_seconds(metadata.creation_timestamp) or 0.0,
         phase=pod.status.phase,
         gpus=_gpus(pod),
@@ -111,10 +117,12 @@ def pod_view(pod: PodObject) -> PodView:
         deleting=metadata.deletion_timestamp is not None,
         drain_started_at=unix_seconds(annotations.get(labels.DRAIN_STARTED)),
         drain_reason=annotations.get(labels.DRAIN_REASON),
-        blocked=why,
+        blocked=blocked,
         blocked_message=message[:MESSAGE_LENGTH],
         restarts=sum(status.restart_count for status in statuses),
-        place=ours.get(labels.PLACE, "") if ours.get(labels.ROLE) == labels.PLACEHOLDER else None,
+        place=pod_labels.get(labels.PLACEHOLDER_SHAPE, "")
+        if pod_labels.get(labels.ROLE) == labels.PLACEHOLDER
+        else None,
         scheduled_at=_scheduled_at(pod.status.conditions),
         running_since=_running_since(pod.status.container_statuses or ()),
         gates=tuple(gate.name for gate in pod.spec.scheduling_gates or ()),
@@ -124,7 +132,7 @@ def pod_view(pod: PodObject) -> PodView:
 def node_view(node: NodeObject) -> NodeView:
     ready = _condition(node.status.conditions, "Ready")
     is_ready = ready is not None and ready.status == "True"
-    leaving = any(taint.key in LEAVING_TAINTS for taint in node.spec.taints or ())
+    leaving = any(taint.key in NODE_REMOVAL_TAINTS for taint in node.spec.taints or ())
     return NodeView(
         name=node.metadata.name,
         ready=is_ready,
@@ -161,21 +169,21 @@ def owned_revision(stored: RevisionObject) -> OwnedRevision:
 def _blocked(
     conditions: Iterable[StatusCondition] | None, statuses: Iterable[ContainerStatus]
 ) -> tuple[Reason | None, str]:
-    """Why a pod that is not ready does not get there by waiting, in one word of ours and in the cluster's own."""
+    """Why a pod does not become ready by waiting: the Reason, and the message of the cluster."""
     scheduled = _condition(conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        # SchedulingGated too: somebody's gate is as much a wait for a place as a full cluster.
+        # This includes SchedulingGated: a gate keeps a pod from a node just as a full cluster does.
         return Reason.UNSCHEDULABLE, scheduled.message or scheduled.reason or ""
     for status in statuses:
         waiting = status.state.waiting if status.state else None
         reason = (waiting.reason if waiting else None) or ""
-        said = f"container {status.name}: {reason}: {(waiting.message if waiting else None) or ''}".rstrip(": ")
+        text = f"container {status.name}: {reason}: {(waiting.message if waiting else None) or ''}".rstrip(": ")
         if reason in IMAGE_REASONS:
-            return Reason.IMAGE_PULL, said
+            return Reason.IMAGE_PULL, text
         if reason == "CrashLoopBackOff":
-            return Reason.CRASH_LOOP, said
+            return Reason.CRASH_LOOP, text
         if reason in CONFIGURATION_REASONS:
-            return Reason.CONTAINER_CONFIG, said
+            return Reason.CONTAINER_CONFIG, text
     return None, ""
 
 
@@ -185,7 +193,7 @@ def _scheduled_at(conditions: Iterable[StatusCondition] | None) -> float | None:
 
 
 def _running_since(statuses: Iterable[ContainerStatus]) -> float | None:
-    """When the engine's present process was started."""
+    """The start time of the engine's current process."""
     states = (status.state for status in statuses if status.name == CONTAINER)
     running = next((state.running for state in states if state is not None), None)
     return unix_seconds(running.started_at) if running is not None else None
@@ -196,20 +204,21 @@ def _condition(conditions: Iterable[StatusCondition] | None, kind: str) -> Statu
 
 
 def _gpus(pod: PodObject) -> int:
-    """GPUs a pod holds: of each container the largest extended resource.
+    """The number of GPUs of a pod: the largest extended resource of each container, summed.
 
-    Which of them is the GPU only its revision knows; network devices that come along are never more.
+    Only the revision knows the name of the GPU resource. Other devices, such as network devices, are never more
+    numerous.
     """
     containers = pod.spec.containers or ()
     limits = (container.resources.limits or {} for container in containers if container.resources)
-    return sum(max(_extended(each).values(), default=0) for each in limits)
+    return sum(max(_extended(resources).values(), default=0) for resources in limits)
 
 
 def _extended(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
-    """Extended resources, which have a domain in their name and come in whole numbers."""
+    """The extended resources; they have a domain in their name and are whole numbers."""
     return {name: int(str(value)) for name, value in quantities.items() if "/" in name and str(value).isdecimal()}
 
 
 def _number(text: str | None) -> int:
-    """A number from a label; -1 for what people wrote there, which no plan ever does."""
+    """A number in a label; -1 for other text, which Forebay itself never writes."""
     return int(text) if text is not None and text.isascii() and text.isdecimal() else -1

@@ -1,9 +1,9 @@
-"""WatchCache: the objects of one resource as they are now, kept by LIST and WATCH.
+"""WatchCache: the current objects of one resource, kept by LIST and WATCH.
 
-A watch can fail in ways that look like peace: it goes silent, it misses what happened while it was down, it ends with
-an error inside its own stream. So silence has a limit (bookmarks come every minute), an expired state means a new LIST,
-and a full LIST every ten minutes lets nothing that was missed live on. What we write ourselves is folded in from the
-answer of the write, so the next plan does not depend on how fast the watch is.
+A watch can fail unnoticed: it goes silent, it misses changes while it is down, or it ends with an error inside its own
+stream. So silence has a limit (bookmarks come every minute), an expired resourceVersion causes a new LIST, and a full
+LIST every ten minutes corrects whatever was missed. The answers to our own writes are folded in, so the next plan does
+not depend on the speed of the watch.
 """
 
 import asyncio
@@ -25,30 +25,30 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class WatchPace:
-    """Time limits in seconds."""
+    """The time limits of a watch cache, in seconds."""
 
     silence_seconds: float = 90.0
-    """Bookmarks come about every 60 s; a watch that says nothing for longer is dead, whatever its socket believes."""
+    """Bookmarks come about every 60 s, so a watch that is silent for longer is broken even if its socket is open."""
     relist_seconds: float = 600.0
     shortest_backoff_seconds: float = 0.5
     longest_backoff_seconds: float = 30.0
     failures_until_relist: int = 3
-    """Attempts to watch without a word from the server, after which a LIST at least keeps the view current."""
+    """After this many watches without any event, a LIST keeps the cache current."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched(Generic[M, V]):
-    """What a cache keeps: which objects, and the view of each that readers get."""
+    """Which objects a cache keeps, and the view that readers get of each."""
 
     resource: Resource
     model: type[M]
     view: Callable[[M], V]
     label_selector: str = ""
     namespace: str | None = None
-    alike: Callable[[V, V], bool] = lambda one, other: one == other
-    """Whether a change from one view to the other is no news; nobody is woken then."""
-    takes: Callable[[M], bool] = lambda found: True
-    """Whether the answer of an own write belongs here, where several caches share a resource."""
+    same_view: Callable[[V, V], bool] = lambda old, new: old == new
+    """Whether two views are the same for the reader; such a change does not wake the loop."""
+    accepts: Callable[[M], bool] = lambda stored: True
+    """Whether the answer to a write belongs to this cache, when several caches share a resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Entry(Generic[V]):
 
 
 class WatchCache(Generic[M, V]):
-    """`run` keeps it current; everything else may be called at any time from the same event loop."""
+    """`run` keeps the cache current; everything else may be called at any time from the same event loop."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class WatchCache(Generic[M, V]):
         clock: Callable[[], float] = time.monotonic,
         pace: WatchPace | None = None,
     ) -> None:
-        """`wake` is told the resource's plural; `jitter` gives numbers from 0 to 1."""
+        """`wake` gets the plural of the resource; `jitter` returns numbers from 0 to 1."""
         self._api = api
         self._watched = watched
         self._wake = wake
@@ -80,15 +80,15 @@ class WatchCache(Generic[M, V]):
         self._reader: Reader[M] = Reader(watched.model)
         self._entries: dict[str, _Entry[V]] = {}
         self._unreadable: dict[str, Unreadable] = {}
-        self._horizon = ""
-        """Version up to which every change has been seen."""
-        self._heard_at: float | None = None
+        self._resource_version = ""
+        """The version up to which all changes are known."""
+        self._confirmed_at: float | None = None
         self._list_due_at = clock()
         self._failures = 0
-        self._words = 0
+        self._events_received = 0
         self.relists = 0
-        self.disturbances = 0
-        """Watches that broke, went silent or said something unreadable; for metrics."""
+        self.watch_failures = 0
+        """How many watches broke, went silent or sent something unreadable."""
 
     @property
     def resource(self) -> Resource:
@@ -96,17 +96,17 @@ class WatchCache(Generic[M, V]):
 
     @property
     def synced(self) -> bool:
-        """Whether a LIST has ever succeeded."""
-        return self._heard_at is not None
+        """Whether any LIST has succeeded."""
+        return self._confirmed_at is not None
 
     @property
     def age(self) -> float:
-        """Seconds since the server last confirmed this view; infinite before the first LIST."""
-        return float("inf") if self._heard_at is None else self._clock() - self._heard_at
+        """Seconds since the API server last confirmed the cache; infinite before the first LIST."""
+        return float("inf") if self._confirmed_at is None else self._clock() - self._confirmed_at
 
     @property
     def views(self) -> Mapping[str, V]:
-        """By uid; a snapshot."""
+        """A snapshot of the views, by uid."""
         return {uid: entry.view for uid, entry in self._entries.items()}
 
     @property
@@ -114,31 +114,31 @@ class WatchCache(Generic[M, V]):
         return tuple(self._unreadable.values())
 
     def fold(self, body: bytes) -> None:
-        """Take in the answer of an own write, unless something newer is known."""
+        """Update the cache with the answer to one of our own writes, unless it has a newer version."""
         try:
-            found = self._reader.one(body)
-            if self._watched.takes(found):
-                self._put(found)
+            stored = self._reader.one(body)
+            if self._watched.accepts(stored):
+                self._put(stored)
         except ValueError:
             log.debug("the answer of a write to %s is no object; the watch will bring it", self.resource.plural)
 
     def fold_deleted(self, uid: str, body: bytes) -> None:
-        """Take in the answer of an own delete: the object as it ends, or a Status once it is gone."""
+        """Update the cache with the answer to our own delete: the terminating object, or a Status when it is gone."""
         try:
-            found = self._reader.one(body)
-            if self._watched.takes(found):
-                self._put(found)
+            stored = self._reader.one(body)
+            if self._watched.accepts(stored):
+                self._put(stored)
         except ValueError:
             self._entries.pop(uid, None)
 
     async def run(self) -> None:
-        """Keep the view current until this task is cancelled.
+        """Keep the cache current until this task is cancelled.
 
-        A cancellation may also come out of a call, when something inside the client was cancelled. It would end the
-        task without an error, and the view would never change again; so it counts as a broken watch.
+        A call may also raise CancelledError because something inside the client was cancelled. That would end this task
+        without an error, and the cache would never change again. So it counts as a broken watch.
         """
         while True:
-            words = self._words
+            events_received = self._events_received
             try:
                 if self._clock() >= self._list_due_at:
                     await self._list()
@@ -148,18 +148,18 @@ class WatchCache(Generic[M, V]):
                     log.info("the watched state of %s has expired; listing again", self.resource.plural)
                     self._list_due_at = self._clock()
                 else:
-                    self._disturbed(error)
+                    self._note_failure(error)
             except ValueError as error:
-                self._disturbed(error)
+                self._note_failure(error)
             except asyncio.CancelledError as error:
                 if _is_being_cancelled():
                     raise
-                self._disturbed(repr(error))
-            await self._breathe(worked=self._words > words)
+                self._note_failure(repr(error))
+            await self._back_off(answered=self._events_received > events_received)
 
-    async def _breathe(self, *, worked: bool) -> None:
-        """Wait before the next attempt: longer each time, while the server has said nothing."""
-        if worked:
+    async def _back_off(self, *, answered: bool) -> None:
+        """Wait before the next attempt, longer each time that the API server has not sent anything."""
+        if answered:
             self._failures = 0
             return
         self._failures += 1
@@ -180,20 +180,20 @@ class WatchCache(Generic[M, V]):
             listed = self._reader.listed([page])
             version = listed.resource_version
             unreadable += listed.unreadable
-            for found in listed.items:
-                view = self._view(found)
+            for stored in listed.items:
+                view = self._view(stored)
                 if isinstance(view, Unreadable):
                     unreadable.append(view)
                 else:
-                    entries[found.metadata.uid] = _Entry(found.metadata.resource_version, view)
-            await asyncio.sleep(0)  # others want the loop too: a page of 500 pods takes 30 ms
+                    entries[stored.metadata.uid] = _Entry(stored.metadata.resource_version, view)
+            await asyncio.sleep(0)  # let other tasks run: a page of 500 pods takes 30 ms
         self._replace(entries, unreadable, version)
-        self._heard_at = asked_at
+        self._confirmed_at = asked_at
         self._list_due_at = asked_at + self._pace.relist_seconds * (1 + 0.1 * self._jitter())
         self.relists += 1
 
     def _replace(self, entries: dict[str, _Entry[V]], unreadable: list[Unreadable], version: str) -> None:
-        """Put the listed objects in place of all; only what was written since the list was taken stays."""
+        """Replace the cache by the listed objects; only objects that were written after the list are kept."""
         for uid, known in self._entries.items():
             listed = entries.get(uid)
             if _after(known.version, version if listed is None else listed.version):
@@ -203,59 +203,59 @@ class WatchCache(Generic[M, V]):
             log.warning("%s %s", self.resource.kind, fault)
             if fault.uid in self._entries:
                 entries[fault.uid] = self._entries[fault.uid]
-        before, self._entries, self._horizon = self._entries, entries, version
-        if not self._alike(before, entries):
+        before, self._entries, self._resource_version = self._entries, entries, version
+        if not self._same_views(before, entries):
             self._wake(self.resource.plural)
 
-    def _alike(self, before: dict[str, _Entry[V]], after: dict[str, _Entry[V]]) -> bool:
+    def _same_views(self, before: dict[str, _Entry[V]], after: dict[str, _Entry[V]]) -> bool:
         return before.keys() == after.keys() and all(
-            self._watched.alike(entry.view, after[uid].view) for uid, entry in before.items()
+            self._watched.same_view(entry.view, after[uid].view) for uid, entry in before.items()
         )
 
     async def _watch(self) -> None:
-        """Follow one watch until it ends, falls silent, or a LIST is due."""
+        """Follow one watch until it ends or goes silent, or until a LIST is due."""
         watched = self._watched
         stream = self._api.watch(
             watched.resource,
-            resource_version=self._horizon,
+            resource_version=self._resource_version,
             namespace=watched.namespace,
             label_selector=watched.label_selector,
         )
         async with aclosing(stream):
-            while (patience := min(self._pace.silence_seconds, self._list_due_at - self._clock())) > 0:
+            while (timeout_seconds := min(self._pace.silence_seconds, self._list_due_at - self._clock())) > 0:
                 try:
-                    async with asyncio.timeout(patience):
+                    async with asyncio.timeout(timeout_seconds):
                         line = await anext(stream)
                 except StopAsyncIteration:
                     return
                 except TimeoutError:
-                    if patience == self._pace.silence_seconds:
-                        self._disturbed(f"silent for {patience:g} s")
+                    if timeout_seconds == self._pace.silence_seconds:
+                        self._note_failure(f"silent for {timeout_seconds:g} s")
                     return
-                self._take(self._reader.event(line))
+                self._handle_event(self._reader.event(line))
 
-    def _take(self, event: WatchEvent[M]) -> None:
+    def _handle_event(self, event: WatchEvent[M]) -> None:
         if event.type == "ERROR":
             raise ApiError(event.code, "WatchError", event.message)
-        self._words += 1
-        self._heard_at = self._clock()
+        self._events_received += 1
+        self._confirmed_at = self._clock()
         if event.unreadable is not None:
-            self._take_unreadable(event.type, event.unreadable)
+            self._handle_unreadable(event.type, event.unreadable)
         elif event.object is not None:
             metadata = event.object.metadata
             if event.type != "DELETED":
-                news = self._put(event.object)
+                changed = self._put(event.object)
             else:
-                news = self._entries.pop(metadata.uid, None) is not None
+                changed = self._entries.pop(metadata.uid, None) is not None
                 self._unreadable.pop(metadata.uid, None)
-            self._horizon = metadata.resource_version
-            if news:
+            self._resource_version = metadata.resource_version
+            if changed:
                 self._wake(self.resource.plural)
             return
-        self._horizon = event.resource_version or self._horizon
+        self._resource_version = event.resource_version or self._resource_version
 
-    def _take_unreadable(self, kind: str, fault: Unreadable) -> None:
-        """The last version that could be read stays: an object we cannot read has not ceased to exist."""
+    def _handle_unreadable(self, kind: str, fault: Unreadable) -> None:
+        """Keep the last readable version of the object, since it still exists."""
         key = fault.uid or fault.name
         if kind == "DELETED":
             self._unreadable.pop(key, None)
@@ -265,41 +265,41 @@ class WatchCache(Generic[M, V]):
             log.warning("%s %s", self.resource.kind, fault)
             self._unreadable[key] = fault
 
-    def _put(self, found: M) -> bool:
-        """Remember the object if it is newer than what is known; True when that is news."""
-        uid, version = found.metadata.uid, found.metadata.resource_version
+    def _put(self, stored: M) -> bool:
+        """Store the object if it is newer than the cached one; True when its view has changed."""
+        uid, version = stored.metadata.uid, stored.metadata.resource_version
         known = self._entries.get(uid)
-        if known is None and (version == self._horizon or _after(self._horizon, version)):
-            return False  # an answer that was overtaken: the object's end has been seen already
+        if known is None and (version == self._resource_version or _after(self._resource_version, version)):
+            return False  # the answer is outdated: the deletion of the object is known already
         if known is not None and (version == known.version or _after(known.version, version)):
             return False
-        view = self._view(found)
+        view = self._view(stored)
         if isinstance(view, Unreadable):
             self._unreadable[uid] = view
             return False
         self._entries[uid] = _Entry(version, view)
         self._unreadable.pop(uid, None)
-        return known is None or not self._watched.alike(known.view, view)
+        return known is None or not self._watched.same_view(known.view, view)
 
-    def _view(self, found: M) -> V | Unreadable:
-        """What readers get of an object. Should our own code fail on one, that costs this object only."""
+    def _view(self, stored: M) -> V | Unreadable:
+        """The view of an object. An error in our own code makes only this object unreadable."""
         try:
-            return self._watched.view(found)
+            return self._watched.view(stored)
         except Exception as error:
-            log.exception("%s of %s cannot be understood", self.resource.kind, found.metadata.name)
-            return Unreadable(found.metadata.uid, full_name(found.metadata), repr(error))
+            log.exception("%s of %s cannot be understood", self.resource.kind, stored.metadata.name)
+            return Unreadable(stored.metadata.uid, full_name(stored.metadata), repr(error))
 
-    def _disturbed(self, why: object) -> None:
-        self.disturbances += 1
+    def _note_failure(self, why: object) -> None:
+        self.watch_failures += 1
         log.warning("watching %s: %s", self.resource.plural, why)
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody asked for the end of the task that runs."""
+    """Whether the cancellation of the current task was requested."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _after(version: str, other: str) -> bool:
-    """Whether `version` is known to be later. Versions are opaque unless both are numbers, as all servers make them."""
+    """Whether `version` is known to be later. Only numbers can be compared; all known API servers use numbers."""
     return version.isdecimal() and other.isdecimal() and int(version) > int(other)

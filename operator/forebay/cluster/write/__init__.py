@@ -1,0 +1,1 @@
+"""Write: carries out the actions of a Plan and writes statuses and Events."""

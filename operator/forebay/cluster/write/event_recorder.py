@@ -1,7 +1,7 @@
-"""Events on InferenceServices: told once, never in floods, and never a reason to fail.
+"""EventRecorder: writes Events on InferenceServices at a limited rate; a failed write never fails the tick.
 
-The planner makes events of transitions only. Should one repeat all the same (two states that take turns), the same
-words are told at most every ten minutes, and each service has a bucket of tokens.
+The planner emits events only for transitions. If two states alternate, the same event is written at most every ten
+minutes, and a token bucket limits the events of each service.
 """
 
 import asyncio
@@ -13,26 +13,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from forebay.api.instants import micro_time
-from forebay.api.schema.model import GROUP
+from forebay.api.schema.base_model import GROUP
 from forebay.cluster.client.kube_api import EVENTS, INFERENCE_SERVICES, ApiError, KubeApi
 from forebay.world.plan import EventRecord, Plan, ServicePlan
 
 log = logging.getLogger(__name__)
 
 CONTROLLER = f"{GROUP}/operator"
-SAME_WORDS_SECONDS = 600.0
+REPEAT_SECONDS = 600.0
+"""An event with the same reason and message is not repeated within this time."""
 BURST = 25
 SECONDS_PER_TOKEN = 60.0
-"""With `BURST`, what client-go's own filter allows, at five times its rate."""
-PATIENCE_SECONDS = 5.0
-"""For one event; the loop waits for it."""
+"""Together with `BURST` the limits of client-go's own event filter, at five times its rate."""
+WRITE_TIMEOUT_SECONDS = 5.0
+"""The timeout of one event; the loop waits for it."""
 NOTE_LENGTH = 1024
-"""Bytes; the API server refuses more."""
-AT_ONCE = 8
+"""The longest note in bytes; the API server refuses longer ones."""
+CONCURRENT_WRITES = 8
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _TokenBucket:
     tokens: float
     filled_at: float
 
@@ -46,21 +47,21 @@ class EventRecorder:
         dry_run: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`instance` names this process in each event."""
+        """`instance` is the `reportingInstance` of the Events."""
         self._api = api
         self._instance = instance[:128]
         self._dry_run = dry_run
         self._monotonic = monotonic
-        self._told: dict[tuple[str, EventRecord], float] = {}
-        self._buckets: dict[str, _Bucket] = {}
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._recorded_at: dict[tuple[str, EventRecord], float] = {}
+        self._buckets: dict[str, _TokenBucket] = {}
+        self._slots = asyncio.Semaphore(CONCURRENT_WRITES)
         self.recorded = 0
         self.dropped = 0
-        """Repeated, or above the rate."""
+        """Events that were repeated or above the rate."""
         self.failed = 0
 
     async def record(self, plan: Plan, now: float) -> None:
-        """Write the plan's events, stamped `now` (unix seconds); never raises."""
+        """Write the plan's events with the time `now` (unix seconds); never raises."""
         self._forget(service.uid for service in plan.services)
         due = [
             (service, event) for service in plan.services for event in service.events if self._admit(service.uid, event)
@@ -68,22 +69,22 @@ class EventRecorder:
         await asyncio.gather(*(self._write(service, event, now) for service, event in due))
 
     def _admit(self, uid: str, event: EventRecord) -> bool:
-        moment = self._monotonic()
-        bucket = self._buckets.setdefault(uid, _Bucket(BURST, moment))
-        bucket.tokens = min(BURST, bucket.tokens + (moment - bucket.filled_at) / SECONDS_PER_TOKEN)
-        bucket.filled_at = moment
-        told_at = self._told.get((uid, event))
-        if (told_at is not None and moment - told_at < SAME_WORDS_SECONDS) or bucket.tokens < 1:
+        monotonic_now = self._monotonic()
+        bucket = self._buckets.setdefault(uid, _TokenBucket(BURST, monotonic_now))
+        bucket.tokens = min(BURST, bucket.tokens + (monotonic_now - bucket.filled_at) / SECONDS_PER_TOKEN)
+        bucket.filled_at = monotonic_now
+        recorded_at = self._recorded_at.get((uid, event))
+        if (recorded_at is not None and monotonic_now - recorded_at < REPEAT_SECONDS) or bucket.tokens < 1:
             self.dropped += 1
             return False
         bucket.tokens -= 1
-        self._told[uid, event] = moment
+        self._recorded_at[uid, event] = monotonic_now
         return True
 
     def _forget(self, uids: Iterable[str]) -> None:
-        """Drop what is too old to matter, and services that are gone."""
-        moment, planned = self._monotonic(), set(uids)
-        self._told = {told: at for told, at in self._told.items() if moment - at < SAME_WORDS_SECONDS}
+        """Drop old events, and the buckets of services that no longer exist."""
+        monotonic_now, planned = self._monotonic(), set(uids)
+        self._recorded_at = {key: at for key, at in self._recorded_at.items() if monotonic_now - at < REPEAT_SECONDS}
         self._buckets = {uid: bucket for uid, bucket in self._buckets.items() if uid in planned}
 
     async def _write(self, service: ServicePlan, event: EventRecord, now: float) -> None:
@@ -92,7 +93,7 @@ class EventRecorder:
         if self._dry_run:
             return
         try:
-            async with self._places, asyncio.timeout(PATIENCE_SECONDS):
+            async with self._slots, asyncio.timeout(WRITE_TIMEOUT_SECONDS):
                 await self._api.create(EVENTS, service.key.namespace, self._body(service, event, now))
             self.recorded += 1
         except (ApiError, TimeoutError) as error:

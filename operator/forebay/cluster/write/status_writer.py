@@ -1,7 +1,7 @@
-"""Status: written when the planner says it is worth it, and only what changed.
+"""StatusWriter: patches the status of services and WarmPools when it has changed enough, and only what has changed.
 
-A merge patch replaces lists whole, which is right for conditions: the planner is their only writer, and decides all of
-them at once. Fields of a newer operator that this one does not know are left as they are.
+A merge patch replaces whole lists. This is right for conditions, because the planner is their only writer and decides
+all of them at once. Status fields of a newer operator that this version does not know are left as they are.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forebay.api.schema.model import Model
+from forebay.api.schema.base_model import Model
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
 from forebay.cluster.read.pool_views import WARM_POOLS
 from forebay.cluster.write.apply import ApplyOutcome, Ledger
@@ -30,10 +30,10 @@ class StatusWriter:
         self._dry_run = dry_run
         self._at_once = at_once
         self._written_at: dict[str, float] = {}
-        """By service uid, unix seconds."""
+        """When each service's status was last written (unix seconds), by service uid."""
 
     async def write(self, plan: Plan, world: World, now: float) -> ApplyOutcome:
-        """Write every status that differs enough from the stored one; never raises for a call that failed."""
+        """Write every status that differs enough from the stored one; failed calls are in the outcome."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
         ledger = Ledger()
         stored = {service.uid: service for service in world.services}
@@ -45,10 +45,10 @@ class StatusWriter:
                 if view is not None and should_write(view.status, service.status, written_at, now):
                     tasks.create_task(self._write(gate, service, view, now, ledger))
             pools = {pool.uid: pool for pool in world.warm_pools}
-            for share in plan.warm_pools:
-                seen = pools.get(share.uid)
-                if seen is not None and share.status != seen.status:
-                    tasks.create_task(self._write_pool(gate, share, seen, ledger))
+            for pool_plan in plan.warm_pools:
+                pool = pools.get(pool_plan.uid)
+                if pool is not None and pool_plan.status != pool.status:
+                    tasks.create_task(self._write_pool(gate, pool_plan, pool, ledger))
         return ledger.outcome(gate.calls)
 
     async def _write_pool(self, gate: Gate, plan: PoolPlan, view: WarmPoolView, ledger: Ledger) -> None:
@@ -57,7 +57,7 @@ class StatusWriter:
             return
         body = {
             "metadata": {"resourceVersion": view.resource_version},
-            "status": difference(_as_json(view.status), _as_json(plan.status)),
+            "status": merge_patch(_as_json(view.status), _as_json(plan.status)),
         }
         try:
             await gate.patch(WARM_POOLS, None, plan.key.name, body, subresource="status")
@@ -71,29 +71,29 @@ class StatusWriter:
         if self._dry_run:
             log.info("%s: would write the status", plan.key, extra={"service": str(plan.key)})
             return
-        # The uid would not do: a patch of the status is not checked against it.
-        seen = {"resourceVersion": view.resource_version} if view.resource_version else {}
-        body = {"metadata": seen, "status": difference(_as_json(view.status), _as_json(plan.status))}
+        # The precondition is the resourceVersion, because a patch of the status does not check the uid.
+        metadata = {"resourceVersion": view.resource_version} if view.resource_version else {}
+        body = {"metadata": metadata, "status": merge_patch(_as_json(view.status), _as_json(plan.status))}
         try:
             await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
             self._written_at[plan.uid] = now
         except DeposedError:
             ledger.deposed = True
         except ApiError as error:
-            # A service that went meanwhile needs no status.
+            # A service that was deleted in the meantime needs no status.
             if error.status != NOT_FOUND:
                 ledger.note(plan, None, error)
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7386) that makes `after` of `before`; what is gone is null."""
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) that turns `before` into `after`; removed fields are null."""
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, value in after.items():
         known = before.get(name)
         if name in before and known == value:
             continue
         if isinstance(value, Mapping):
-            patch[name] = difference(known if isinstance(known, Mapping) else {}, value)
+            patch[name] = merge_patch(known if isinstance(known, Mapping) else {}, value)
         else:
             patch[name] = value
     return patch

@@ -1,4 +1,4 @@
-"""The gate every write goes through: only the leader writes, and only so many calls are under way at once."""
+"""The write gate: every write goes through it, so that only the leader writes and concurrent calls are limited."""
 
 import asyncio
 from collections import Counter
@@ -9,21 +9,21 @@ from forebay.cluster.client.kube_api import KubeApi, Resource
 
 
 class DeposedError(Exception):
-    """This process leads no more; whatever it still wanted to write is the next leader's to decide."""
+    """This process is no longer the leader; the next leader decides about the remaining writes."""
 
 
 class Gate:
-    """KubeApi for those who write. Writes raise DeposedError besides ApiError."""
+    """A KubeApi for writers. Writes raise DeposedError or ApiError."""
 
     def __init__(self, api: KubeApi, *, is_leader: Callable[[], bool], at_once: int) -> None:
         self._api = api
         self._is_leader = is_leader
-        self._places = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(at_once)
         self.calls: Counter[tuple[str, str]] = Counter()
-        """Calls made, by verb (as RBAC names it) and plural."""
+        """The number of calls by verb (as in RBAC) and plural."""
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
-        async with self._places:
+        async with self._slots:
             self.calls["get", resource.plural] += 1
             return await self._api.get(resource, namespace, name)
 
@@ -65,8 +65,8 @@ class Gate:
         )
 
     async def _write(self, verb: str, resource: Resource, call: Callable[[], Awaitable[bytes]]) -> bytes:
-        async with self._places:
-            # Asked after the wait for a place: leadership may have gone meanwhile.
+        async with self._slots:
+            # Checked after the wait for a slot, because the lease may be lost in the meantime.
             if not self._is_leader():
                 raise DeposedError
             self.calls[verb, resource.plural] += 1

@@ -11,7 +11,7 @@ from forebay.api.status import WindowStatus
 from forebay.planner.observe.service_context import ServiceContext
 from forebay.scaling.decision import Proposal
 from forebay.scaling.replica_weights import ReplicaWeights
-from forebay.schedules.schedule_floors import PlannedCapacity, StartPace, WindowFloor, floor_proposal, schedule_floor_of
+from forebay.schedules.schedule_floors import PlannedCapacity, StartPace, WindowFloor, schedule_floor, schedule_floor_of
 from forebay.schedules.timetable import S, Timetable, timetable
 from forebay.world.world import Revision, ServiceView
 
@@ -43,7 +43,7 @@ def service_schedules_of(context: ServiceContext, target: Revision) -> ServiceSc
 
 
 def _floors(window_floors: Iterable[WindowFloor], now: float) -> tuple[Proposal, ...]:
-    return tuple(floor for window_floor in window_floors if (floor := floor_proposal(window_floor, now)))
+    return tuple(floor for window_floor in window_floors if (floor := schedule_floor(window_floor, now)))
 
 
 def timetables_of(

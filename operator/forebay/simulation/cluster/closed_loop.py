@@ -1,7 +1,8 @@
-"""The closed loop in virtual time: traffic, engines, scrapes, and whatever decides, until the end.
+"""The closed loop in virtual time: traffic, engines, scrapes and a scaling controller, played to the end.
 
-A service meets a `Trace`, request by request, or a `Flow`, second by second: same cluster, scrapes and control.
-Deterministic: the same models, traces, control and seed give the same outcome, to the byte.
+The traffic of a service is a `Trace`, played request by request, or a `Flow`, played step by step. Cluster, scrapes and
+control are the same for both. A run is deterministic: the same models, traces, control and seed give the same outcome,
+to the byte.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from forebay.simulation.cluster.cluster_model import ClusterModel
 from forebay.simulation.cluster.cold_start import ColdStarts, NodePool
 from forebay.simulation.cluster.gateway_model import Gateway, GatewaySettings
 from forebay.simulation.cluster.policy import Control
-from forebay.simulation.cluster.scrape_model import Page, Scrapes
+from forebay.simulation.cluster.scrape_model import PageFilter, Scrapes
 from forebay.simulation.cluster.served_model import ServedModel
 from forebay.simulation.cluster.timeline import Timeline
 from forebay.simulation.compare.outcome import RunOutcome, Tick
@@ -25,44 +26,44 @@ from forebay.simulation.traffic.traces import Trace
 from forebay.world.names import pod_names
 from forebay.world.world import ServiceKey, WarmPoolView
 
-Played = RunOutcome | FluidOutcome
-STANDING_SECONDS = 3600.0
-"""For so long standing replicas have served when a simulation begins."""
+LoopOutcome = RunOutcome | FluidOutcome
+INITIAL_REPLICA_AGE_SECONDS = 3600.0
+"""How long the initial replicas have been ready when a simulation begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What all policies of a comparison share."""
+class LoopSettings:
+    """The settings that all policies of a comparison share."""
 
     pools: tuple[NodePool, ...] = (NodePool(),)
     starts: ColdStarts = field(default_factory=ColdStarts)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     seed: int = 0
     epoch: float = 1_750_000_000.0
-    """Unix time of the beginning; what schedules are read against."""
-    standing: Mapping[ServiceKey, int] = field(default_factory=dict)
-    """Replicas that serve already when the simulation begins; otherwise minReplicas start cold."""
+    """Unix time at which the simulation begins; schedules are read against it."""
+    initial_replicas: Mapping[ServiceKey, int] = field(default_factory=dict)
+    """Replicas that already serve when the simulation begins. A service without an entry starts minReplicas cold."""
     warm_pools: tuple[WarmPoolView, ...] = ()
-    """Held by a control that knows of them, which is the planner."""
+    """WarmPools of the cluster. Only a control that knows them, the planner, creates their pods."""
     tick_seconds: float = 10.0
-    """Between two entries of the outcome's time line."""
+    """Time between two entries of the outcome's timeline."""
 
 
 class ClosedLoop:
-    """One run of one control. `at` plans what goes wrong, `run` and `play` play it."""
+    """One run of one control. `at` schedules faults, `run` and `play` run the simulation."""
 
     def __init__(
         self,
-        setting: Setting,
+        setting: LoopSettings,
         models: Iterable[ServedModel],
         traces: Mapping[ServiceKey, Trace | Flow],
         control: Control,
-        page: Page | None = None,
+        page: PageFilter | None = None,
     ) -> None:
         self.setting = setting
         self.control = control
         self.on_tick: Callable[[float], None] = lambda now: None
-        """Told how far the run has come, in simulated seconds."""
+        """Called at every tick with the progress of the run, in simulated seconds."""
         self.timeline = Timeline()
         self.cluster = ClusterModel(
             self.timeline, models, setting.pools, setting.starts, seed=setting.seed, epoch=setting.epoch
@@ -75,19 +76,19 @@ class ClosedLoop:
         self.cluster.on_change = control.news
 
     def at(self, seconds: float, act: Callable[[ClosedLoop], None]) -> ClosedLoop:
-        """Do this to the cluster at that time."""
+        """Call `act` at the given simulated time."""
         self.timeline.at(seconds, lambda: act(self))
         return self
 
     def run(self, seconds: float) -> dict[ServiceKey, RunOutcome]:
-        """Of traces, so with what became of each request."""
-        played = self.play(seconds)
-        return {key: outcome for key, outcome in played.items() if isinstance(outcome, RunOutcome)}
+        """Simulate services whose traffic is a trace; their outcomes know what became of each request."""
+        outcomes = self.play(seconds)
+        return {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, RunOutcome)}
 
-    def play(self, seconds: float) -> dict[ServiceKey, Played]:
-        """Until then; what is still on its way then is unfinished."""
+    def play(self, seconds: float) -> dict[ServiceKey, LoopOutcome]:
+        """Simulate up to `seconds`; requests in flight at that time are unfinished."""
         self.scrapes.begin()
-        self._stand()
+        self._create_initial_replicas()
         self.control.begin(self.cluster, self.scrapes)
         self._tick()
         self._play(seconds)
@@ -99,7 +100,7 @@ class ClosedLoop:
     def _play(self, end: float) -> None:
         timeline, gateways = self.timeline, tuple(self.cluster.gateways.values())
         while True:
-            gateway = min(gateways, key=lambda each: _time(each.next_arrival))
+            gateway = min(gateways, key=lambda gateway: _time(gateway.next_arrival))
             arrival = _time(gateway.next_arrival)
             if arrival > end:
                 break
@@ -109,17 +110,17 @@ class ClosedLoop:
             gateway.arrive()
         timeline.pass_to(end)
 
-    def _stand(self) -> None:
-        """Replicas that serve from the beginning, as if they had for an hour."""
+    def _create_initial_replicas(self) -> None:
+        """Create the replicas that serve from the beginning, as if they had been ready for an hour."""
         cluster = self.cluster
-        for key, count in self.setting.standing.items():
+        for key, count in self.setting.initial_replicas.items():
             wanted = cluster.models[key].view.wanted
             assert wanted is not None
             for ordinal in range(count):
                 for rank, name in enumerate(pod_names(key, cluster.services[key].uid, wanted, ordinal)):
                     gpus = wanted.shape.gpus_per_pod
                     replica = cluster.create(key, name, wanted.hash, gpus, ordinal=ordinal, rank=rank)
-                    cluster.make_ready(replica, since=cluster.wall_time - STANDING_SECONDS)
+                    cluster.make_ready(replica, since=cluster.wall_time - INITIAL_REPLICA_AGE_SECONDS)
 
     def _tick(self) -> None:
         timeline = self.timeline
@@ -135,12 +136,12 @@ class ClosedLoop:
         self.on_tick(timeline.now)
         timeline.after(self.setting.tick_seconds, self._tick)
 
-    def _outcome(self, key: ServiceKey, seconds: float) -> Played:
+    def _outcome(self, key: ServiceKey, seconds: float) -> LoopOutcome:
         cluster, gateway = self.cluster, self.cluster.gateways[key]
         replicas = [r for r in (*cluster.ended, *cluster.pods.values()) if r.view.key == key]
         gpu_seconds = sum(_held_seconds(r.placed_at, r.gone_at, seconds) * r.view.gpus for r in replicas)
-        for place in cluster.placeholders_of(cluster.services[key].uid):
-            gpu_seconds += _held_seconds(place.placed_at, place.gone_at, seconds) * place.view.gpus
+        for placeholder in cluster.placeholders_of(cluster.services[key].uid):
+            gpu_seconds += _held_seconds(placeholder.placed_at, placeholder.gone_at, seconds) * placeholder.view.gpus
         ticks, changes, model = tuple(self.ticks[key]), tuple(cluster.changes.get(key, ())), cluster.models[key]
         if isinstance(gateway, FluidGateway):
             return FluidOutcome(key, seconds, gateway, ticks, gpu_seconds, changes, model)
@@ -148,12 +149,12 @@ class ClosedLoop:
 
 
 def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings) -> Gateway | FluidGateway:
-    """Requests are played one by one; a flow is played as a fluid."""
+    """The gateway of a service: a trace is played request by request, a flow as a fluid."""
     if isinstance(trace, Trace):
         return Gateway(trace, model, settings)
     if model.prefill_on_top:
         raise ValueError("a flow does not tell prompts apart, so none can be given time for its own; play the trace")
-    assert model.view.replica_capacity is not None, "what is simulated has a known engine"
+    assert model.view.replica_capacity is not None, "a simulated service has a known engine"
     return FluidGateway(trace, model, model.view.replica_capacity.promise, settings)
 
 
@@ -162,7 +163,7 @@ def _time(arrival: float | None) -> float:
 
 
 def _held_seconds(placed_at: float | None, gone_at: float | None, end: float) -> float:
-    """How long a GPU was taken, from the placing of the pod to its end."""
+    """How long a pod held its GPUs: from its placement on a node to its end."""
     if placed_at is None:
         return 0.0
     return (end if gone_at is None else gone_at) - placed_at

@@ -1,8 +1,8 @@
-"""A cluster in virtual time: what an API server, a scheduler, kubelets and a node autoscaler do to pods of engines.
+"""A cluster in virtual time: what the API server, the scheduler, kubelets and a node autoscaler do to engine pods.
 
-It keeps the promises that planning rests on: writes are refused on a version that is not the last one, names are taken
-until their pod is gone, pods are placed first fit in order of creation, placeholders give way to pods of replicas, and
-what is deleted first finishes what it has.
+It keeps the guarantees that planning relies on: a write to an outdated version is refused, a name is taken until its
+pod is gone, pods are placed first fit in order of creation, pods of replicas preempt placeholders, and a deleted pod
+finishes its requests first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CRASHES_UNTIL_BACK_OFF = 2
 
 
 class ClusterModel(ClusterWrites):
-    """All pods, nodes and engines. `epoch` is the unix time at which the simulation begins."""
+    """All pods, nodes and engines. `epoch` is the Unix time at which the simulation begins."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class ClusterModel(ClusterWrites):
         self.revisions: dict[str, list[Revision]] = {}
         self.children: list[ChildView] = []
         self.on_change: Callable[[], None] = lambda: None
-        """Told when a pod or a node has changed by itself."""
+        """Called when a pod or a node has changed without a write by the control."""
         self.on_ready: Callable[[SimulatedReplica], None] = lambda replica: None
-        self.why_not_start: Callable[[SimulatedReplica], str | None] = lambda replica: None
-        """Asked when a pod is to become ready: None, or the reason why it does not (`ImagePull`, `CrashLoop`, …, or
-        `never` for one that loads for ever)."""
+        self.start_failure: Callable[[SimulatedReplica], str | None] = lambda replica: None
+        """Called when a pod is about to become ready. It returns None, or the reason why the pod does not become ready
+        (`ImagePull`, `CrashLoop`, …, or `never` for a pod that loads for ever)."""
         self.changes: dict[ServiceKey, list[tuple[float, int]]] = {}
-        """(time, pods wanted from then on) by service: whenever the number of those that neither drain nor end changes
-        because somebody wanted it."""
+        """(time, wanted replicas from then on) by service. An entry is added when a write changes the number of
+        replicas that are neither draining nor being deleted."""
         self.conflicts = 0
         """Writes that were refused because the object had changed."""
         self._created = 0
@@ -81,13 +81,13 @@ class ClusterModel(ClusterWrites):
     def wall_time(self) -> float:
         return self.epoch + self.timeline.now
 
-    # What can be seen
+    # State
 
     def replicas_of(self, key: ServiceKey) -> list[SimulatedReplica]:
         return [replica for replica in self.pods.values() if replica.view.key == key]
 
-    def wanted_of(self, key: ServiceKey) -> int:
-        """Pods that are neither draining nor ending."""
+    def wanted_replicas(self, key: ServiceKey) -> int:
+        """The number of replicas that are neither draining nor being deleted."""
         views = [r.view for r in self.pods.values() if r.view.key == key]
         return sum(view.drain_started_at is None and not view.deleting and view.rank == 0 for view in views)
 
@@ -95,30 +95,30 @@ class ClusterModel(ClusterWrites):
         return self.nodes.views()
 
     def pod_views(self) -> tuple[PodView, ...]:
-        """Placeholders, too."""
+        """All pods, including placeholders."""
         return (
             *(replica.view for replica in self.pods.values()),
             *(placeholder.view for placeholder in self.placeholders.by_name.values()),
         )
 
     def placeholders_of(self, owner_uid: str) -> list[SimulatedPlaceholder]:
-        """Those that there are, and those that are gone."""
-        every = (*self.placeholders.ended, *self.placeholders.by_name.values())
-        return [placeholder for placeholder in every if placeholder.view.owner_uid == owner_uid]
+        """All placeholders of an owner, including those that are gone."""
+        placeholders = (*self.placeholders.ended, *self.placeholders.by_name.values())
+        return [placeholder for placeholder in placeholders if placeholder.view.owner_uid == owner_uid]
 
     def revision_views(self) -> Mapping[str, tuple[Revision, ...]]:
-        return {uid: tuple(found) for uid, found in self.revisions.items()}
+        return {uid: tuple(revisions) for uid, revisions in self.revisions.items()}
 
-    # What an operator does to it
+    # Writes by a control
 
     def carry_out(self, owner: Owner, action: Action) -> None:
-        """One action of the plan of a service or a WarmPool, as `cluster.write.apply` would have it done."""
+        """Apply one action from the plan of a service or a WarmPool, with the effect that `cluster.write.apply` has."""
         self.write(owner, action)
         if isinstance(owner, ServiceView):
             self._note_wanted(owner.key)
 
     def create(self, key: ServiceKey, name: str, revision: str, gpus: int, **fields: object) -> SimulatedReplica:
-        """A new pod; it is placed at once if there is room."""
+        """Create a pod. It is placed at once if a node has free GPUs."""
         service = self.services[key]
         view = PodView(
             key=key,
@@ -140,18 +140,18 @@ class ClusterModel(ClusterWrites):
         return replica
 
     def make_ready(self, replica: SimulatedReplica, since: float) -> None:
-        """As if it had been created and ready for long; the way a simulation begins with standing replicas."""
+        """Make a pod ready as if it had been created long ago; used for initial replicas."""
         created_at = since - self.starts.ready_seconds
         replica.change(created_at=created_at, scheduled_at=created_at)
         self._become_ready(replica, since)
 
     def start_drain(self, replica: SimulatedReplica, reason: str) -> None:
-        """Out of rotation; it finishes what it has."""
+        """Take a replica out of rotation; it finishes its requests."""
         replica.change(serving=False, drain_started_at=self.wall_time, drain_reason=reason)
         self._rotate(replica.view.key)
 
     def delete(self, replica: SimulatedReplica, grace_seconds: float | None = None) -> None:
-        """Out of rotation; gone once it has finished what it has, killed after its grace."""
+        """Delete a pod: it leaves the rotation and ends once its requests are finished, or after its grace period."""
         if replica.view.deleting:
             return
         grace = replica.model.grace_seconds if grace_seconds is None else grace_seconds
@@ -161,10 +161,10 @@ class ClusterModel(ClusterWrites):
         self._note_wanted(replica.view.key)
         self._end_if_idle(replica)
 
-    # What goes wrong
+    # Faults
 
     def crash(self, replica: SimulatedReplica) -> None:
-        """Its engine ends with everything it had, and is started again with empty counters."""
+        """The replica's engine dies, its requests are lost, and it restarts with empty counters."""
         self._lose_engine(replica)
         replica.change(ready=False, ready_since=None, unready_since=self.wall_time, restarts=replica.view.restarts + 1)
         self._rotate(replica.view.key)
@@ -172,7 +172,7 @@ class ClusterModel(ClusterWrites):
         self.on_change()
 
     def kill_node(self, name: str) -> None:
-        """Its kubelet is gone: pods are no longer ready, what they had is lost, and none of them ends by itself."""
+        """The node's kubelet dies: its pods are no longer ready, their requests are lost, and no pod ends by itself."""
         self.nodes.change(name, ready=False, unready_since=self.wall_time)
         self.placeholders.lose_node(name)
         for replica in self.pods.values():
@@ -184,23 +184,23 @@ class ClusterModel(ClusterWrites):
         self.on_change()
 
     def cordon(self, name: str) -> None:
-        """The node is to be left."""
+        """Cordon the node, as before a drain."""
         self.nodes.change(name, cordoned=True)
         self.on_change()
 
-    # Inside: writes
+    # Writes
 
     def _note_wanted(self, key: ServiceKey) -> None:
-        noted, wanted = self.changes.setdefault(key, []), self.wanted_of(key)
-        if not noted or noted[-1][1] != wanted:
-            noted.append((self.timeline.now, wanted))
+        changes, wanted = self.changes.setdefault(key, []), self.wanted_replicas(key)
+        if not changes or changes[-1][1] != wanted:
+            changes.append((self.timeline.now, wanted))
 
     def wall_clock(self) -> float:
         return self.wall_time
 
     def pod_view(self, namespace: str, name: str) -> PodView | None:
-        there = self.pods.get((namespace, name)) or self.placeholders.by_name.get((namespace, name))
-        return None if there is None else there.view
+        pod = self.pods.get((namespace, name)) or self.placeholders.by_name.get((namespace, name))
+        return None if pod is None else pod.view
 
     def refused(self, action: Action) -> None:
         self.conflicts += 1
@@ -216,7 +216,7 @@ class ClusterModel(ClusterWrites):
             self.refused(action)
             return
         view = new_pod(owner, action, self.placeholders.next_uid(), self.wall_time)
-        placeholder = self.placeholders.add(view, action.place.image, self._place_selector(owner, view))
+        placeholder = self.placeholders.add(view, action.place.image, self._placeholder_selector(owner, view))
         self._place_placeholder(placeholder)
 
     def change_pod(self, pod: PodView) -> None:
@@ -233,7 +233,7 @@ class ClusterModel(ClusterWrites):
 
     def remove_placeholder(self, pod: PodView) -> None:
         self.placeholders.remove(pod)
-        self._place_waiting()
+        self._schedule_waiting()
         self.on_change()
 
     def _next_uid(self) -> str:
@@ -246,7 +246,7 @@ class ClusterModel(ClusterWrites):
         self._schedule(replica)
         return replica
 
-    # Inside: the scheduler and the node autoscaler
+    # Scheduler and node autoscaler
 
     def _schedule(self, replica: SimulatedReplica) -> None:
         if replica.view.gates:
@@ -276,8 +276,8 @@ class ClusterModel(ClusterWrites):
         service = self.services[replica.view.key]
         return revision_of(replica.view, service, self.revisions.get(service.uid, ()))
 
-    def _place_selector(self, owner: Owner, view: PodView) -> dict[str, str]:
-        """Of the nodes where the pod may be that would take the place."""
+    def _placeholder_selector(self, owner: Owner, view: PodView) -> dict[str, str]:
+        """Node selector of a placeholder: that of the replica pods that may take its place."""
         if isinstance(owner, WarmPoolView):
             return {} if owner.shape is None else dict(owner.shape.node_selector)
         revision = revision_of(view, owner, self.revisions.get(owner.uid, ()))
@@ -288,21 +288,21 @@ class ClusterModel(ClusterWrites):
         self.nodes.ask_for_more(sum(view.gpus for view in waiting), self._node_joined)
 
     def _node_joined(self) -> None:
-        self._place_waiting()
+        self._schedule_waiting()
         self.on_change()
 
-    def _place_waiting(self) -> None:
-        """In order of priority: pods of replicas, then placeholders; the oldest first."""
+    def _schedule_waiting(self) -> None:
+        """Place waiting pods in order of priority: first pods of replicas, then placeholders, the oldest first."""
         for replica in sorted(self.pods.values(), key=lambda r: r.number):
             if replica.view.node is None and not replica.view.deleting:
                 self._schedule(replica)
         for placeholder in self.placeholders.waiting():
             self._place_placeholder(placeholder)
 
-    # Inside: kubelets
+    # Kubelets
 
     def _load_group(self, replica: SimulatedReplica) -> None:
-        """A replica of several pods loads once all of them have a node."""
+        """Start to load a replica; one of several pods loads once all of them have a node."""
         revision = self._revision(replica)
         pods = 1 if revision is None or replica.view.ordinal < 0 else revision.shape.pods
         group = group_of(replica.view, self.pod_views()) if pods > 1 else [replica.view]
@@ -323,16 +323,16 @@ class ClusterModel(ClusterWrites):
         node = self.nodes.by_name.get(view.node or "")
         if view.ready or view.deleting or view.restarts != restarts or node is None or not node.view.ready:
             return
-        why = self.why_not_start(replica)
-        if why is None:
+        failure = self.start_failure(replica)
+        if failure is None:
             self._become_ready(replica, self.wall_time)
-        elif why == Reason.CRASH_LOOP:
+        elif failure == Reason.CRASH_LOOP:
             crashes = view.restarts + 1
             blocked = Reason.CRASH_LOOP if crashes >= CRASHES_UNTIL_BACK_OFF else None
             replica.change(phase="Running", restarts=crashes, blocked=blocked)
             self._load(replica)
-        elif why != "never":
-            replica.change(blocked=Reason(why), blocked_message=f"{why}, as the simulation was told to")
+        elif failure != "never":
+            replica.change(blocked=Reason(failure), blocked_message=f"{failure}, as the simulation was told to")
         self.on_change()
 
     def _become_ready(self, replica: SimulatedReplica, since: float) -> None:
@@ -357,14 +357,14 @@ class ClusterModel(ClusterWrites):
             self.timeline.at(again, lambda: self._end_if_idle(replica))
             return
         self._lose_engine(replica)
-        served = replica.placed_at is not None
-        self.timeline.after(replica.model.termination_seconds if served else 0.0, lambda: self._end(replica))
+        placed = replica.placed_at is not None
+        self.timeline.after(replica.model.termination_seconds if placed else 0.0, lambda: self._end(replica))
 
     def _end(self, replica: SimulatedReplica) -> None:
         replica.gone_at = self.timeline.now
         self.pods.pop((replica.view.key.namespace, replica.view.name), None)
         self.ended.append(replica)
-        self._place_waiting()
+        self._schedule_waiting()
         self.on_change()
 
     def _lose_engine(self, replica: SimulatedReplica) -> None:

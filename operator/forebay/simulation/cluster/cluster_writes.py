@@ -1,7 +1,7 @@
-"""What the actions of a plan do to a simulated cluster: the one place that plays them, whatever plays the pods.
+"""The effect of a plan's actions on a simulated cluster, in one place for every model of pods.
 
-It keeps the promises of an API server that planning rests on: a write is refused on a version that is not the last one,
-and a name is taken until its pod is gone.
+It keeps the guarantees of an API server that planning relies on: a write to an outdated version is refused, and a name
+is taken until its pod is gone.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from forebay.world.plan import (
 from forebay.world.world import ChildView, PodView, Revision, ServiceView, WarmPoolView
 
 Owner = ServiceView | WarmPoolView
-"""Whose plan an action is part of."""
+"""The service or WarmPool whose plan contains an action."""
 Write = AdoptPod | LiftGate | StartDrain | CancelDrain | DeletePod | DeletePlaceholder
-"""To a pod that exists, on one version of it."""
+"""Actions on an existing pod, valid for one resourceVersion of it."""
 
 
 class ClusterWrites(ABC):
-    """Revisions and children are kept here; what holds the pods says how a pod is created, changed and ended."""
+    """Keeps revisions and children; a subclass that holds the pods creates, changes and ends them."""
 
     revisions: dict[str, list[Revision]]
-    """By uid of the service."""
+    """Stored revisions by uid of the service."""
     children: list[ChildView]
 
     @abstractmethod
@@ -56,20 +56,20 @@ class ClusterWrites(ABC):
 
     @abstractmethod
     def change_pod(self, pod: PodView) -> None:
-        """The pod is like this from now on."""
+        """Replace the stored pod."""
 
     @abstractmethod
     def end_pod(self, pod: PodView, action: DeletePod) -> None: ...
 
     @abstractmethod
     def remove_placeholder(self, pod: PodView) -> None:
-        """At once: nothing runs in it."""
+        """Remove a placeholder at once, since nothing runs in it."""
 
-    def refused(self, action: Action) -> None:  # noqa: B027 - nobody has to count refusals
-        """Told of a write that was refused, because the object had changed or the name was taken."""
+    def refused(self, action: Action) -> None:  # noqa: B027 - subclasses need not count refusals
+        """Called when a write is refused because the object had changed or the name was taken."""
 
     def write(self, owner: Owner, action: Action) -> None:
-        """One action of a plan, as `cluster.write.apply` would have it done."""
+        """Apply one action of a plan, with the effect that `cluster.write.apply` has."""
         match action:
             case StoreRevision():
                 kept = [r for r in self.revisions.get(owner.uid, []) if r.hash != action.revision.hash]
@@ -122,7 +122,7 @@ class ClusterWrites(ABC):
 
 
 def new_pod(owner: Owner, action: CreatePod | CreatePlaceholder, uid: str, now: float) -> PodView:
-    """As the API server has it right after its creation."""
+    """A pod as the API server stores it right after its creation."""
     pod = PodView(
         key=owner.key,
         name=action.name,

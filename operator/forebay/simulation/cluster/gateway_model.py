@@ -1,7 +1,8 @@
-"""The way of simulated requests: to the serving replica with the least in flight, or held, or turned away.
+"""The gateway of a simulated service: it sends each request to the serving replica with the fewest in flight.
 
-While nothing serves, requests are held, so many for so long; then they are shed. What a replica has taken stays with it
-to the end, as a stream does: a replica that drains finishes what it has, one that dies takes it along.
+While no replica serves, the gateway holds up to `held_requests` requests for up to `held_seconds` and sheds the others.
+A request stays with its replica to the end, as a stream does: a draining replica finishes its requests, and the
+requests of a replica that dies have failed.
 """
 
 from __future__ import annotations
@@ -18,57 +19,59 @@ from forebay.simulation.engine.replica_engine import ReplicaEngine
 from forebay.simulation.traffic.traces import Trace
 
 
-class Fate(IntEnum):
-    """What became of a request."""
+class RequestState(IntEnum):
+    """The state of a request at the end of a simulation."""
 
     UNFINISHED = 0
-    """Still on its way when the simulation ended."""
+    """The request was held or in flight when the simulation ended."""
     DONE = 1
     SHED = 2
-    """Turned away: nothing served, or the queues were full."""
+    """The gateway turned the request away: no replica served, or the queues were full."""
     FAILED = 3
-    """Its replica died, or was killed at the end of its grace period."""
+    """The replica died, or was killed at the end of its grace period."""
     REFUSED = 4
-    """Too long for the engine; no policy can help."""
+    """The request is too long for the engine, under any policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     held_requests: int = 1000
-    """While nothing serves."""
+    """How many requests the gateway holds at most, while no replica serves."""
     held_seconds: float = 60.0
     queued_per_replica: int | None = None
-    """Requests in flight on the least busy replica from which on the gateway sheds; None for no limit."""
+    """The gateway sheds while the least busy replica has this many requests in flight; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewaySample:
-    """What the gateway's own metrics say; counters are totals since the beginning."""
+    """The gateway's own metrics; counters are totals since the simulation began."""
 
     taken_at: float
-    """Seconds since the beginning."""
+    """Seconds since the simulation began."""
     offered: int = 0
     shed: int = 0
     finished: int = 0
     held: int = 0
     in_flight: int = 0
-    """Held ones included."""
+    """Requests in flight, including the held ones."""
 
 
 @dataclass(slots=True)
 class RequestLog:
-    """One entry per offered request, in order of arrival; seconds since the beginning."""
+    """One entry per offered request, in order of arrival. Times are seconds since the simulation began."""
 
     first_token: list[float] = field(default_factory=list)
     finished: list[float] = field(default_factory=list)
     token_seconds: list[float] = field(default_factory=list)
     """Mean time between tokens; 0 for an answer of one token."""
-    fate: list[int] = field(default_factory=list)
+    state: list[int] = field(default_factory=list)
+    """A `RequestState` per request."""
     replica: list[int] = field(default_factory=list)
+    """Number of the replica that took the request; -1 for none."""
 
 
 class Gateway:
-    """Of one service."""
+    """The gateway of one service whose traffic is a trace."""
 
     def __init__(self, trace: Trace, model: ServedModel, settings: GatewaySettings) -> None:
         self._model = model
@@ -76,7 +79,7 @@ class Gateway:
         self.settings = settings
         self.log = RequestLog()
         self.rotation: list[SimulatedReplica] = []
-        """Kept current by the cluster."""
+        """The serving replicas; the cluster model updates this list."""
         self.offered = 0
         self.shed = 0
         self.finished = 0
@@ -102,10 +105,10 @@ class Gateway:
         log.first_token.append(nan)
         log.finished.append(nan)
         log.token_seconds.append(nan)
-        log.fate.append(Fate.UNFINISHED)
+        log.state.append(RequestState.UNFINISHED)
         log.replica.append(-1)
         if self._prompts[index] + self._outputs[index] > self._longest:
-            log.fate[index] = Fate.REFUSED
+            log.state[index] = RequestState.REFUSED
             self.refused += 1
         elif self.rotation:
             self._send(index, now)
@@ -115,41 +118,41 @@ class Gateway:
             self._shed(index)
 
     def settle(self, now: float) -> None:
-        """Held requests go to what serves by now, or have waited too long."""
+        """Shed the held requests that have waited too long, and send the others if a replica serves."""
         while self._held and now - self._times[self._held[0]] > self.settings.held_seconds:
             self._shed(self._held.popleft())
         while self._held and self.rotation:
             self._send(self._held.popleft(), now)
 
     def collect(self, replica: SimulatedReplica) -> None:
-        """Note what the replica has finished."""
+        """Log the requests that the replica has finished."""
         log = self.log
         for completion in replica.done:
             index = int(completion.request.id)
             self.finished += 1
-            log.fate[index] = Fate.DONE
+            log.state[index] = RequestState.DONE
             log.finished[index] = completion.finished
             log.first_token[index] = nan if completion.first_token is None else completion.first_token
             log.token_seconds[index] = completion.token_seconds or 0.0
         replica.done.clear()
 
     def new_engine(self, now: float) -> ReplicaEngine:
-        """Of a replica that starts."""
+        """The engine of a replica that becomes ready."""
         return ReplicaEngine(self._model.profile, self._model.limits, every_histogram=False)
 
     def lose(self, replica: SimulatedReplica) -> None:
-        """The replica's process is gone, and with it everything it had."""
+        """The replica's process died: its requests have failed."""
         if not replica.outstanding:
             return
         log = self.log
-        for index, (fate, number) in enumerate(zip(log.fate, log.replica, strict=True)):
-            if fate == Fate.UNFINISHED and number == replica.number:
-                log.fate[index] = Fate.FAILED
+        for index, (state, number) in enumerate(zip(log.state, log.replica, strict=True)):
+            if state == RequestState.UNFINISHED and number == replica.number:
+                log.state[index] = RequestState.FAILED
                 self.failed += 1
 
     def sample(self, now: float) -> GatewaySample:
-        gone = self.finished + self.shed + self.failed + self.refused
-        return GatewaySample(now, self.offered, self.shed, self.finished, len(self._held), self.offered - gone)
+        ended = self.finished + self.shed + self.failed + self.refused
+        return GatewaySample(now, self.offered, self.shed, self.finished, len(self._held), self.offered - ended)
 
     def _send(self, index: int, now: float) -> None:
         best, least = None, 1 << 60
@@ -171,5 +174,5 @@ class Gateway:
         self.log.replica[index] = best.number
 
     def _shed(self, index: int) -> None:
-        self.log.fate[index] = Fate.SHED
+        self.log.state[index] = RequestState.SHED
         self.shed += 1

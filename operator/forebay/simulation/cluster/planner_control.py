@@ -1,7 +1,8 @@
-"""Forebay in a simulation: the production `plan()`, at the pace of the production loop, acting pod by pod.
+"""Forebay in a simulation: the production `plan()`, called as often as in the production loop.
 
-It is called every 5 s, when it asked to be woken, and a second after news, as the shell does. What it sees is a World
-put together from what the API server would say and what scrapes have told; what it wants is done by the same actions.
+It is called every 5 s, at the time it asked to be woken, and a second after a change. Its World is built from the
+simulated API server's state and from the scrapes that have arrived, and its actions are applied to the simulated
+cluster.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from forebay.api.status import DecisionStatus
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.simulation.cluster.cluster_model import ClusterModel
-from forebay.simulation.cluster.scrape_model import Scrapes, SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import Scrapes, ScrapeTiming
 from forebay.world.settings import Settings
 from forebay.world.world import ServiceKey, World
 
 TICK_SECONDS = 5.0
 DEBOUNCE_SECONDS = 1.0
-"""News is waited for that long, so that what comes together is planned together."""
+"""Delay between a change and the plan, so that changes that come together are planned together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision that differs from the one before."""
+class RecordedDecision:
+    """A decision that differs from the previous one of the service."""
 
     at: float
     key: ServiceKey
@@ -33,8 +34,8 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An Event."""
+class RecordedEvent:
+    """An Event that the planner wrote."""
 
     at: float
     key: ServiceKey
@@ -43,21 +44,21 @@ class Told:
 
 
 class PlannerControl:
-    """The operator, as far as it decides."""
+    """The planner of the operator as the control of a simulation."""
 
-    def __init__(self, settings: Settings | None = None, scrape: SimulatedScrapes | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, scrape: ScrapeTiming | None = None) -> None:
         self._settings = settings or Settings()
-        self._scrape = scrape or SimulatedScrapes()
+        self._scrape = scrape or ScrapeTiming()
         self.state = State.empty(0.0)
-        self.decisions: list[Decided] = []
-        self.told: list[Told] = []
+        self.decisions: list[RecordedDecision] = []
+        self.events: list[RecordedEvent] = []
         self.errors: list[str] = []
         self.ticks = 0
         self._due: float | None = None
         self._generation = 0
 
     @property
-    def scrape(self) -> SimulatedScrapes:
+    def scrape(self) -> ScrapeTiming:
         return self._scrape
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:
@@ -66,7 +67,7 @@ class PlannerControl:
         self._tick_at(cluster.timeline.now)
 
     def restart(self) -> None:
-        """The operator is started anew: it knows what the cluster says, and nothing else."""
+        """Restart the operator: only what the cluster stores survives."""
         self.state = State.empty(self._cluster.wall_time)
 
     def news(self) -> None:
@@ -76,7 +77,7 @@ class PlannerControl:
         return self._cluster.services[key].status.replicas.desired
 
     def _tick_at(self, time: float) -> None:
-        """The next tick, unless one comes sooner."""
+        """Schedule the next tick, unless an earlier one is scheduled."""
         if self._due is not None and self._due <= time:
             return
         self._due = time
@@ -102,7 +103,7 @@ class PlannerControl:
             before = cluster.services[share.key]
             cluster.services[share.key] = replace(before, status=share.status)
             self._note(share.key, before.status.decision, share.status.decision)
-            self.told += [Told(cluster.timeline.now, share.key, e.reason, e.message) for e in share.events]
+            self.events += [RecordedEvent(cluster.timeline.now, share.key, e.reason, e.message) for e in share.events]
         for pool in done.warm_pools:
             for action in pool.actions:
                 cluster.carry_out(cluster.warm_pools[pool.key], action)
@@ -125,4 +126,4 @@ class PlannerControl:
     def _note(self, key: ServiceKey, before: DecisionStatus | None, now: DecisionStatus | None) -> None:
         if now is None or (before is not None and (before.desired, before.rule) == (now.desired, now.rule)):
             return
-        self.decisions.append(Decided(self._cluster.timeline.now, key, now.desired, now.rule, now.because))
+        self.decisions.append(RecordedDecision(self._cluster.timeline.now, key, now.desired, now.rule, now.because))

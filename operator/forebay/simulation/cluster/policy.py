@@ -1,22 +1,22 @@
-"""What decides in a simulation, and what it may see.
+"""Scaling policies in a simulation: their interface, what they may see, and how their replica counts are applied.
 
-A peer's rule is a `Policy`: it is called every `period_seconds` with a `View` of one service, which holds nothing but
-what its scrapes told (each `ReplicaReading.sample` has its `taken_at`, `View.gateway` its own), what the API server
-says of its pods, and the time. It returns how many replicas it wants; windows, averages and stabilization are its own
-to keep between calls. A `ReplicaCountActuator` makes the number true as a Deployment does. One policy object serves one
-service in one run.
+The rule of a peer is a `Policy`. It is called every `period_seconds` with a `PolicyView` of one service and returns the
+number of replicas it wants. The view holds only what scrapes have delivered (with the time of each scrape in
+`ReplicaReading.sample.taken_at` and `PolicyView.gateway.taken_at`), what the API server says of the pods, and the time.
+The policy itself keeps windows, averages and stabilization between calls. One policy object serves one service in one
+run. A `ReplicaCountActuator` creates and deletes pods as a Deployment does.
 
     class Proportional:
         name, version = "proportional", "1"
         period_seconds = 15.0
-        scrape = ScrapeSettings(period_seconds=15.0, delay_seconds=1.0, staggered=True)
+        scrape = SimulatedScrapes(period_seconds=15.0, delay_seconds=1.0, staggered=True)
 
         def decide(self, view: View) -> int:
             waiting = sum(r.sample.waiting_requests for r in view.replicas if r.sample)
             return ceil(waiting / 5)
 
-Forebay itself is no such policy: its planner acts through actions on single pods (`planner_control.py`). Both are
-`Control`s to the loop.
+Forebay itself is not a `Policy`: its planner acts through actions on single pods (`planner_control.py`). The closed
+loop runs both through the interface `Control`.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from typing import Protocol
 from forebay.scaling.load.signals import EngineSample
 from forebay.simulation.cluster.cluster_model import ClusterModel
 from forebay.simulation.cluster.gateway_model import GatewaySample
-from forebay.simulation.cluster.scrape_model import Scrapes, SimulatedScrapes
+from forebay.simulation.cluster.scrape_model import Scrapes, ScrapeTiming
 from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 from forebay.world.world import ServiceKey
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReading:
-    """One pod that is wanted: those that drain or end are not shown, as a Deployment does not count them."""
+    """One live pod. Pods that are being deleted are not shown, as a Deployment does not count them."""
 
     name: str
     created_at: float
-    """Seconds since the beginning, as all times here."""
+    """When the pod was created, in seconds since the simulation began, like all times in this module."""
     ready_since: float | None
-    """None while it starts."""
+    """When the pod became ready; None while it starts."""
     sample: EngineSample | None
-    """Of the last scrape that has arrived; `taken_at` in seconds since the beginning. None before the first."""
+    """The last scrape that has arrived, with `taken_at` in simulated seconds; None before the first."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PolicyView:
     now: float
     desired: int
-    """What was asked for last, after bounds."""
+    """The replica count that was requested last, after bounds."""
     min_replicas: int
     max_replicas: int
     replicas: tuple[ReplicaReading, ...]
     gateway: GatewaySample
-    """As of the last scrape; a policy whose product has no gateway must not look."""
+    """The last scrape of the gateway. A policy whose product has no gateway must not use it."""
 
     @property
     def ready(self) -> tuple[ReplicaReading, ...]:
@@ -66,53 +66,53 @@ class View:
 
 
 class Policy(Protocol):
-    """See the module."""
+    """A scaling rule; the module docstring describes how it is called."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def version(self) -> str:
-        """Of the product whose published rule this is."""
+        """Version of the product whose published rule this is."""
         ...
 
     @property
     def period_seconds(self) -> float:
-        """Between two decisions."""
+        """Time between two decisions."""
         ...
 
     @property
-    def scrape(self) -> SimulatedScrapes:
-        """Its documented pace."""
+    def scrape(self) -> ScrapeTiming:
+        """How often the product scrapes, as documented."""
         ...
 
-    def decide(self, view: View) -> int:
-        """How many replicas are wanted now; bounds are applied by the caller."""
+    def decide(self, view: PolicyView) -> int:
+        """The number of replicas wanted now; the caller applies the bounds."""
         ...
 
 
 class Control(Protocol):
-    """What the loop runs: it looks at the cluster and acts on it, at times it chooses itself."""
+    """A controller that the closed loop runs. It observes the cluster and acts on it, at times of its own choice."""
 
     @property
-    def scrape(self) -> SimulatedScrapes: ...
+    def scrape(self) -> ScrapeTiming: ...
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:
-        """Take hold of the cluster and announce the first look on its timeline."""
+        """Connect to the cluster and schedule the first decision on its timeline."""
         ...
 
     def news(self) -> None:
-        """A scrape has arrived, or a pod has changed."""
+        """The loop calls this when a scrape has arrived or a pod has changed."""
         ...
 
     def desired(self, key: ServiceKey) -> int: ...
 
 
 class ReplicaCountActuator:
-    """Makes a replica count true as a Deployment's controller does.
+    """Brings the number of pods to a replica count, as a Deployment's controller does.
 
-    Missing pods are created at once. Surplus ones are deleted: those that do not serve first, the youngest of them
-    first (ReplicaSet's order); what they have in flight they finish within their grace period.
+    Missing pods are created at once. Surplus pods are deleted in ReplicaSet's order: pods that do not serve first, the
+    youngest first among equals. They finish their requests in flight within their grace period.
     """
 
     def __init__(self, cluster: ClusterModel, key: ServiceKey) -> None:
@@ -132,8 +132,8 @@ class ReplicaCountActuator:
             name = f"{self._key.name}-{self._number}"
             self._number += 1
             self._cluster.create(self._key, name, self._revision, self._gpus)
-        leaving = sorted(live, key=lambda r: (r.view.node is not None, r.view.ready, -r.number))
-        for replica in leaving[: max(0, len(live) - count)]:
+        victims = sorted(live, key=lambda r: (r.view.node is not None, r.view.ready, -r.number))
+        for replica in victims[: max(0, len(live) - count)]:
             self._cluster.delete(replica)
 
 
@@ -146,7 +146,7 @@ class PolicyControl:
         self._actuators: dict[ServiceKey, ReplicaCountActuator] = {}
 
     @property
-    def scrape(self) -> SimulatedScrapes:
+    def scrape(self) -> ScrapeTiming:
         return next(iter(self._policies.values())).scrape
 
     def begin(self, cluster: ClusterModel, scrapes: Scrapes) -> None:
@@ -155,22 +155,22 @@ class PolicyControl:
             spec = cluster.services[key].spec
             assert spec is not None
             self._actuators[key] = ReplicaCountActuator(cluster, key)
-            standing = len(self._actuators[key].live())
-            self._set(key, max(standing, spec.scaling.min_replicas))
-            self._again(key)
+            initial_replicas = len(self._actuators[key].live())
+            self._set(key, max(initial_replicas, spec.scaling.min_replicas))
+            self._schedule_next(key)
 
     def news(self) -> None:
-        """It looks at its own pace only."""
+        """Ignore the news: a policy is called at its own period only."""
 
     def desired(self, key: ServiceKey) -> int:
         return self._desired[key]
 
-    def _again(self, key: ServiceKey) -> None:
-        self._cluster.timeline.after(self._policies[key].period_seconds, lambda: self._look(key))
+    def _schedule_next(self, key: ServiceKey) -> None:
+        self._cluster.timeline.after(self._policies[key].period_seconds, lambda: self._decide(key))
 
-    def _look(self, key: ServiceKey) -> None:
+    def _decide(self, key: ServiceKey) -> None:
         self._set(key, self._policies[key].decide(self._view(key)))
-        self._again(key)
+        self._schedule_next(key)
 
     def _set(self, key: ServiceKey, count: int) -> None:
         spec = self._cluster.services[key].spec
@@ -178,24 +178,24 @@ class PolicyControl:
         self._desired[key] = min(max(count, spec.scaling.min_replicas), spec.scaling.max_replicas)
         self._actuators[key].set(self._desired[key])
 
-    def _view(self, key: ServiceKey) -> View:
+    def _view(self, key: ServiceKey) -> PolicyView:
         cluster = self._cluster
         spec = cluster.services[key].spec
         assert spec is not None
         signals = self._scrapes.current()
         readings = []
         for replica in self._actuators[key].live():
-            told = signals.get(replica.view.uid)
+            pod_signals = signals.get(replica.view.uid)
             since = replica.view.ready_since
             readings.append(
                 ReplicaReading(
                     name=replica.view.name,
                     created_at=replica.view.created_at - cluster.epoch,
                     ready_since=None if since is None else since - cluster.epoch,
-                    sample=None if told is None else _in_simulated_time(told.sample, cluster.epoch),
+                    sample=None if pod_signals is None else _in_simulated_time(pod_signals.sample, cluster.epoch),
                 )
             )
-        return View(
+        return PolicyView(
             now=cluster.timeline.now,
             desired=self._desired[key],
             min_replicas=spec.scaling.min_replicas,

@@ -1,4 +1,4 @@
-"""The windows of a manifest's schedules within the time that is played, and what each of them asks for."""
+"""The schedule windows of a manifest that begin within the simulated time, and the floor of each."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from forebay.world.world import ServiceView
 
 @dataclass(frozen=True, slots=True)
 class ScheduledWindow:
-    """Seconds since the beginning."""
+    """One window of a schedule; times are seconds since the simulation began."""
 
     begin: float
     end: float
     floor: ScheduleFloor
 
     schedule: str
-    """Its name."""
+    """The name of the schedule."""
 
-    def replicas(self, one: PlannedCapacity | None) -> int | None:
-        """That serve the floor, by the operator's own arithmetic; None for a rate that it cannot turn into replicas."""
-        return replicas_for(self.floor, one)
+    def replicas(self, capacity: PlannedCapacity | None) -> int | None:
+        """Replicas that serve the floor, by the operator's own arithmetic; None if a rate cannot be converted."""
+        return replicas_for(self.floor, capacity)
 
     @property
     def not_judged(self) -> str:
-        """Why nobody can say how many replicas the floor is, in a sentence."""
+        """A sentence that says why the floor cannot be converted to replicas."""
         return f"spec.schedules[{self.schedule}].{capacity_unknown(self.floor)}; whether it was met is not judged"
 
 
 def windows_of(view: ServiceView, epoch: float, seconds: float) -> tuple[ScheduledWindow, ...]:
-    """Those that begin after the beginning, in order; a schedule that cannot be read has none."""
-    found = []
+    """The windows that begin within the simulation, in order. A schedule with errors has none."""
+    windows = []
     for schedule in () if view.spec is None else view.spec.schedules or ():
         start = None if fault_of(schedule) else next_start_after(schedule, epoch)
         while start is not None and start - epoch < seconds:
             begin = start - epoch
-            found.append(ScheduledWindow(begin, begin + schedule.duration.seconds, schedule.floor, schedule.name))
+            windows.append(ScheduledWindow(begin, begin + schedule.duration.seconds, schedule.floor, schedule.name))
             start = next_start_after(schedule, start)
-    return tuple(sorted(found, key=lambda window: window.begin))
+    return tuple(sorted(windows, key=lambda window: window.begin))

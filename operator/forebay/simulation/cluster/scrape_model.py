@@ -1,8 +1,8 @@
-"""Scrapes in virtual time: a policy sees what an engine said at its last scrape, and only some time after that.
+"""Scrapes in virtual time: a policy sees an engine's state as of its last scrape, and only after a delay.
 
-Every pod is asked at multiples of the period, from the moment it is ready; with `staggered` each at an offset of its
-own, as Prometheus does. Scenarios about broken metrics give a `page` function: the engine's page is then written,
-changed by it, and read by the production parser.
+Every ready pod is scraped at multiples of the period; with `staggered`, each pod at an offset of its own, as Prometheus
+does. Scenarios about broken metrics give a `page` function: the engine's page is then written, changed by that
+function, and read by the production parser.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ from forebay.telemetry.engine_sample import sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
 from forebay.world.world import ServiceKey
 
-Page = Callable[[SimulatedReplica, str], str | None]
-"""What becomes of a page on its way: the text that arrives, or None for no answer."""
+PageFilter = Callable[[SimulatedReplica, str], str | None]
+"""Changes a metrics page in transit: returns the text that arrives, or None for no answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedScrapes:
+class ScrapeTiming:
     period_seconds: float = 5.0
     delay_seconds: float = 0.5
-    """From the question to the moment when a policy can see the answer."""
+    """Time from a scrape until a policy can see its result."""
     staggered: bool = False
     engine_version: str = "0.32.0"
-    """Whose names the pages are read by."""
+    """The vLLM version whose metric names the parser expects."""
 
 
 @dataclass(slots=True)
 class Scrapes:
     cluster: ClusterModel
-    settings: SimulatedScrapes
+    settings: ScrapeTiming
     on_news: Callable[[], None]
-    page: Page | None = None
+    page: PageFilter | None = None
     signals: dict[str, PodSignals] = field(default_factory=dict)
-    """By pod uid, of pods that are there."""
+    """The last result of each existing pod, by uid."""
     gateway_samples: dict[ServiceKey, GatewaySample] = field(default_factory=dict)
     pages: dict[str, MetricsPage] = field(default_factory=dict)
-    """By pod uid, of the engine that runs there, when pages are written at all."""
+    """The metrics page of each pod's engine, by uid; empty unless `page` is given."""
 
     def begin(self) -> None:
         self.cluster.on_ready = self.expect
         self._ask_gateways()
 
     def current(self) -> Mapping[str, PodSignals]:
-        """What can be seen now; a pod that is gone leaves nothing behind."""
-        there = {replica.view.uid for replica in self.cluster.pods.values()}
-        self.signals = {uid: signals for uid, signals in self.signals.items() if uid in there}
+        """The signals that have arrived, without those of pods that are gone."""
+        uids = {replica.view.uid for replica in self.cluster.pods.values()}
+        self.signals = {uid: signals for uid, signals in self.signals.items() if uid in uids}
         return dict(self.signals)
 
     def expect(self, replica: SimulatedReplica) -> None:
-        """Ask this pod from now on."""
+        """Scrape this pod from now on."""
         period = self.settings.period_seconds
         offset = Random(replica.view.uid).random() * period if self.settings.staggered else 0.0
         now = self.cluster.timeline.now
@@ -84,7 +84,7 @@ class Scrapes:
         timeline.after(self.settings.period_seconds, lambda: self._ask(replica, engine))
 
     def _answer(self, replica: SimulatedReplica) -> EngineSample | str:
-        """The sample, or why there is none."""
+        """The sample, or a message why there is none."""
         assert replica.engine is not None
         taken_at = self.cluster.wall_time
         if self.page is None:
@@ -111,10 +111,10 @@ class Scrapes:
         timeline = self.cluster.timeline
         for key, gateway in self.cluster.gateways.items():
             sample = gateway.sample(timeline.now)
-            timeline.after(self.settings.delay_seconds, partial(self._told, key, sample))
+            timeline.after(self.settings.delay_seconds, partial(self._gateway_sample_arrived, key, sample))
         timeline.after(self.settings.period_seconds, self._ask_gateways)
 
-    def _told(self, key: ServiceKey, sample: GatewaySample) -> None:
+    def _gateway_sample_arrived(self, key: ServiceKey, sample: GatewaySample) -> None:
         self.gateway_samples[key] = sample
 
 

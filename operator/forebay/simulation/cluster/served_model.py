@@ -1,4 +1,7 @@
-"""A service as it is simulated: what the planner is told of it, and what its engines truly are."""
+"""A simulated service: what the operator knows of it, and how its engines truly perform.
+
+The two differ on purpose, since a published profile never fits an engine exactly.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.cluster.read.pool_views import WarmPoolObject, pool_view
 from forebay.cluster.read.projections import InferenceServiceObject
 from forebay.cluster.read.service_views import ServiceViews
-from forebay.simulation.engine.prefill_seconds import prefill_seconds
 from forebay.simulation.engine.replica_engine import EngineLimits
 from forebay.simulation.engine.simulated_profile import EngineProfile
 from forebay.simulation.traffic.traces import Floats
@@ -24,39 +26,49 @@ from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.world import Revision, ServiceView, WarmPoolView
 
 OPERATOR_NAMESPACE = "forebay-system"
-"""Where the pods of WarmPools are."""
-TRUE_WITHIN: float = 0.2
-"""Public coefficients are as far off as that (science.md 3d)."""
+"""The namespace of the pods of WarmPools."""
+COEFFICIENT_ERROR: float = 0.2
+"""Relative error of public profile coefficients (science.md 3d)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
     view: ServiceView
-    """As the operator resolved it from the manifest; its plan rests on the profile that the operator believes."""
+    """The service as the operator resolves it from the manifest, planned with the profile that the operator assumes."""
     profile: EngineProfile
-    """What an engine truly costs."""
+    """The true step times of the engine."""
     limits: EngineLimits
     termination_seconds: float = 5.0
-    """From the last answer to the end of the pod."""
+    """Time from the last answer to the end of the pod."""
     grace_seconds: float = 340.0
-    """After which a pod that is being deleted is killed."""
+    """Grace period after which a pod that is being deleted is killed."""
     prefill_on_top: bool = False
-    """Whether a first token may also take what its own prompt takes to compute: for contexts of very different lengths
-    that no one limit fits."""
+    """Whether the time to the first token may exceed the promise by the time that the request's own prompt takes to
+    compute. This is for contexts of very different lengths, which no single limit fits."""
 
     def allowed(self, prompt: Floats, computed: Floats) -> Floats:
-        """Seconds by which each request's first token may come after the promised time, by its lengths in tokens."""
+        """Seconds by which each request's first token may exceed the promised time. The lengths are in tokens."""
         return self.prefill_seconds(prompt, computed) if self.prefill_on_top else np.zeros_like(computed)
 
     def prefill_seconds(self, prompt: Floats, computed: Floats) -> Floats:
-        """What each prompt truly adds to the steps that compute it, by its tokens and those that no cache spares."""
+        """The true prefill time of each request, see the function of the same name."""
         return prefill_seconds(self.profile, prompt, computed)
+
+
+def prefill_seconds(profile: EngineProfile, prompt: Floats, computed: Floats) -> Floats:
+    """Seconds that each prompt adds to the engine steps that compute it: `b·P + e·I²`.
+
+    I is the prompt's length in tokens (`prompt`), P the tokens of it that no prefix cache has (`computed`); b and e are
+    coefficients of the profile.
+    """
+    seconds: Floats = profile.prompt_token_seconds * computed + profile.prompt_square_seconds * prompt**2
+    return seconds
 
 
 def view_of_manifest(
     document: dict[str, Any], created: str = "2025-01-01T00:00:00Z", profiles: tuple[GivenProfile, ...] = ()
 ) -> ServiceView:
-    """The service as the production operator resolves it from a manifest, with the PerformanceProfiles beside it."""
+    """The service as the production operator resolves it from a manifest and the given PerformanceProfiles."""
     metadata = document.get("metadata", {})
     stored = _stored(document, metadata.get("namespace", "default"), metadata.get("name", "service"), created)
     return ServiceViews().view(InferenceServiceObject.model_validate(stored), profiles=profiles)
@@ -70,7 +82,7 @@ def pool_of_manifest(pool: WarmPool, created: str = "2025-01-01T00:00:00Z") -> W
 
 
 def _stored(document: dict[str, Any], namespace: str, name: str, created: str) -> dict[str, Any]:
-    """As the API server keeps it."""
+    """The object as the API server stores it."""
     return {
         "metadata": {
             "name": name,
@@ -85,7 +97,7 @@ def _stored(document: dict[str, Any], namespace: str, name: str, created: str) -
 
 
 def limits_of(view: ServiceView, profile: EngineProfile) -> EngineLimits:
-    """The scheduler settings that the pod's own command line asks for. Raises ValueError for one that cannot start."""
+    """The engine limits that the pod's own command line sets. Raises ValueError if the engine could not start."""
     if view.wanted is None:
         why = "; ".join(problem.message for problem in view.problems)
         raise ValueError(f"{view.key} has nothing to simulate: {why}")
@@ -102,15 +114,15 @@ def _serve_arguments(view: ServiceView, revision: Revision) -> list[str]:
     return words[words.index("serve") + 1 :] if "serve" in words else words
 
 
-def drawn_profile(believed: EngineProfile, seed: int, within: float = TRUE_WITHIN) -> EngineProfile:
-    """The truth behind a profile that is off by up to `within`: a, b, c and d each by a factor of their own."""
+def drawn_profile(assumed: EngineProfile, seed: int, within: float = COEFFICIENT_ERROR) -> EngineProfile:
+    """A true profile for an assumed one: a, b, c and d are each multiplied by a drawn factor of 1 ± `within`."""
     draw = Random(f"{seed}/profile")
     a, b, c, d = (draw.uniform(1 - within, 1 + within) for _ in range(4))
     return replace(
-        believed,
-        step_seconds=believed.step_seconds * a,
-        prompt_token_seconds=believed.prompt_token_seconds * b,
-        prompt_square_seconds=believed.prompt_square_seconds * b,
-        sequence_seconds=believed.sequence_seconds * c,
-        kv_token_seconds=believed.kv_token_seconds * d,
+        assumed,
+        step_seconds=assumed.step_seconds * a,
+        prompt_token_seconds=assumed.prompt_token_seconds * b,
+        prompt_square_seconds=assumed.prompt_square_seconds * b,
+        sequence_seconds=assumed.sequence_seconds * c,
+        kv_token_seconds=assumed.kv_token_seconds * d,
     )

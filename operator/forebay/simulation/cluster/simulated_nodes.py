@@ -1,4 +1,4 @@
-"""Nodes of a simulated cluster: those that are there, those that a node autoscaler adds, and which of them are warm."""
+"""Nodes of a simulated cluster: the initial ones, those that a node autoscaler adds, and which of them are warm."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from forebay.world.world import NodeView
 class SimulatedNode:
     view: NodeView
     warm: bool
-    """Image and weights are there."""
+    """Whether the node holds the image and the weights from the beginning."""
     images: set[str] = field(default_factory=set)
-    """That placeholders have pulled."""
+    """Images that placeholders have pulled to the node."""
 
     def warm_for(self, image: str) -> bool:
         return self.warm or (image != "" and image in self.images)
@@ -35,7 +35,7 @@ class SimulatedNodes:
         self._starts = starts
         self._seed = seed
         self._epoch = epoch
-        self._asked: dict[str, int] = {}
+        self._requested: dict[str, int] = {}
         self._joined: dict[str, int] = {}
         for pool in self._pools:
             for number in range(pool.nodes):
@@ -45,14 +45,14 @@ class SimulatedNodes:
         return tuple(node.view for node in self.by_name.values())
 
     def ask_for_more(self, waiting_gpus: int, joined: Callable[[], None]) -> None:
-        """One node per so many waiting pods as it has GPUs for; `joined` is called once it is there."""
+        """Request one more node if those on the way lack GPUs for `waiting_gpus`; `joined` is called when it is up."""
         for pool in self._pools:
-            asked = self._asked.get(pool.name, 0)
-            there = self._joined.get(pool.name, 0)
-            if asked < pool.more_nodes and (asked - there) * pool.gpus_per_node < waiting_gpus:
-                self._asked[pool.name] = asked + 1
-                seconds = self._starts.draw(self._starts.node_seconds, self._seed, f"node/{pool.name}", asked)
-                self._timeline.after(seconds, partial(self._add, pool, pool.nodes + asked, joined))
+            requested = self._requested.get(pool.name, 0)
+            up = self._joined.get(pool.name, 0)
+            if requested < pool.more_nodes and (requested - up) * pool.gpus_per_node < waiting_gpus:
+                self._requested[pool.name] = requested + 1
+                seconds = self._starts.draw(self._starts.node_seconds, self._seed, f"node/{pool.name}", requested)
+                self._timeline.after(seconds, partial(self._add, pool, pool.nodes + requested, joined))
                 return
 
     def _add(self, pool: NodePool, number: int, joined: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
-"""Placeholders of a simulated cluster: pods that hold GPUs on a node, and the engine's image, for a replica to come.
+"""Placeholders of a simulated cluster: pods that hold GPUs on a node, with the engine's image, for a future replica.
 
-Nothing runs in one, so it leaves at once: when it is deleted, and when a pod of a replica preempts it.
+Nothing runs in a placeholder, so it ends at once when it is deleted or preempted by a pod of a replica.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class SimulatedPlaceholder:
     gone_at: float | None = None
 
     def change(self, **fields: object) -> None:
-        """A write to the object: a new version of it."""
+        """Change the object, which gives it a new resourceVersion."""
         version = str(int(self.view.resource_version) + 1)
         self.view = replace(self.view, **fields, resource_version=version)  # type: ignore[arg-type]
 
 
 class SimulatedPlaceholders:
-    """All that there are, by namespace and name, and those that are gone."""
+    """All placeholders, by namespace and name, and those that are gone."""
 
     def __init__(
         self, timeline: Timeline, nodes: SimulatedNodes, starts: ColdStarts, *, seed: int, epoch: float
@@ -41,7 +41,7 @@ class SimulatedPlaceholders:
         self.by_name: dict[tuple[str, str], SimulatedPlaceholder] = {}
         self.ended: list[SimulatedPlaceholder] = []
         self.on_change: Callable[[], None] = lambda: None
-        """Told when one has become ready."""
+        """Called when a placeholder has become ready."""
         self._timeline = timeline
         self._nodes = nodes
         self._starts = starts
@@ -59,11 +59,11 @@ class SimulatedPlaceholders:
         return placeholder
 
     def waiting(self) -> list[SimulatedPlaceholder]:
-        """For a node, oldest first."""
+        """Placeholders that wait for a node, oldest first."""
         return sorted((p for p in self.by_name.values() if p.view.node is None), key=lambda p: p.number)
 
     def place(self, placeholder: SimulatedPlaceholder, pods: Collection[PodView]) -> bool:
-        """Whether a node has free GPUs for it. `pods` are all pods of the cluster."""
+        """Place a placeholder on a node; False if no node has free GPUs. `pods` are all pods of the cluster."""
         placement = placement_of(placeholder.view, self._nodes.views(), pods, placeholder.selector)
         if placement is None:
             if placeholder.view.blocked is None:
@@ -82,14 +82,14 @@ class SimulatedPlaceholders:
         self.ended.append(placeholder)
 
     def lose_node(self, name: str) -> None:
-        """Its kubelet is gone."""
+        """The node's kubelet died: placeholders on it are no longer ready."""
         for placeholder in self.by_name.values():
             if placeholder.view.node == name:
                 since = self._epoch + self._timeline.now
                 placeholder.change(ready=False, ready_since=None, unready_since=since)
 
     def _pull_seconds(self, placeholder: SimulatedPlaceholder) -> float:
-        """What a cold start takes longer than a warm one; nothing where the image is there already."""
+        """By how much a cold start takes longer than a warm one; 0 if the node already has the image."""
         node = self._nodes.by_name[placeholder.view.node or ""]
         if node.warm_for(placeholder.image):
             return 0.0

@@ -1,4 +1,4 @@
-"""One pod of a simulated cluster: its view as the API server has it, and the engine behind it."""
+"""One pod of a simulated cluster: its object in the API server, and the engine that runs in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forebay.world.world import PodView
 
 
 class SimulatedEngine(Protocol):
-    """What a cluster wants to know of an engine: one of discrete events, or a part of a fluid."""
+    """The part of an engine that the cluster model uses; a discrete-event engine and a fluid both have it."""
 
     @property
     def now(self) -> float: ...
@@ -37,7 +37,7 @@ class SimulatedEngine(Protocol):
 
 
 class SimulatedReplica:
-    """The engine is advanced only as far as somebody asks: until its next event nothing about it can change."""
+    """A pod and its engine. The engine is advanced lazily, since no request of it can end before its next event."""
 
     __slots__ = ("avoid", "deadline", "done", "engine", "gone_at", "model", "next_event", "number", "placed_at",
                  "view")  # fmt: skip
@@ -48,16 +48,16 @@ class SimulatedReplica:
         self.number = number
         """Order of creation in the whole run."""
         self.avoid = avoid
-        """Nodes that it may not be placed on."""
+        """Names of nodes that the pod must not be placed on."""
         self.engine: SimulatedEngine | None = None
         self.next_event = inf
-        """Before this no request of it ends."""
+        """The earliest time at which a request of the engine can end."""
         self.done: list[Completion] = []
-        """Finished and not yet taken by the gateway."""
+        """Completions that the gateway has not collected yet."""
         self.placed_at: float | None = None
         self.gone_at: float | None = None
         self.deadline = inf
-        """When it is killed, once it is being deleted."""
+        """When the pod is killed; infinite until it is being deleted."""
 
     @property
     def outstanding(self) -> int:
@@ -70,21 +70,21 @@ class SimulatedReplica:
 
     @property
     def loading(self) -> bool:
-        """Neither ready nor on its way out."""
+        """Whether the pod is not ready yet and neither draining nor being deleted."""
         view = self.view
         return not view.ready and not view.deleting and view.drain_started_at is None
 
     def change(self, **fields: Any) -> None:
-        """A write to the object: a new version of it."""
+        """Change fields of the object."""
         self.store(replace(self.view, **fields))
 
     def store(self, changed: PodView) -> None:
-        """The object is like this from now on; a new version of it, unless it was like this already."""
+        """Replace the object; it gets a new resourceVersion unless nothing changed."""
         if changed != self.view:
             self.view = replace(changed, resource_version=str(int(self.view.resource_version) + 1))
 
     def start_engine(self, engine: SimulatedEngine, now: float) -> None:
-        """A process with empty counters."""
+        """Start an engine with empty counters."""
         self.engine = engine
         self.engine.advance(now)
         self.next_event = inf
@@ -96,7 +96,7 @@ class SimulatedReplica:
         self.next_event = engine.next_event_time or inf
 
     def advance(self, now: float) -> None:
-        """Let its engine work up to `now`."""
+        """Advance the engine to `now`."""
         engine = self.engine
         if engine is not None and engine.now < now:
             self.done += engine.advance(now)

@@ -1,6 +1,6 @@
-"""One virtual clock: what is due, in order. Nothing here or above it asks for the real time.
+"""The virtual clock of a simulation, with a queue of scheduled calls. No part of the simulation reads the real time.
 
-What is due at the same moment happens in the order in which it was announced, so a run depends on its inputs alone.
+Calls that are due at the same time run in the order in which they were scheduled, so a run depends only on its inputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import inf
 
 
 class Timeline:
-    """`now` is in seconds since the beginning of the simulation."""
+    """A clock and its scheduled calls; `now` is in seconds since the simulation began."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -21,19 +21,19 @@ class Timeline:
 
     @property
     def next_time(self) -> float:
-        """When the next thing is due; infinite when there is nothing."""
+        """When the next call is due; infinite if there is none."""
         return self._due[0][0] if self._due else inf
 
     def at(self, time: float, act: Callable[[], None]) -> None:
-        """Do this at `time`, or as soon as possible when that is past."""
+        """Schedule a call at `time`, or now if that time has passed."""
         heappush(self._due, (max(time, self.now), next(self._order), act))
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do this in so many seconds."""
+        """Schedule a call in `seconds` from now."""
         self.at(self.now + seconds, act)
 
     def pass_to(self, time: float) -> None:
-        """Do everything that is due up to and at `time`."""
+        """Run all calls that are due up to and at `time`, and set the clock to it."""
         while self._due and self._due[0][0] <= time:
             due, _, act = heappop(self._due)
             self.now = due

@@ -1,4 +1,4 @@
-"""A simulation as JSON: what went in, and every policy's figures. Tables and pictures are drawn from it."""
+"""The report of a simulation as JSON: its inputs and the figures of every policy, for tables and pictures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any
 from forebay.simulation.compare.comparison import Comparison, Result
 from forebay.simulation.compare.oracle import static_peak
 
-POINTS = 240
-"""Of a time line, at most."""
-MOST_DECISIONS = 200
+TIMELINE_POINTS = 240
+"""The largest number of points in a timeline."""
+MAX_DECISIONS = 200
 
 
 def document(comparison: Comparison, results: Sequence[Result], inputs: dict[str, Any]) -> dict[str, Any]:
-    """Times in seconds, shares from 0 to 1. Those that were not run are ratios' base by their need."""
+    """The report. Times are in seconds, shares from 0 to 1.
+
+    Ratios to the oracle, and to the static peak if that was not run, use replica-hours computed from the need.
+    """
     case = comparison.case
     hours = {result.name: result.summary.gpu_hours for result in results}
     wanted = case.model.view.wanted
@@ -46,7 +49,7 @@ def _inputs(comparison: Comparison) -> dict[str, Any]:
         "seconds": case.seconds,
         "requests": len(case.trace),
         "promise": asdict(case.promise),
-        "judgedBy": asdict(case.yardstick) | {"prefillOnTop": case.model.prefill_on_top},
+        "judgedBy": asdict(case.judging_promise) | {"prefillOnTop": case.model.prefill_on_top},
         "gateway": asdict(case.gateway),
         "bounds": list(case.bounds),
         "coldStartSeconds": asdict(case.starts),
@@ -81,40 +84,40 @@ def _policy(result: Result, oracle_hours: float, static_hours: float | None) -> 
         "interTokenLatency": asdict(summary.inter_token_latency),
         "replicaChangesPerDay": summary.changes_per_day,
         "mostReplicas": summary.most_replicas,
-        # a flow knows no tenants; what they were guaranteed comes with sharing
-        "tenants": [{"name": name, "asked": asked, "served": served} for name, asked, served in result.by_tenant],
+        # empty for a flow, which does not distinguish tenants
+        "tenants": [{"name": name, "asked": offered, "served": served} for name, offered, served in result.by_tenant],
         "timeline": timeline(result),
         "decisions": [
-            {"at": decided.at, "desired": decided.desired, "rule": decided.rule, "because": decided.because}
-            for decided in result.decisions[:MOST_DECISIONS]
+            {"at": decision.at, "desired": decision.desired, "rule": decision.rule, "because": decision.because}
+            for decision in result.decisions[:MAX_DECISIONS]
         ],
     }
 
 
 def schedules(comparison: Comparison, result: Result) -> dict[str, int]:
-    """How many windows began, and in how many of them the floor served at the start."""
+    """How many schedule windows began, and in how many of them the floor's replicas served at the start."""
     case = comparison.case
     floors = case.window_floors or (case.window_replicas,) * len(case.windows)
-    begun = [(begin, floor) for (begin, _), floor in zip(case.windows, floors, strict=True) if begin <= case.seconds]
+    windows = [(begin, floor) for (begin, _), floor in zip(case.windows, floors, strict=True) if begin <= case.seconds]
     ticks = result.outcome.ticks
-    met = [next((tick.serving for tick in ticks if tick.at >= begin), 0) >= floor for begin, floor in begun]
-    return {"total": len(begun), "metByStart": sum(met)}
+    met = [next((tick.serving for tick in ticks if tick.at >= begin), 0) >= floor for begin, floor in windows]
+    return {"total": len(windows), "metByStart": sum(met)}
 
 
 def timeline(result: Result) -> dict[str, list[float]]:
-    """At most `POINTS` moments: the highest of each span, so that no peak is lost between two points."""
+    """The run as at most `TIMELINE_POINTS` points. Each is the maximum of its span, so that no peak is lost."""
     ticks = result.outcome.ticks
-    each = max(1, -(-len(ticks) // POINTS))
+    span = max(1, -(-len(ticks) // TIMELINE_POINTS))
     columns: dict[str, Sequence[float]] = {
         "desired": [tick.desired for tick in ticks],
         "serving": [tick.serving for tick in ticks],
         "waiting": [tick.waiting for tick in ticks],
         "kv": [tick.kv_fraction for tick in ticks],
     }
-    spans = range(0, len(ticks), each)
-    found: dict[str, list[float]] = {"at": [ticks[start].at for start in spans]}
+    starts = range(0, len(ticks), span)
+    points: dict[str, list[float]] = {"at": [ticks[start].at for start in starts]}
     for name, values in columns.items():
-        found[name] = [round(float(max(values[start : start + each])), 4) for start in spans]
-    edges = [*found["at"], (ticks[-1].at if ticks else 0.0) + 1]
-    found["firstToken"] = [round(late, 4) for late in result.outcome.late_first_tokens(edges)]
-    return found
+        points[name] = [round(float(max(values[start : start + span])), 4) for start in starts]
+    edges = [*points["at"], (ticks[-1].at if ticks else 0.0) + 1]
+    points["firstToken"] = [round(seconds, 4) for seconds in result.outcome.late_first_tokens(edges)]
+    return points

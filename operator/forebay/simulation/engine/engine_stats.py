@@ -1,4 +1,4 @@
-"""What one engine counted since it started: the counters and histograms behind vLLM's `/metrics`."""
+"""The counters and histograms of one engine since its start, from which vLLM's `/metrics` is written."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Final, Literal
 
 from forebay.capacity.model.replica_model import Promise
 from forebay.simulation.engine.histogram import (
-    FIRST_TOKEN_SECONDS,
-    PREEMPTIONS,
-    REQUEST_SECONDS,
-    STEP_TOKENS,
-    TOKEN_SECONDS,
+    FIRST_TOKEN_BOUNDS,
+    INTER_TOKEN_BOUNDS,
+    PREEMPTION_BOUNDS,
+    REQUEST_BOUNDS,
+    STEP_TOKEN_BOUNDS,
     BucketHistogram,
     token_bounds,
 )
 
-Reason = Literal["stop", "length", "abort"]
+FinishReason = Literal["stop", "length", "abort"]
 UNBOUNDED_CONTEXT: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """One request as the engine sees it: numbers of tokens and a time, no text."""
+    """One request as the engine handles it: token counts and an arrival time, no text."""
 
     id: str
     prompt_tokens: int
@@ -30,22 +30,22 @@ class EngineRequest:
     arrival: float
     """Seconds on the engine's clock."""
     cached_tokens: int = 0
-    """Prompt tokens found in the prefix cache: not computed again, but they hold KV blocks and are read."""
-    stop_reason: Reason = "length"
-    """What the engine reports at the last token."""
+    """Prompt tokens found in the prefix cache. They are not computed again, but they hold KV blocks and are read."""
+    stop_reason: FinishReason = "length"
+    """The finish reason that the engine reports with the last token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How one request went, in seconds on the engine's clock."""
+    """The end of one request and its times, in seconds on the engine's clock."""
 
     request: EngineRequest
-    reason: Reason
+    reason: FinishReason
     tokens: int
     """Answer tokens that were generated."""
     finished: float
     scheduled: float | None = None
-    """First time in a batch; None when it left before."""
+    """When the request first entered a batch; None if it ended before that."""
     first_token: float | None = None
     preemptions: int = 0
 
@@ -62,7 +62,7 @@ class Completion:
         return (self.finished - self.first_token) / (self.tokens - 1)
 
     def in_time(self, promise: Promise, allowed_seconds: float = 0.0) -> bool:
-        """Whether this one request was served as promised, its first token at most so much later."""
+        """Whether this request kept the promise; its first token may come `allowed_seconds` later than promised."""
         first = self.first_token_seconds
         return (
             first is not None
@@ -73,42 +73,42 @@ class Completion:
 
 
 class EngineStats:
-    """Counters and histograms of one engine. Everything only grows; a restart starts at zero, as vLLM does."""
+    """Counters and histograms of one engine. They only grow; a restarted engine begins at zero, as vLLM does."""
 
     def __init__(self, max_model_len: int = UNBOUNDED_CONTEXT, *, every_histogram: bool = True) -> None:
-        """Without `every_histogram` only those are kept that Forebay's telemetry reads, which halves the time of a
-        simulation."""
+        """Without `every_histogram`, only the histograms that Forebay's telemetry reads are kept. This halves the time
+        of a simulation."""
         self._every_histogram = every_histogram
         tokens = token_bounds(max_model_len)
         self.prompt_tokens = 0
-        """Counted when a prefill ends; with cached tokens, without recomputed ones."""
+        """Prompt tokens, counted when their prefill ends. Cached tokens are included, recomputed ones are not."""
         self.cached_tokens = 0
         self.queried_tokens = 0
-        """Prompt tokens looked up in the prefix cache, at admission to the batch."""
+        """Prompt tokens looked up in the prefix cache, counted at admission to the batch."""
         self.generation_tokens = 0
         self.preemptions = 0
         self.finished: dict[str, int] = {"stop": 0, "length": 0, "abort": 0}
-        self.first_token_seconds = BucketHistogram(FIRST_TOKEN_SECONDS)
-        self.token_seconds = BucketHistogram(TOKEN_SECONDS)
-        self.step_tokens = BucketHistogram(STEP_TOKENS)
-        """Per engine step with output: prompt tokens whose prefill ended plus generated tokens."""
-        self.request_token_seconds = BucketHistogram(TOKEN_SECONDS)
-        self.end_to_end_seconds = BucketHistogram(REQUEST_SECONDS)
-        self.queue_seconds = BucketHistogram(REQUEST_SECONDS)
-        self.inference_seconds = BucketHistogram(REQUEST_SECONDS)
-        self.prefill_seconds = BucketHistogram(REQUEST_SECONDS)
-        self.decode_seconds = BucketHistogram(REQUEST_SECONDS)
+        self.first_token_seconds = BucketHistogram(FIRST_TOKEN_BOUNDS)
+        self.token_seconds = BucketHistogram(INTER_TOKEN_BOUNDS)
+        self.step_tokens = BucketHistogram(STEP_TOKEN_BOUNDS)
+        """Tokens of each engine step with output: prompt tokens whose prefill ended plus generated tokens."""
+        self.request_token_seconds = BucketHistogram(INTER_TOKEN_BOUNDS)
+        self.end_to_end_seconds = BucketHistogram(REQUEST_BOUNDS)
+        self.queue_seconds = BucketHistogram(REQUEST_BOUNDS)
+        self.inference_seconds = BucketHistogram(REQUEST_BOUNDS)
+        self.prefill_seconds = BucketHistogram(REQUEST_BOUNDS)
+        self.decode_seconds = BucketHistogram(REQUEST_BOUNDS)
         self.request_prompt_tokens = BucketHistogram(tokens)
         self.request_generation_tokens = BucketHistogram(tokens)
         self.request_max_tokens = BucketHistogram(tokens)
         self.request_computed_tokens = BucketHistogram(tokens)
-        self.request_preemptions = BucketHistogram(PREEMPTIONS)
+        self.request_preemptions = BucketHistogram(PREEMPTION_BOUNDS)
 
     def record(self, completion: Completion, queued: float) -> None:
-        """Take a finished request in; vLLM's per-request histograms see a request only now.
+        """Count a finished request. vLLM, too, adds a request to its per-request histograms only at the end.
 
-        `queued` is when it reached the engine's waiting queue. Phases that an aborted request never reached are left
-        out.
+        `queued` is when the request reached the engine's waiting queue. Phases that an aborted request never reached
+        are left out.
         """
         self.finished[completion.reason] += 1
         if completion.scheduled is not None:
@@ -116,9 +116,9 @@ class EngineStats:
         self.request_prompt_tokens.observe(completion.request.prompt_tokens)
         self.request_generation_tokens.observe(completion.tokens)
         if self._every_histogram:
-            self._record_the_rest(completion)
+            self._record_details(completion)
 
-    def _record_the_rest(self, completion: Completion) -> None:
+    def _record_details(self, completion: Completion) -> None:
         request = completion.request
         self.end_to_end_seconds.observe(completion.finished - request.arrival)
         self.request_max_tokens.observe(request.output_tokens)

@@ -1,4 +1,4 @@
-"""What an engine works on: a request on its way, a step with prompt tokens, and a run of steps that only decode."""
+"""The state that an engine works on: a sequence, a step with prompt tokens, and a run of steps that only decode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from forebay.simulation.engine.engine_stats import EngineRequest
 
 
 class Sequence:
-    """A request on its way through the engine."""
+    """A request inside the engine, from the waiting queue to its last token."""
 
     __slots__ = ("computed", "finish_step", "first_token", "generated", "joined", "last_token", "preemptions", "ready",
                  "request", "scheduled", "target")  # fmt: skip
@@ -17,12 +17,12 @@ class Sequence:
         self.request = request
         self.ready = ready
         self.target = request.prompt_tokens
-        """Tokens to prefill: the prompt, and after a preemption what had been generated too."""
+        """Tokens to prefill: the prompt and, after a preemption, the tokens that had been generated."""
         self.computed = request.cached_tokens
         self.generated = 0
         """Tokens generated before `joined`."""
         self.joined: int | None = None
-        """The decode step count at which it began to decode; None while it waits or prefills."""
+        """The engine's decode step count when this sequence began to decode; None while it waits or prefills."""
         self.finish_step = -1
         self.scheduled: float | None = None
         self.first_token: float | None = None
@@ -31,7 +31,7 @@ class Sequence:
 
 
 class PrefillStep:
-    """A step with prompt tokens, under way."""
+    """A step with prompt tokens that has begun and not ended."""
 
     __slots__ = ("chunks", "duration", "end")
 
@@ -42,7 +42,10 @@ class PrefillStep:
 
 
 class DecodeRun:
-    """Decode-only steps whose j-th takes `first + slope·(j − 1)` seconds; boundaries are absolute, nothing drifts."""
+    """A run of decode-only steps; the j-th takes `first + slope·(j − 1)` seconds.
+
+    Step boundaries are computed from the start of the run, so rounding errors do not add up.
+    """
 
     __slots__ = ("done", "first", "limit", "slope", "start")
 
@@ -54,11 +57,11 @@ class DecodeRun:
         self.done = 0
 
     def boundary(self, steps: int) -> float:
-        """When so many steps of this run are over."""
+        """When the first `steps` steps of this run are over."""
         return self.start + steps * self.first + self.slope * (steps * (steps - 1) / 2)
 
     def steps_by(self, time: float) -> int:
-        """How many steps are over at `time`."""
+        """The number of steps that are over at `time`."""
         span = time - self.start
         if span < 0:
             return 0
@@ -71,6 +74,6 @@ class DecodeRun:
         return steps
 
     def steps_until(self, time: float) -> int:
-        """How many steps it takes until the first boundary at or after `time`."""
+        """The number of steps until the first boundary at or after `time`."""
         steps = self.steps_by(time)
         return steps if self.boundary(steps) >= time else steps + 1

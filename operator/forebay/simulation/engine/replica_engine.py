@@ -1,12 +1,14 @@
 """One vLLM engine as discrete events: continuous batching with a paged KV cache, without a GPU and without a clock.
 
-A step decodes one token for every running sequence, then spends what is left of `max_num_batched_tokens` on prompts,
-first come first served; it takes `T = a + b·P + c·B + d·K (+ e·I²)` seconds. When KV blocks run out the newest sequence
-is preempted and computed again later. Steps that only decode differ by d·B each, so a run of them is jumped over in
-closed form: the cost of a simulation follows its requests, not its tokens.
+A step decodes one token for every running sequence, then spends the rest of `max_num_batched_tokens` on prompts, first
+come first served. It takes `T = a + b·P + c·B + d·K (+ e·I²)` seconds, where P is the prompt tokens computed in the
+step, B the decoding sequences, K the KV tokens they hold, I the length of a prompt, and a to e the coefficients of the
+engine's profile. When KV blocks run out, the newest sequence is preempted and computed again later. Consecutive
+decode-only steps differ by d·B each, so a whole run of them is advanced in closed form: the cost of a simulation grows
+with the number of requests, not with the number of tokens.
 
-The caller owns time: it submits requests in order of arrival and advances the clock. The same requests give the same
-result however the time in between is cut, so a virtual clock and a real one agree.
+The caller owns time: it submits requests in order of arrival and advances the clock. The result does not depend on how
+finely the caller advances, so a virtual clock and a real one agree.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from forebay.simulation.engine.engine_stats import UNBOUNDED_CONTEXT, Completion, EngineRequest, EngineStats, Reason
+from forebay.simulation.engine.engine_stats import (
+    UNBOUNDED_CONTEXT,
+    Completion,
+    EngineRequest,
+    EngineStats,
+    FinishReason,
+)
 from forebay.simulation.engine.engine_steps import DecodeRun, PrefillStep, Sequence
 from forebay.simulation.engine.kv_blocks import KVBlocks
 from forebay.simulation.engine.simulated_profile import EngineProfile
@@ -30,11 +38,11 @@ class EngineLimits:
     max_num_batched_tokens: int = 8192
     block_size: int = 16
     kv_blocks: int | None = None
-    """None: as many as the profile's KV tokens fill."""
+    """KV blocks of the engine; None for as many as the profile's KV tokens fill."""
     max_model_len: int = UNBOUNDED_CONTEXT
 
     def __post_init__(self) -> None:
-        """Refuse what vLLM refuses at start."""
+        """Refuse settings that vLLM refuses at start."""
         if self.max_num_seqs < 1:
             raise ValueError(f"max_num_seqs: {self.max_num_seqs} is below 1; no request could ever run")
         if self.max_num_batched_tokens < self.max_num_seqs:
@@ -45,12 +53,12 @@ class EngineLimits:
 
 
 class ReplicaEngine:
-    """One engine; see the module for its rules."""
+    """One engine; the module docstring states its rules."""
 
     def __init__(
         self, profile: EngineProfile, limits: EngineLimits | None = None, *, every_histogram: bool = True
     ) -> None:
-        """`every_histogram` as in EngineStats."""
+        """`every_histogram` is passed to `EngineStats`."""
         self.profile = profile
         self.limits = limits = limits or EngineLimits()
         total = profile.kv_tokens // limits.block_size if limits.kv_blocks is None else limits.kv_blocks
@@ -59,14 +67,14 @@ class ReplicaEngine:
         self.clock = 0.0
         """The last step boundary."""
         self.now = 0.0
-        """How far the caller has advanced."""
+        """The time to which the caller has advanced the engine."""
         self._arrivals: deque[Sequence] = deque()
         self._waiting: deque[Sequence] = deque()
         self._running: dict[str, Sequence] = {}
         self._live: dict[str, Sequence] = {}
         self._aborted: list[Sequence] = []
         self._partial: Sequence | None = None
-        """The newest running sequence while its prompt is not computed in full; there is at most one."""
+        """The newest running sequence, while its prompt is only partly computed. There is at most one."""
         self._decoding = 0
         self._context = 0
         """KV tokens held by all decoding sequences."""
@@ -76,7 +84,7 @@ class ReplicaEngine:
         self._step: PrefillStep | None = None
         self._run: DecodeRun | None = None
 
-    # What can be seen
+    # State
 
     @property
     def running(self) -> int:
@@ -90,12 +98,12 @@ class ReplicaEngine:
 
     @property
     def outstanding(self) -> int:
-        """Requests taken and not finished."""
+        """Submitted requests that have not finished."""
         return len(self._live)
 
     @property
     def queued(self) -> int:
-        """Requests taken and not in the batch, those still on their way to the engine too."""
+        """Submitted requests that are not in the batch, including those that have not reached the engine yet."""
         return len(self._live) - len(self._running)
 
     @property
@@ -114,7 +122,7 @@ class ReplicaEngine:
 
     @property
     def next_event_time(self) -> float | None:
-        """When a prefill, a request or a wait ends next; None while there is nothing to do."""
+        """When a prefill ends, a request finishes or an arrival reaches the engine next; None if nothing is due."""
         if self._step is not None:
             return self._step.end
         if self._run is not None:
@@ -123,22 +131,22 @@ class ReplicaEngine:
 
     @property
     def next_step_time(self) -> float | None:
-        """When the step under way ends, so when tokens appear next; None while there is nothing to do."""
+        """When the current step ends and tokens appear next; None if nothing is due."""
         return self.next_event_time if self._run is None else self._run.boundary(self._run.done + 1)
 
-    # What can be done
+    # Requests and time
 
     def submit(self, request: EngineRequest) -> None:
-        """Take a request that arrives at or after everything that was simulated or submitted so far.
+        """Take a request. It must not arrive before `now` or before a request that was submitted earlier.
 
-        One that arrives exactly at `now` without any overhead misses the step that began at `now`.
+        A request that arrives exactly at `now`, without any overhead, misses the step that began at `now`.
         """
         longest = request.prompt_tokens + request.output_tokens - 1
         if request.prompt_tokens < 1 or request.output_tokens < 1:
             raise ValueError(f"request {request.id}: prompt and answer need at least one token each")
         if not 0 <= request.cached_tokens < request.prompt_tokens:
             raise ValueError(f"request {request.id}: cached tokens must leave one prompt token to compute")
-        if self.blocks.holding(longest) > self.blocks.usable:
+        if self.blocks.blocks_for(longest) > self.blocks.usable:
             raise ValueError(
                 f"request {request.id}: {longest} tokens do not fit a KV cache of "
                 f"{self.blocks.usable * self.blocks.size}; shorten the request"
@@ -153,7 +161,7 @@ class ReplicaEngine:
         self._arrivals.append(sequence)
 
     def abort(self, request_id: str) -> None:
-        """The client left: drop the request now if it waits, at the end of the step under way if it runs."""
+        """The client left: drop the request now if it waits, or at the end of the current step if it runs."""
         sequence = self._live.get(request_id)
         if sequence is None:
             return
@@ -166,7 +174,7 @@ class ReplicaEngine:
         self._close(sequence, "abort", self.now)
 
     def advance(self, until: float) -> list[Completion]:
-        """Simulate up to `until`; returns the requests that finished, in order."""
+        """Simulate up to `until`; return the requests that finished, in order."""
         finished: list[Completion] = []
         while True:
             if self._step is not None:
@@ -181,10 +189,10 @@ class ReplicaEngine:
         self.now = max(self.now, until)
         return finished
 
-    # One boundary: who joins, who leaves, what the next step computes
+    # The begin of a step: which sequences join and leave, and what the step computes
 
     def _begin(self, until: float) -> bool:
-        """Schedule what starts at this boundary; False when nothing does until `until`."""
+        """Schedule the step that starts at this boundary; False if none starts before `until`."""
         for sequence in self._aborted:
             if self._running.get(sequence.request.id) is sequence:
                 self._remove(sequence)
@@ -197,7 +205,7 @@ class ReplicaEngine:
             self.clock = max(self.clock, arrivals[0].ready)
         while arrivals and arrivals[0].ready <= self.clock:
             self._waiting.append(arrivals.popleft())
-        preempted = self._make_room()
+        preempted = self._preempt_for_blocks()
         chunks = self._prefill_chunks(admit=not preempted)
         profile, decoding = self.profile, self._decoding
         duration = (
@@ -217,8 +225,8 @@ class ReplicaEngine:
             self._run = DecodeRun(self.clock, duration, profile.kv_token_seconds * decoding, limit)
         return True
 
-    def _make_room(self) -> bool:
-        """Preempt the newest sequences until the older ones get the blocks that this step needs."""
+    def _preempt_for_blocks(self) -> bool:
+        """Preempt the newest sequences until the older ones have the blocks that this step needs."""
         preempted = False
         while self.blocks.free < self.blocks.demand():
             self._preempt(next(reversed(self._running.values())))
@@ -226,24 +234,24 @@ class ReplicaEngine:
         partial = self._partial
         if partial is not None:
             chunk = min(partial.target - partial.computed, self.limits.max_num_batched_tokens - self._decoding)
-            if self.blocks.extending(partial.computed, chunk) > self.blocks.free - self.blocks.demand():
+            if self.blocks.blocks_to_extend(partial.computed, chunk) > self.blocks.free - self.blocks.demand():
                 self._preempt(partial)
                 preempted = True
         return preempted
 
     def _prefill_chunks(self, *, admit: bool) -> list[tuple[Sequence, int]]:
-        """Prompt tokens of this step: the prompt under way first, then new ones, in order, while everything fits."""
+        """Prompt tokens of this step: first the partly computed prompt, then new ones in order, while they fit."""
         budget = self.limits.max_num_batched_tokens - self._decoding
         chunks: list[tuple[Sequence, int]] = []
         if self._partial is not None and budget:
             budget -= self._take_chunk(self._partial, budget, chunks)
         while admit and budget and self._waiting and len(self._running) < self.limits.max_num_seqs:
             sequence = self._waiting[0]
-            if self.blocks.holding(sequence.target) > self.blocks.free - self.blocks.demand():
+            if self.blocks.blocks_for(sequence.target) > self.blocks.free - self.blocks.demand():
                 break
             self._waiting.popleft()
             self._running[sequence.request.id] = sequence
-            self.blocks.free -= self.blocks.holding(sequence.computed)
+            self.blocks.free -= self.blocks.blocks_for(sequence.computed)
             if sequence.scheduled is None:
                 sequence.scheduled = self.clock
                 self.stats.queried_tokens += sequence.request.prompt_tokens
@@ -253,7 +261,7 @@ class ReplicaEngine:
 
     def _take_chunk(self, sequence: Sequence, budget: int, chunks: list[tuple[Sequence, int]]) -> int:
         chunk = min(sequence.target - sequence.computed, budget)
-        self.blocks.free -= self.blocks.extending(sequence.computed, chunk)
+        self.blocks.free -= self.blocks.blocks_to_extend(sequence.computed, chunk)
         self._partial = sequence if sequence.computed + chunk < sequence.target else None
         chunks.append((sequence, chunk))
         return chunk
@@ -286,26 +294,26 @@ class ReplicaEngine:
             self.stats.step_tokens.observe(prompts + outputs)
 
     def _continue_run(self, run: DecodeRun, until: float, finished: list[Completion]) -> bool:
-        """Take the steps of a run that end by `until`; False when the run goes on after that."""
+        """Take the steps of a run that end by `until`; False if the run continues after that."""
         end = self._run_end(run)
-        reached = min(end, max(run.done, run.steps_by(until)))
-        steps = reached - run.done
+        done = min(end, max(run.done, run.steps_by(until)))
+        steps = done - run.done
         if steps:
             decoding = self._decoding
             first = run.first + run.slope * run.done
             self.stats.token_seconds.observe_ramp(first, run.slope, steps, decoding)
             self.stats.step_tokens.observe(decoding, steps)
-            run.done = reached
-            self.clock = run.boundary(reached)
+            run.done = done
+            self.clock = run.boundary(done)
             self._grow(steps)
-        if reached < end:
+        if done < end:
             return False
         self._run = None
         self._finish_decoded(finished)
         return True
 
     def _run_end(self, run: DecodeRun) -> int:
-        """The step after which a run ends: a finish, a full cache, or an arrival that may join."""
+        """The number of steps after which a run ends: at a finished sequence, a full cache or a new arrival."""
         if self._arrivals:
             return min(run.limit, max(run.done, run.steps_until(self._arrivals[0].ready)))
         return run.limit
@@ -322,17 +330,17 @@ class ReplicaEngine:
         return sequence.generated + (0 if sequence.joined is None else self._decode_steps - sequence.joined)
 
     def _start_decoding(self, sequence: Sequence, finished: list[Completion]) -> None:
-        """Its prompt is computed and its next token is out."""
+        """Start to decode: the prompt is computed and one more token has been generated."""
         sequence.generated += 1
         sequence.joined = self._decode_steps
         self.blocks.join(sequence.computed)
         self._decoding += 1
         self._context += sequence.computed
-        left = sequence.request.output_tokens - sequence.generated
-        if left == 0:
+        remaining = sequence.request.output_tokens - sequence.generated
+        if remaining == 0:
             self._complete(sequence, finished)
             return
-        sequence.finish_step = self._decode_steps + left
+        sequence.finish_step = self._decode_steps + remaining
         heappush(self._finishing, (sequence.finish_step, next(self._order), sequence))
 
     def _finish_decoded(self, finished: list[Completion]) -> None:
@@ -347,7 +355,7 @@ class ReplicaEngine:
         finished.append(self._close(sequence, sequence.request.stop_reason, self.clock))
 
     def _preempt(self, sequence: Sequence) -> None:
-        """Take its blocks away; it waits at the head of the queue to be computed again."""
+        """Free the sequence's blocks and put it at the head of the queue, to be computed again."""
         if sequence.joined is not None:
             sequence.last_token = self.clock
         self._remove(sequence)
@@ -358,21 +366,21 @@ class ReplicaEngine:
         self._waiting.appendleft(sequence)
 
     def _remove(self, sequence: Sequence) -> None:
-        """Out of the batch: give its blocks back and keep what it has generated."""
+        """Take a sequence out of the batch: free its blocks, keep the count of its generated tokens."""
         del self._running[sequence.request.id]
         if sequence.joined is None:
-            self.blocks.free += self.blocks.holding(sequence.computed)
+            self.blocks.free += self.blocks.blocks_for(sequence.computed)
             self._partial = None
             return
-        held = sequence.computed + self._decode_steps - sequence.joined
+        held_tokens = sequence.computed + self._decode_steps - sequence.joined
         sequence.generated = self._generated(sequence)
         sequence.joined = None
         sequence.finish_step = -1
-        self.blocks.leave(held)
+        self.blocks.leave(held_tokens)
         self._decoding -= 1
-        self._context -= held
+        self._context -= held_tokens
 
-    def _close(self, sequence: Sequence, reason: Reason, time: float) -> Completion:
+    def _close(self, sequence: Sequence, reason: FinishReason, time: float) -> Completion:
         del self._live[sequence.request.id]
         completion = Completion(
             request=sequence.request,

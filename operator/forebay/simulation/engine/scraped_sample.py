@@ -1,7 +1,7 @@
-"""What a scrape of a simulated engine says, without writing a page and reading it again.
+"""The sample that a scrape of a simulated engine gives, built without writing a metrics page and parsing it.
 
-A simulated hour scrapes thousands of times. The direct way gives what telemetry reads from the page of the same engine
-(a test compares them); scenarios about broken metrics go through the page itself.
+A simulated hour scrapes thousands of times, so this saves most of the cost. A test compares the sample with the one
+that telemetry reads from the same engine's page. Scenarios about broken metrics do go through the page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forebay.simulation.engine.replica_engine import ReplicaEngine
 
 
 def sample_of_engine(engine: ReplicaEngine, taken_at: float) -> EngineSample:
-    """The sample at the engine's `now`; `taken_at` is the same moment in unix seconds."""
+    """The sample at the engine's `now`; `taken_at` is the same time in Unix seconds."""
     stats = engine.stats
     return EngineSample(
         taken_at=taken_at,

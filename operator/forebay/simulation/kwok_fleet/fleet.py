@@ -1,8 +1,7 @@
-"""A fleet of simulated pods: traffic comes in per service, the least busy pod in rotation takes each request.
+"""A fleet of simulated pods with traffic per service; the least busy pod in rotation takes each request.
 
-Time moves in ticks that the caller gives. Within a tick nothing is looked at token by token: engines jump, and a pod
-that has nothing to do costs nothing. Requests stay with their pod, as streams do: taking it out of rotation stops new
-ones, deleting it cuts those it has.
+The caller advances time in ticks. Within a tick engines advance in closed form, and an idle pod costs nothing. Requests
+stay with their pod, as streams do: a pod out of rotation gets no new requests, and deleting a pod cuts its requests.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ ServiceName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """A pod as the API server has it, as far as the fleet cares."""
+    """The fields of a pod in the API server that the fleet uses."""
 
     uid: str
     namespace: str
     name: str
     service: str
     ready: bool
-    """Running and Ready: its engine answers, also while it drains."""
+    """Whether the pod is Running and Ready. Its engine answers then, also while it drains."""
     serving: bool
-    """Labelled as in rotation, and not being deleted."""
+    """Whether the pod is labelled as in rotation and not being deleted."""
     command: EngineCommand
 
 
 @dataclass(slots=True)
 class FleetTally:
-    """What became of a service's requests."""
+    """Counts of what became of a service's requests."""
 
     offered: int = 0
     completed: int = 0
     unserved: int = 0
-    """No pod was in rotation."""
+    """Requests that arrived while no pod was in rotation."""
     refused: int = 0
-    """Too long for the engine, or its queue was full."""
+    """Requests that were too long for the engine, or found its queue full."""
     cut: int = 0
-    """Their pod went while they ran or waited."""
+    """Requests whose pod ended while they ran or waited."""
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class _Service:
     rotation: list[SimulatedPod] = field(default_factory=list)
     tally: FleetTally = field(default_factory=FleetTally)
     stated: bool = False
-    """Whether its traffic was set for it by name, and not by default."""
+    """Whether the traffic was set for this service by name; otherwise it is the default traffic."""
 
 
 class SimulatedFleet:
@@ -64,36 +63,36 @@ class SimulatedFleet:
     def __init__(self, default: Traffic, seed: int = 0) -> None:
         self.now = 0.0
         self.default = default
-        """Of services without traffic of their own."""
+        """The traffic of services without their own."""
         self._seed = seed
         self._pods: dict[tuple[str, str], SimulatedPod] = {}
         self._services: dict[ServiceName, _Service] = {}
         self._sent = 0
 
     def pod(self, namespace: str, name: str) -> SimulatedPod | None:
-        """The pod of that name, if there is one."""
+        """The pod of that name; None if there is none."""
         return self._pods.get((namespace, name))
 
     def set_traffic(self, service: ServiceName, traffic: Traffic) -> None:
-        """From now on the service gets this traffic."""
-        known = self._service(service)
-        known.arrivals = self._arrivals(service, traffic)
-        known.stated = True
+        """Set the traffic of one service from now on."""
+        state = self._service(service)
+        state.arrivals = self._arrivals(service, traffic)
+        state.stated = True
 
     def set_default(self, traffic: Traffic) -> None:
-        """From now on services without traffic of their own get this."""
+        """Set the traffic of services without their own from now on."""
         self.default = traffic
         for name, service in self._services.items():
             if not service.stated:
                 service.arrivals = self._arrivals(name, traffic)
 
     def traffic(self, service: ServiceName) -> Traffic:
-        """What the service gets."""
-        known = self._services.get(service)
-        return self.default if known is None else known.arrivals.traffic
+        """The present traffic of a service."""
+        state = self._services.get(service)
+        return self.default if state is None else state.arrivals.traffic
 
     def summary(self) -> dict[str, dict[str, int | float]]:
-        """By `namespace/name`: what became of the requests, the present rate and the pods in rotation."""
+        """By `namespace/name`: counts of requests, the present rate and the number of pods in rotation."""
         return {
             f"{namespace}/{name}": {
                 **asdict(service.tally),
@@ -105,13 +104,13 @@ class SimulatedFleet:
         }
 
     def observe(self, states: Iterable[PodState], wall_time: float) -> None:
-        """Take over which pods there are; new ones start with empty counters at `wall_time` (Unix)."""
-        seen: set[tuple[str, str]] = set()
+        """Take over the present pods. New pods start with empty counters at `wall_time` (Unix seconds)."""
+        present: set[tuple[str, str]] = set()
         for service in self._services.values():
             service.rotation = []
         for state in states:
             key = (state.namespace, state.name)
-            seen.add(key)
+            present.add(key)
             pod = self._pods.get(key)
             if pod is not None and pod.uid != state.uid:
                 self._lose(key)
@@ -125,11 +124,11 @@ class SimulatedFleet:
             service = self._service(pod.service)
             if state.ready and state.serving and pod.engines:
                 service.rotation.append(pod)
-        for key in self._pods.keys() - seen:
+        for key in self._pods.keys() - present:
             self._lose(key)
 
     def advance(self, now: float) -> None:
-        """Let the time up to `now` pass: requests arrive, engines work."""
+        """Advance to `now`: requests arrive, engines work."""
         for name, service in self._services.items():
             self._send(name, service, now)
         for pod in self._pods.values():

@@ -1,4 +1,4 @@
-"""Engine pods as the API server has them, for a fleet that answers in their place."""
+"""Projections of engine pods in the API server, for a simulated fleet that serves their metrics."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ class EnginePodStatus(Projection):
 
 
 class EnginePod(KubernetesObject):
-    """A pod with its container's command line, which decides how its engine behaves."""
+    """A pod with its container's command line, which configures the simulated engine."""
 
     spec: EnginePodSpecification = EnginePodSpecification()
     status: EnginePodStatus = EnginePodStatus()
 
 
 def pod_state(default_profile: str) -> Callable[[EnginePod], PodState]:
-    """A view that uses this profile for pods without one of their own."""
+    """A function from a pod to its state, which uses `default_profile` for pods that name no profile."""
 
     def view(pod: EnginePod) -> PodState:
         metadata = pod.metadata
         container = next(iter(pod.spec.containers or ()), EngineContainer())
-        ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
+        conditions = pod.status.conditions or ()
+        ready = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
         return PodState(
             uid=metadata.uid,
             namespace=metadata.namespace,
@@ -53,7 +54,7 @@ def pod_state(default_profile: str) -> Callable[[EnginePod], PodState]:
             serving=(metadata.labels or {}).get(labels.SERVING) == "true" and metadata.deletion_timestamp is None,
             command=EngineCommand(
                 arguments=(*(container.command or ()), *(container.args or ())),
-                environment=tuple((one.name, one.value or "") for one in container.env or ()),
+                environment=tuple((variable.name, variable.value or "") for variable in container.env or ()),
                 default_profile=default_profile,
             ),
         )

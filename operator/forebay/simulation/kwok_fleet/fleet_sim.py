@@ -1,11 +1,11 @@
 """fleet-sim: metrics and traffic for pods that have no network, such as KWOK's.
 
-It watches the API server for pods with the label `forebay.dev/service`, runs a simulated engine for each that is Ready,
-sends stated traffic through those in rotation, and answers for their metrics:
+It watches the API server for pods with the label `forebay.dev/service`, runs a simulated engine for each Ready pod,
+sends configured traffic to the pods in rotation, and serves their metrics:
 
-- `GET /{namespace}/{pod}/metrics`: the pod's page; 404 for no such pod, 503 while its engine would not answer;
-- `PUT /traffic/{namespace}/{service}` with `{"requestsPerSecond": 12, …}`: new traffic from now on;
-- `PUT /traffic`: new traffic for services without their own;
+- `GET /{namespace}/{pod}/metrics`: the pod's page; 404 if there is no such pod, 503 while its engine does not answer;
+- `PUT /traffic/{namespace}/{service}` with `{"requestsPerSecond": 12, …}`: set a service's traffic from now on;
+- `PUT /traffic`: set the traffic of services without their own;
 - `GET /traffic`: what became of all requests, by service;
 - `GET /healthz`: 200 once all pods have been listed.
 """
@@ -30,7 +30,7 @@ from forebay import __version__
 from forebay.api import labels
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kube_api import PODS
-from forebay.cluster.client.kubernetes_api import KubernetesApi
+from forebay.cluster.client.kubernetes_client import KubernetesClient
 from forebay.cluster.read.watch_cache import WatchCache, Watched
 from forebay.simulation.engine.simulated_profile import parse_profile
 from forebay.simulation.kwok_fleet.fleet import PodState, ServiceName, SimulatedFleet
@@ -44,14 +44,14 @@ ENGINES: Final = f"{labels.SERVICE},!{labels.ROLE}"
 """Label selector of pods that have an engine; placeholders have none."""
 TICK_SECONDS: Final = 0.5
 USAGE_SECONDS: Final = 5.0
-"""The simulator's own memory and CPU stand in every page; looking them up for each would cost more than the page."""
+"""How long the simulator's own memory and CPU figures are reused: reading them takes longer than writing a page."""
 
 
 class FleetServer:
     """The HTTP side of a fleet, and its clock."""
 
     def __init__(self, fleet: SimulatedFleet, pods: WatchCache[EnginePod, PodState], changed: asyncio.Event) -> None:
-        """`changed` is set whenever `pods` has news; the next tick takes it in."""
+        """`changed` is set whenever `pods` has changed; the next tick takes the change over."""
         self._fleet = fleet
         self._pods = pods
         self._changed = changed
@@ -72,7 +72,7 @@ class FleetServer:
         return application
 
     async def run(self, tick_seconds: float) -> None:
-        """Advance the fleet in real time; a late tick is a longer one, no time is lost."""
+        """Advance the fleet in real time. A late tick covers a longer time, so no time is lost."""
         loop = asyncio.get_running_loop()
         start, ticks = loop.time() - self._fleet.now, 0
         while True:
@@ -81,7 +81,7 @@ class FleetServer:
             await asyncio.sleep(max(0.0, start + ticks * tick_seconds - loop.time()))
 
     def tick(self, now: float) -> None:
-        """Let the time up to `now` pass, then take in what has changed about the pods."""
+        """Advance the fleet to `now`, then take over changes of the pods."""
         self._fleet.advance(now)
         if self._changed.is_set() and self._pods.synced:
             self._changed.clear()
@@ -99,17 +99,17 @@ class FleetServer:
     async def _set_traffic(self, request: web.Request) -> web.Response:
         name: ServiceName = (request.match_info["namespace"], request.match_info["service"])
         return await self._put(
-            request, self._fleet.traffic(name), "/".join(name), lambda new: self._fleet.set_traffic(name, new)
+            request, self._fleet.traffic(name), "/".join(name), lambda traffic: self._fleet.set_traffic(name, traffic)
         )
 
     async def _put(
-        self, request: web.Request, base: Traffic, where: str, take: Callable[[Traffic], None]
+        self, request: web.Request, base: Traffic, where: str, setter: Callable[[Traffic], None]
     ) -> web.Response:
         try:
             traffic = parse_traffic(json.loads(await request.read()), base, where)
         except ValueError as fault:
             return web.json_response({"error": str(fault)}, status=400)
-        take(traffic)
+        setter(traffic)
         return web.Response(status=204)
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -125,13 +125,13 @@ class FleetServer:
 
 
 def read_traffic_file(text: str, fleet: SimulatedFleet, base: Traffic) -> None:
-    """Take over `{"default": {…}, "services": {"namespace/name": {…}}}`, in YAML."""
-    given: Any = yaml.safe_load(text) or {}
-    if not isinstance(given, dict) or not set(given) <= {"default", "services"}:
+    """Set the traffic of a fleet from YAML: `{"default": {…}, "services": {"namespace/name": {…}}}`."""
+    document: Any = yaml.safe_load(text) or {}
+    if not isinstance(document, dict) or not set(document) <= {"default", "services"}:
         raise ValueError("traffic: not an object with the keys default and services")
-    default = parse_traffic(given.get("default") or {}, base, "default")
+    default = parse_traffic(document.get("default") or {}, base, "default")
     fleet.set_default(default)
-    services = given.get("services") or {}
+    services = document.get("services") or {}
     if not isinstance(services, dict):
         raise ValueError("services: not an object of namespace/name and traffic")
     for full_name, traffic in services.items():
@@ -166,7 +166,7 @@ async def _serve(options: argparse.Namespace, fleet: SimulatedFleet) -> None:
     access = Access(options.kubeconfig, options.context)
     watched = Watched(PODS, EnginePod, pod_state(options.profile), ENGINES, options.namespace)
     changed = asyncio.Event()
-    async with KubernetesApi(
+    async with KubernetesClient(
         access, await access.configuration(), user_agent=f"forebay-fleet-sim/{__version__}"
     ) as api:
         cache = WatchCache(api, watched, wake=lambda _: changed.set(), jitter=random.random)
@@ -182,8 +182,8 @@ async def _serve(options: argparse.Namespace, fleet: SimulatedFleet) -> None:
 
 
 async def _until(stopping: asyncio.Event, *work: Awaitable[None]) -> None:
-    """Run until told to stop; work that fails ends the process with its error."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    """Run until `stopping` is set; work that fails ends the process with its error."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in work]
     end = asyncio.ensure_future(stopping.wait())
     await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)
     for task in (*tasks, end):

@@ -1,7 +1,7 @@
-"""One pod's vLLM server as numbers: its engines, and the page it would show at `/metrics`.
+"""The vLLM server of one pod without a process: its engines, and the page it would serve at `/metrics`.
 
-It is configured by the pod's own container, command line and environment, through the parser of engine-sim: a pod
-behaves alike whether its image runs or KWOK only says so.
+It is configured by the command line and the environment of the pod's container, read by engine-sim's parser. So a pod
+behaves the same whether its image really runs or KWOK only reports it as running.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from forebay.simulation.vllm_server.vllm_metrics import MetricsPage, cache_confi
 
 @dataclass(frozen=True, slots=True)
 class EngineCommand:
-    """What the pod's engine container runs."""
+    """The command line and environment of a pod's engine container."""
 
     arguments: tuple[str, ...]
-    """Command and arguments; the server's begin after `serve`."""
+    """Command and arguments; those of the server begin after `serve`."""
     environment: tuple[tuple[str, str], ...] = ()
     default_profile: str = DEFAULT_PROFILE
-    """For pods that do not name one."""
+    """The profile of pods that do not name one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """A command line that vLLM would start with."""
+    """The parsed arguments, profile and limits of a command line that vLLM accepts."""
 
     arguments: ServeArguments
     profile: EngineProfile
@@ -40,8 +40,8 @@ class Startup:
 
 
 @lru_cache(maxsize=4096)
-def start(command: EngineCommand) -> Startup | str:
-    """What the server starts with, or why it would not start. Pods of one revision share the answer."""
+def startup_of(command: EngineCommand) -> Startup | str:
+    """The startup of a server, or a message why it would not start. Pods of one revision share the cached result."""
     if "serve" not in command.arguments:
         return "the container does not run `vllm serve`"
     environment = {"ENGINE_SIM_PROFILE": command.default_profile} | dict(command.environment)
@@ -56,16 +56,16 @@ def start(command: EngineCommand) -> Startup | str:
 
 
 class SimulatedPod:
-    """One pod whose engine answers, from its first Ready to its end."""
+    """One pod, from the first time it is Ready to its end."""
 
     def __init__(self, uid: str, service: tuple[str, str], command: EngineCommand, created: float) -> None:
         self.uid = uid
         self.service = service
         self.ready = True
         self._created = created
-        startup = start(command)
+        startup = startup_of(command)
         self.fault = startup if isinstance(startup, str) else None
-        """Why there is no engine, as a pod that crashes at start."""
+        """Why the pod has no engine; a real pod would crash at start."""
         self.engines: tuple[ReplicaEngine, ...] = ()
         self._startup = None if isinstance(startup, str) else startup
         if self._startup is not None and not self._startup.arguments.headless:
@@ -76,11 +76,11 @@ class SimulatedPod:
 
     @property
     def outstanding(self) -> int:
-        """Requests taken and not finished, over all ranks."""
+        """Unfinished requests over all ranks."""
         return sum(engine.outstanding for engine in self.engines)
 
     def take(self, request: EngineRequest) -> bool:
-        """Give a request to the least busy rank; False when the server would refuse it."""
+        """Give a request to the least busy rank; False if the server would refuse it."""
         assert self._startup is not None, "only pods with engines are in rotation"
         arguments, limits = self._startup.arguments, self._startup.limits
         if request.prompt_tokens + request.output_tokens > limits.max_model_len:
@@ -93,11 +93,11 @@ class SimulatedPod:
         return True
 
     def advance(self, now: float) -> int:
-        """Work up to `now`; returns how many requests finished."""
+        """Advance the engines to `now`; return how many requests finished."""
         return sum(len(engine.advance(now)) for engine in self.engines)
 
     def text(self, usage: Usage) -> str:
-        """The page at `/metrics`; nobody talks HTTP to the pod, so nothing is counted of that."""
+        """The page at `/metrics`. The pod gets no HTTP requests, so the HTTP metrics stay empty."""
         page = self._metrics()
         if not self._http:
             self._http = HttpCounts(self._created).text(single_process=page.single_process)

@@ -1,6 +1,6 @@
-"""Traffic as it is stated for a simulated service: a rate with a shape, and the length of its requests.
+"""Configured traffic of a simulated service: a rate with a shape over time, and the length of its requests.
 
-Arrivals are Poisson from a generator of the service's own, so a run can be repeated and services do not march in step.
+Arrivals are Poisson. Each service has its own random generator, so runs can be repeated and services are independent.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ MOST_REQUESTS_PER_SECOND: Final = 10_000.0
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Up and down between `low` and 1 times the rate, once per period, lowest at its start."""
+    """A cosine between `low` and 1 times the rate, once per period, lowest at its start."""
 
     period_seconds: float
     low: float
 
     def factor(self, seconds: float) -> float:
-        """What the rate is multiplied with, so many seconds after the traffic began."""
+        """The factor on the rate, `seconds` after the traffic began."""
         return self.low + (1 - self.low) * (1 - cos(2 * pi * seconds / self.period_seconds)) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Multiples of the rate from given times on; over again after `repeat_seconds`, when set."""
+    """Factors on the rate from given times on; if `repeat_seconds` is set, the steps repeat after that time."""
 
     steps: tuple[tuple[float, float], ...]
     repeat_seconds: float | None = None
 
     def factor(self, seconds: float) -> float:
-        """What the rate is multiplied with, so many seconds after the traffic began; 1 before the first step."""
+        """The factor on the rate, `seconds` after the traffic began; 1 before the first step."""
         if self.repeat_seconds:
             seconds %= self.repeat_seconds
         factor = 1.0
@@ -47,7 +47,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What clients of one service do."""
+    """The requests of one service's clients: rate, lengths and shape over time."""
 
     requests_per_second: float = 0.0
     prompt_tokens: int = 500
@@ -55,7 +55,7 @@ class Traffic:
     shape: Wave | Steps | None = None
 
     def rate(self, seconds: float) -> float:
-        """Requests per second, so many seconds after this traffic began."""
+        """Requests per second, `seconds` after this traffic began."""
         return self.requests_per_second * (1.0 if self.shape is None else self.shape.factor(seconds))
 
 
@@ -68,7 +68,7 @@ class StatedArrivals:
         self._draw = draw
 
     def between(self, start: float, end: float) -> Iterator[float]:
-        """Arrival times in order; the rate is taken as constant over such a short span."""
+        """Arrival times in order. The span must be short, since the rate is taken as constant over it."""
         rate = self.traffic.rate(end - self._began)
         if rate <= 0:
             return
@@ -81,13 +81,13 @@ class StatedArrivals:
 _KEYS: Final = ("requestsPerSecond", "promptTokens", "outputTokens", "shape")
 
 
-def parse_traffic(given: Any, base: Traffic, where: str) -> Traffic:
-    """Read `{"requestsPerSecond": 12, "promptTokens": 500, "outputTokens": 200, "shape": …}`; the rest is from `base`.
+def parse_traffic(document: Any, base: Traffic, where: str) -> Traffic:
+    """Parse `{"requestsPerSecond": 12, "promptTokens": 500, "outputTokens": 200, "shape": …}`.
 
-    Shapes: `{"wave": {"periodSeconds": 600, "low": 0.2}}`, or `{"steps": [[0, 1], [60, 3]], "repeatSeconds": 120}`.
-    `where` begins the message of the `ValueError`.
+    Missing keys are taken from `base`, except the shape. A shape is `{"wave": {"periodSeconds": 600, "low": 0.2}}` or
+    `{"steps": [[0, 1], [60, 3]], "repeatSeconds": 120}`. Raises a ValueError whose message begins with `where`.
     """
-    values = _mapping(given, where, _KEYS)
+    values = _mapping(document, where, _KEYS)
     return Traffic(
         requests_per_second=_number(values, "requestsPerSecond", base.requests_per_second, where, 0),
         prompt_tokens=int(_number(values, "promptTokens", base.prompt_tokens, where, 1)),
@@ -96,8 +96,8 @@ def parse_traffic(given: Any, base: Traffic, where: str) -> Traffic:
     )
 
 
-def _shape(given: Any, where: str) -> Wave | Steps:
-    values = _mapping(given, where, ("wave", "steps", "repeatSeconds"))
+def _shape(document: Any, where: str) -> Wave | Steps:
+    values = _mapping(document, where, ("wave", "steps", "repeatSeconds"))
     if "wave" in values:
         wave = _mapping(values["wave"], f"{where}.wave", ("periodSeconds", "low"))
         return Wave(
@@ -119,13 +119,13 @@ def _is_step(step: Any) -> bool:
     )
 
 
-def _mapping(given: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise ValueError(f"{where}: {given!r} is not an object; use the keys {', '.join(keys)}")
-    for key in given:
+def _mapping(document: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ValueError(f"{where}: {document!r} is not an object; use the keys {', '.join(keys)}")
+    for key in document:
         if key not in keys:
             raise ValueError(f"{where}.{key}: not known; use {', '.join(keys)}")
-    return given
+    return document
 
 
 def _number(values: dict[str, Any], key: str, default: float, where: str, least: float) -> float:

@@ -1,6 +1,6 @@
-"""The scaling rules of other systems, written anew from what they publish, so that all run on one trace in one run.
+"""The scaling rules of other systems, reimplemented from their published sources, to run on the same traces as Forebay.
 
-A peer sees what a scrape gives and answers with a replica count. Each names the document or source file that its rule
-was read from, and takes its documented defaults as defaults, so that a tuned one differs in what is written where it is
-made.
+A peer sees the metrics that a scrape delivers and returns a replica count. Each module names the document or source
+file that its rule was read from. The documented defaults are the defaults of the class, so the arguments show how a
+tuned peer differs from them.
 """

@@ -8,14 +8,14 @@ from math import ceil, floor, fsum
 
 from forebay.simulation.peers.hpa import PodMetric, kv_fraction
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 TOLERANCE = 0.1
 
 
 @dataclass(slots=True)
 class AdaptivePodAutoscaler:
-    """In proportion to a metric per pod, beyond a tolerance, at most doubled and at least halved."""
+    """Scales in proportion to a metric per pod, beyond a tolerance; a step at most doubles or halves the count."""
 
     metric: PodMetric = kv_fraction
     target: float = 0.5
@@ -27,16 +27,16 @@ class AdaptivePodAutoscaler:
     def __post_init__(self) -> None:
         self._recommended = SlidingWindow(self.down_cooldown_seconds)
 
-    def replicas(self, sight: PeerView) -> int:
-        if not sight.ready:
-            return sight.wanted
-        wanted = sight.wanted
-        ratio = fsum(self.metric(replica) for replica in sight.ready) / len(sight.ready) / self.target
-        asked = wanted
+    def replicas(self, view: PeerView) -> int:
+        if not view.ready:
+            return view.wanted
+        wanted = view.wanted
+        ratio = fsum(self.metric(replica) for replica in view.ready) / len(view.ready) / self.target
+        proposed = wanted
         if ratio > 1 + TOLERANCE:
-            asked = min(ceil(wanted * ratio), ceil(2 * wanted))
+            proposed = min(ceil(wanted * ratio), ceil(2 * wanted))
         elif ratio < 1 - TOLERANCE:
-            asked = max(ceil(wanted * ratio), floor(wanted / 2))
-        self._recommended.begin(sight.now, wanted)
-        self._recommended.add(sight.now, asked)
-        return max(1, asked if asked >= wanted else min(wanted, int(self._recommended.highest)))
+            proposed = max(ceil(wanted * ratio), floor(wanted / 2))
+        self._recommended.begin(view.now, wanted)
+        self._recommended.add(view.now, proposed)
+        return max(1, proposed if proposed >= wanted else min(wanted, int(self._recommended.highest)))

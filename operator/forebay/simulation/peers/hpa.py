@@ -9,84 +9,90 @@ from dataclasses import dataclass, field
 from math import ceil, fsum
 from typing import Protocol
 
-from forebay.simulation.peers.peer_view import PeerView, ReplicaSight
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.peer_view import PeerReplica, PeerView
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 TOLERANCE = 0.1
-PodMetric = Callable[[ReplicaSight], float]
+PodMetric = Callable[[PeerReplica], float]
 
 
-def waiting(replica: ReplicaSight) -> float:
+def waiting(replica: PeerReplica) -> float:
     return replica.waiting
 
 
-def kv_fraction(replica: ReplicaSight) -> float:
+def kv_fraction(replica: PeerReplica) -> float:
     return replica.kv_fraction
 
 
-def in_flight(replica: ReplicaSight) -> float:
+def in_flight(replica: PeerReplica) -> float:
     return replica.in_flight
 
 
 class Metric(Protocol):
     """One entry of an autoscaler's `metrics`."""
 
-    def proposal(self, sight: PeerView) -> int | None:
-        """The count it asks for; None when it has no data."""
+    def proposal(self, view: PeerView) -> int | None:
+        """The replica count that this metric asks for; None if it has no data."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PerPod:
-    """`type: Pods`, AverageValue: pods that are not ready count as nothing on the way up and change nothing down."""
+    """`type: Pods`, AverageValue: pods that are not ready count as 0 when scaling up and are ignored otherwise."""
 
     metric: PodMetric
     target: float
 
-    def proposal(self, sight: PeerView) -> int | None:
-        if not sight.ready:
+    def proposal(self, view: PeerView) -> int | None:
+        if not view.ready:
             return None
-        total = fsum(self.metric(replica) for replica in sight.ready)
-        ratio = total / len(sight.ready) / self.target
-        if ratio <= 1 or not sight.starting:
-            return sight.wanted if _tolerable(ratio) else _up(ratio * len(sight.ready))
-        with_starting = total / (len(sight.ready) + sight.starting) / self.target
-        if _tolerable(with_starting) or with_starting < 1:
-            return sight.wanted
-        return max(sight.wanted, _up(with_starting * (len(sight.ready) + sight.starting)))
+        total = fsum(self.metric(replica) for replica in view.ready)
+        ratio = total / len(view.ready) / self.target
+        if ratio <= 1 or not view.starting:
+            return view.wanted if _within_tolerance(ratio) else _rounded_up(ratio * len(view.ready))
+        with_starting = total / (len(view.ready) + view.starting) / self.target
+        if _within_tolerance(with_starting) or with_starting < 1:
+            return view.wanted
+        return max(view.wanted, _rounded_up(with_starting * (len(view.ready) + view.starting)))
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """`type: External`, AverageValue: a total is shared out, whoever is ready."""
+    """`type: External`, AverageValue: the total is divided by the wanted replicas, ready or not."""
 
     metric: PodMetric
     target: float
 
-    def proposal(self, sight: PeerView) -> int | None:
-        if not sight.ready:
+    def proposal(self, view: PeerView) -> int | None:
+        if not view.ready:
             return None
-        total = fsum(self.metric(replica) for replica in sight.ready)
-        return sight.wanted if _tolerable(total / (self.target * sight.wanted)) else _up(total / self.target)
+        total = fsum(self.metric(replica) for replica in view.ready)
+        return (
+            view.wanted if _within_tolerance(total / (self.target * view.wanted)) else _rounded_up(total / self.target)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """KEDA's cron trigger: desiredReplicas inside its window, else 1, as an External metric of target 1."""
+    """KEDA's cron trigger, an External metric with target 1: desiredReplicas inside a window, 1 outside."""
 
     windows: tuple[tuple[float, float], ...]
-    """Begin and end, seconds since the run began."""
+    """Begin and end of each window, in seconds since the run began."""
     desired: int
 
-    def proposal(self, sight: PeerView) -> int | None:
-        inside = any(begin <= sight.now < end for begin, end in self.windows)
-        asked = self.desired if inside else 1
-        return sight.wanted if _tolerable(asked / sight.wanted) else asked
+    def proposal(self, view: PeerView) -> int | None:
+        inside = any(begin <= view.now < end for begin, end in self.windows)
+        proposed = self.desired if inside else 1
+        return view.wanted if _within_tolerance(proposed / view.wanted) else proposed
 
 
 @dataclass(slots=True)
 class HorizontalPodAutoscaler:
-    """Default behaviour: up at once by the larger of 100 % and 4 pods per 15 s; down to the highest of 300 s."""
+    """The HPA's default behaviour.
+
+    It scales up at once, by at most the larger of 100 % and 4 pods per 15 s. It scales down to the highest proposal of
+    the last 300 s.
+    """
 
     name: str
     metrics: tuple[Metric, ...]
@@ -97,21 +103,21 @@ class HorizontalPodAutoscaler:
     def __post_init__(self) -> None:
         self._recommended = SlidingWindow(self.down_window_seconds)
 
-    def replicas(self, sight: PeerView) -> int:
-        proposals = [proposal for metric in self.metrics if (proposal := metric.proposal(sight)) is not None]
+    def replicas(self, view: PeerView) -> int:
+        proposals = [proposal for metric in self.metrics if (proposal := metric.proposal(view)) is not None]
         if not proposals:
-            return sight.wanted
-        asked = max(1, *proposals)
-        self._recommended.begin(sight.now, sight.wanted)
-        self._recommended.add(sight.now, asked)
-        if asked >= sight.wanted:
-            return min(asked, max(2 * sight.wanted, sight.wanted + 4))
-        return min(sight.wanted, int(self._recommended.highest))
+            return view.wanted
+        proposed = max(1, *proposals)
+        self._recommended.begin(view.now, view.wanted)
+        self._recommended.add(view.now, proposed)
+        if proposed >= view.wanted:
+            return min(proposed, max(2 * view.wanted, view.wanted + 4))
+        return min(view.wanted, int(self._recommended.highest))
 
 
-def _tolerable(ratio: float) -> bool:
+def _within_tolerance(ratio: float) -> bool:
     return abs(ratio - 1) <= TOLERANCE + 1e-12
 
 
-def _up(replicas: float) -> int:
+def _rounded_up(replicas: float) -> int:
     return ceil(replicas - 1e-9)

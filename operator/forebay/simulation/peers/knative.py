@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 PANIC_THRESHOLD = 2.0
-MOST_UP = 1000.0
-MOST_DOWN = 2.0
+MAX_SCALE_UP_RATE = 1000.0
+MAX_SCALE_DOWN_RATE = 2.0
 
 
 @dataclass(slots=True)
 class KnativePodAutoscaler:
-    """A stable and a panic window over the total concurrency; in panic the count never falls."""
+    """Averages the total concurrency over a stable and a panic window; in panic mode the count never falls."""
 
     target: float = 70.0
-    """Requests in flight per pod: 70 % of the default container concurrency of 100."""
+    """Target of requests in flight per pod: 70 % of the default container concurrency of 100."""
     stable_seconds: float = 60.0
     panic_seconds: float = 6.0
     name: str = "Knative KPA"
@@ -32,16 +32,16 @@ class KnativePodAutoscaler:
     def __post_init__(self) -> None:
         self._stable, self._panic = SlidingWindow(self.stable_seconds), SlidingWindow(self.panic_seconds)
 
-    def replicas(self, sight: PeerView) -> int:
-        ready = max(1, len(sight.ready))
-        self._stable.add(sight.now, sight.in_flight)
-        self._panic.add(sight.now, sight.in_flight)
+    def replicas(self, view: PeerView) -> int:
+        ready = max(1, len(view.ready))
+        self._stable.add(view.now, view.in_flight)
+        self._panic.add(view.now, view.in_flight)
         in_panic = ceil(self._panic.mean / self.target)
         over = in_panic / ready >= PANIC_THRESHOLD
         stable, panic = (_clamped(want, ready) for want in (ceil(self._stable.mean / self.target), in_panic))
         if over:
-            self._panicked_at = sight.now
-        elif self._panicked_at is not None and sight.now - self._panicked_at > self.stable_seconds:
+            self._panicked_at = view.now
+        elif self._panicked_at is not None and view.now - self._panicked_at > self.stable_seconds:
             self._panicked_at, self._most_in_panic = None, 0
         if self._panicked_at is None:
             return max(1, stable)
@@ -50,4 +50,4 @@ class KnativePodAutoscaler:
 
 
 def _clamped(want: int, ready: int) -> int:
-    return min(max(want, floor(ready / MOST_DOWN)), ceil(MOST_UP * ready))
+    return min(max(want, floor(ready / MAX_SCALE_DOWN_RATE)), ceil(MAX_SCALE_UP_RATE * ready))

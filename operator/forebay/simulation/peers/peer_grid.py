@@ -1,4 +1,7 @@
-"""Who is compared: every peer with its default, and the grid from which its best target is chosen on other data."""
+"""The peers of a comparison: each with its default setting, and the grid of settings that tuning chooses from.
+
+The best setting is chosen on other data than the comparison uses.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +10,57 @@ from dataclasses import dataclass
 
 from forebay.capacity.model.replica_model import Promise
 from forebay.simulation.cluster.policy import Policy
-from forebay.simulation.cluster.scrape_model import SimulatedScrapes
-from forebay.simulation.peers.adapter import PROMETHEUS, PeerPolicy
+from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.peers.aibrix import AdaptivePodAutoscaler
-from forebay.simulation.peers.believed import Believed
+from forebay.simulation.peers.assumed_engine import AssumedEngine
 from forebay.simulation.peers.dynamo import DynamoPlanner
 from forebay.simulation.peers.hpa import Cron, HorizontalPodAutoscaler, PerPod, Total, in_flight, kv_fraction, waiting
 from forebay.simulation.peers.knative import KnativePodAutoscaler
+from forebay.simulation.peers.peer_policy import PROMETHEUS, PeerPolicy
 from forebay.simulation.peers.peer_view import Peer
 from forebay.simulation.peers.ray_serve import RayServe
-from forebay.simulation.peers.static import Static
-from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, Applied, Saturation, SaturationTokens
-from forebay.simulation.peers.wva_queueing import Coefficients, Queueing
+from forebay.simulation.peers.static_replicas import StaticReplicas
+from forebay.simulation.peers.wva import APPLIED_AFTER_SECONDS, HpaApplied, SaturationAnalyzer, TokenAnalyzer
+from forebay.simulation.peers.wva_queueing import Coefficients, QueueingAnalyzer
 
-TIGHT = SimulatedScrapes(period_seconds=5.0, delay_seconds=0.5)
-"""For rules that read their pods themselves."""
+DIRECT_SCRAPES = ScrapeTiming(period_seconds=5.0, delay_seconds=0.5)
+"""Scrapes of rules that read the metrics of pods directly."""
 SHORT_WINDOW_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a rule may be set up with: what its users know of the model and of their calendar."""
+class PeerInputs:
+    """What a rule may be configured with: what its users know of the model and of their calendar."""
 
-    believed: Believed
+    engine: AssumedEngine
     promise: Promise
     batch: float
-    """Sequences that a replica works on at its latency limit: the natural target of concurrency rules."""
+    """Sequences in the batch of a replica at its latency limit: the natural target of concurrency rules."""
     windows: tuple[tuple[float, float], ...] = ()
-    """Scheduled peaks, begin and end; given to rules that have a calendar."""
+    """Begin and end of scheduled peaks, for rules that have a calendar."""
     window_replicas: int = 1
     static_count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PeerSetting:
     """One rule with one setting."""
 
     rule: str
     version: str
-    """Of the product; where a rule was read from its main branch, the year."""
+    """Version of the product, or the year if the rule was read from its main branch."""
     target: str
-    """The setting, in the rule's own words."""
+    """The setting, in the terms of the rule."""
     tuned: bool
-    build: Callable[[Ground], Peer]
-    scrape: SimulatedScrapes = PROMETHEUS
+    build: Callable[[PeerInputs], Peer]
+    scrape: ScrapeTiming = PROMETHEUS
 
-    def policy(self, ground: Ground) -> Policy:
-        return PeerPolicy(self.build(ground), self.version, self.scrape)
+    def policy(self, inputs: PeerInputs) -> Policy:
+        return PeerPolicy(self.build(inputs), self.version, self.scrape)
 
 
-def defaults() -> tuple[Entry, ...]:
-    """Each rule as it is documented; a rule without a default target takes the one its documentation shows."""
+def defaults() -> tuple[PeerSetting, ...]:
+    """Each rule with its documented default. A rule without a default target gets the one of its documentation."""
     return (
         _hpa_waiting(5, tuned=False),
         _hpa_kv(0.5, tuned=False),
@@ -74,10 +77,11 @@ def defaults() -> tuple[Entry, ...]:
     )
 
 
-def grid() -> Iterator[Entry]:
-    """Settings of each rule from far too careful to what a user would try first; the best has to lie inside.
+def grid() -> Iterator[PeerSetting]:
+    """Settings of each rule, from far too careful to what a user would try first, so that the best lies inside.
 
-    The careful end is far out: on bursts, rules that follow what has happened keep most with hardly any load on a pod.
+    The careful end reaches far: with bursts, a reactive rule serves the most requests in time when its pods have hardly
+    any load.
     """
     for queue in (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 20.0):
         yield _hpa_waiting(queue, tuned=True)
@@ -98,97 +102,99 @@ def grid() -> Iterator[Entry]:
         yield _dynamo(share, by_load=True, tuned=True)
 
 
-def static() -> Entry:
-    return Entry("static peak", "", "p99.9 of need", False, lambda ground: Static(ground.static_count))
+def static() -> PeerSetting:
+    return PeerSetting("static peak", "", "p99.9 of need", False, lambda inputs: StaticReplicas(inputs.static_count))
 
 
-def _hpa_waiting(target: float, *, tuned: bool) -> Entry:
-    def build(ground: Ground) -> Peer:
+def _hpa_waiting(target: float, *, tuned: bool) -> PeerSetting:
+    def build(inputs: PeerInputs) -> Peer:
         return HorizontalPodAutoscaler("HPA waiting", (Total(waiting, target),))
 
-    return Entry("HPA waiting", "autoscaling/v2", f"{target:g} waiting a pod", tuned, build)
+    return PeerSetting("HPA waiting", "autoscaling/v2", f"{target:g} waiting a pod", tuned, build)
 
 
-def _hpa_kv(target: float, *, tuned: bool) -> Entry:
-    def build(ground: Ground) -> Peer:
+def _hpa_kv(target: float, *, tuned: bool) -> PeerSetting:
+    def build(inputs: PeerInputs) -> Peer:
         return HorizontalPodAutoscaler("HPA KV", (PerPod(kv_fraction, target),))
 
-    return Entry("HPA KV", "autoscaling/v2", f"KV {100 * target:g} %", tuned, build)
+    return PeerSetting("HPA KV", "autoscaling/v2", f"KV {100 * target:g} %", tuned, build)
 
 
-def _hpa_in_flight(share: float, *, tuned: bool) -> Entry:
-    def build(ground: Ground) -> Peer:
-        return HorizontalPodAutoscaler("HPA in flight", (PerPod(in_flight, share * ground.batch),))
+def _hpa_in_flight(share: float, *, tuned: bool) -> PeerSetting:
+    def build(inputs: PeerInputs) -> Peer:
+        return HorizontalPodAutoscaler("HPA in flight", (PerPod(in_flight, share * inputs.batch),))
 
-    return Entry("HPA in flight", "autoscaling/v2", f"{share:g} of the SLO batch", tuned, build)
+    return PeerSetting("HPA in flight", "autoscaling/v2", f"{share:g} of the SLO batch", tuned, build)
 
 
-def _keda(share: float, *, tuned: bool) -> Entry:
-    def build(ground: Ground) -> Peer:
-        metrics = (PerPod(in_flight, share * ground.batch), Cron(ground.windows, ground.window_replicas))
+def _keda(share: float, *, tuned: bool) -> PeerSetting:
+    def build(inputs: PeerInputs) -> Peer:
+        metrics = (PerPod(in_flight, share * inputs.batch), Cron(inputs.windows, inputs.window_replicas))
         return HorizontalPodAutoscaler("KEDA + cron", metrics, period_seconds=30.0)
 
-    return Entry("KEDA + cron", "2", f"{share:g} of the SLO batch, windows", tuned, build)
+    return PeerSetting("KEDA + cron", "2", f"{share:g} of the SLO batch, windows", tuned, build)
 
 
-def _knative(share: float | None, *, tuned: bool) -> Entry:
-    def build(ground: Ground) -> Peer:
-        return KnativePodAutoscaler() if share is None else KnativePodAutoscaler(share * ground.batch)
+def _knative(share: float | None, *, tuned: bool) -> PeerSetting:
+    def build(inputs: PeerInputs) -> Peer:
+        return KnativePodAutoscaler() if share is None else KnativePodAutoscaler(share * inputs.batch)
 
-    said = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
-    return Entry("Knative KPA", "1", said, tuned, build, SimulatedScrapes(2.0, 0.5))
-
-
-def _aibrix(target: float, *, tuned: bool) -> Entry:
-    return Entry("AIBrix APA", "2026", f"KV {100 * target:g} %", tuned, lambda g: AdaptivePodAutoscaler(target=target))
+    setting = "70 % of 100" if share is None else f"{share:g} of the SLO batch"
+    return PeerSetting("Knative KPA", "1", setting, tuned, build, ScrapeTiming(2.0, 0.5))
 
 
-def _ray(target: float | None, share: float | None, *, tuned: bool) -> Entry:
-    def build(ground: Ground) -> Peer:
-        return RayServe(target if target is not None else (share or 1.0) * ground.batch)
-
-    said = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
-    return Entry("Ray Serve", "2", said, tuned, build, SimulatedScrapes(10.0, 0.5))
+def _aibrix(target: float, *, tuned: bool) -> PeerSetting:
+    return PeerSetting(
+        "AIBrix APA", "2026", f"KV {100 * target:g} %", tuned, lambda inputs: AdaptivePodAutoscaler(target=target)
+    )
 
 
-def _wva_saturation(kv: float, *, tuned: bool) -> Entry:
-    """Its room to spare is an eighth of what is called saturated, as in its defaults."""
+def _ray(target: float | None, share: float | None, *, tuned: bool) -> PeerSetting:
+    def build(inputs: PeerInputs) -> Peer:
+        return RayServe(target if target is not None else (share or 1.0) * inputs.batch)
 
-    def build(ground: Ground) -> Peer:
-        analyzer = Saturation(kv_saturated=kv, spare_kv=kv / 8)
-        return Applied("WVA v1", analyzer, window_seconds=_applied_after(tuned))
-
-    return Entry("WVA v1", "2026", f"KV {100 * kv:g} %, queue 5{_at_once(tuned)}", tuned, build)
+    setting = f"{target:g} ongoing" if target is not None else f"{share:g} of the SLO batch"
+    return PeerSetting("Ray Serve", "2", setting, tuned, build, ScrapeTiming(10.0, 0.5))
 
 
-def _wva_tokens(up_at: float, *, tuned: bool) -> Entry:
-    """Its lower target is 0.70/0.85 of the upper one, as in its defaults."""
+def _wva_saturation(kv: float, *, tuned: bool) -> PeerSetting:
+    """The spare-KV threshold is an eighth of the saturation threshold, as in WVA's defaults."""
+
+    def build(inputs: PeerInputs) -> Peer:
+        analyzer = SaturationAnalyzer(kv_saturated=kv, spare_kv=kv / 8)
+        return HpaApplied("WVA v1", analyzer, window_seconds=_applied_after(tuned))
+
+    return PeerSetting("WVA v1", "2026", f"KV {100 * kv:g} %, queue 5{_at_once(tuned)}", tuned, build)
+
+
+def _wva_tokens(up_at: float, *, tuned: bool) -> PeerSetting:
+    """The lower target is 0.70/0.85 of the upper one, as in WVA's defaults."""
     down_at = float(f"{up_at * 0.70 / 0.85:.2g}")
 
-    def build(ground: Ground) -> Peer:
-        analyzer = SaturationTokens(ground.believed, up_at=up_at, down_at=down_at)
-        return Applied("WVA v2", analyzer, window_seconds=_applied_after(tuned))
+    def build(inputs: PeerInputs) -> Peer:
+        analyzer = TokenAnalyzer(inputs.engine, up_at=up_at, down_at=down_at)
+        return HpaApplied("WVA v2", analyzer, window_seconds=_applied_after(tuned))
 
-    return Entry("WVA v2", "2026", f"{100 * up_at:g} % / {100 * down_at:g} %{_at_once(tuned)}", tuned, build)
+    return PeerSetting("WVA v2", "2026", f"{100 * up_at:g} % / {100 * down_at:g} %{_at_once(tuned)}", tuned, build)
 
 
-def _wva_queueing(share: float, *, tuned: bool) -> Entry:
-    def build(ground: Ground) -> Peer:
-        profile, promise = ground.believed.profile, ground.promise
+def _wva_queueing(share: float, *, tuned: bool) -> PeerSetting:
+    def build(inputs: PeerInputs) -> Peer:
+        profile, promise = inputs.engine.profile, inputs.promise
         start = Coefficients(profile.step_seconds, profile.prompt_token_seconds, profile.kv_token_seconds)
-        analyzer = Queueing(
+        analyzer = QueueingAnalyzer(
             start,
             share * promise.time_to_first_token,
             share * promise.inter_token_latency,
-            max_num_seqs=ground.believed.max_num_seqs,
+            max_num_seqs=inputs.engine.max_num_seqs,
         )
-        return Applied("WVA queueing", analyzer, window_seconds=_applied_after(tuned))
+        return HpaApplied("WVA queueing", analyzer, window_seconds=_applied_after(tuned))
 
-    return Entry("WVA queueing", "2026", f"{_of_the_slo(share)}{_at_once(tuned)}", tuned, build)
+    return PeerSetting("WVA queueing", "2026", f"{_of_the_slo(share)}{_at_once(tuned)}", tuned, build)
 
 
 def _applied_after(tuned: bool) -> float:
-    """240 s both ways in its chart; who tunes it makes that short."""
+    """The HPA window: 240 s in WVA's chart, a short one where the rule is tuned."""
     return SHORT_WINDOW_SECONDS if tuned else APPLIED_AFTER_SECONDS
 
 
@@ -200,18 +206,18 @@ def _of_the_slo(share: float) -> str:
     return "SLO" if share == 1 else f"{share:g} of the SLO"
 
 
-def _dynamo(share: float, *, by_load: bool, tuned: bool) -> Entry:
+def _dynamo(share: float, *, by_load: bool, tuned: bool) -> PeerSetting:
     name = "Dynamo" if by_load else "Dynamo throughput"
 
-    def build(ground: Ground) -> Peer:
-        promise = ground.promise
+    def build(inputs: PeerInputs) -> Peer:
+        promise = inputs.promise
         return DynamoPlanner(
-            ground.believed,
+            inputs.engine,
             share * promise.time_to_first_token,
             share * promise.inter_token_latency,
             by_load=by_load,
             name=name,
         )
 
-    said = _of_the_slo(share) + (", load mode" if by_load else "")
-    return Entry(name, "2026", said, tuned, build, TIGHT)
+    setting = _of_the_slo(share) + (", load mode" if by_load else "")
+    return PeerSetting(name, "2026", setting, tuned, build, DIRECT_SCRAPES)

@@ -1,4 +1,4 @@
-"""What a peer may see: the last scrape of each ready pod, and what it has asked for itself. Never the trace."""
+"""The view that a peer's rule gets: the last scrape of each ready pod and its last replica count, never the trace."""
 
 from dataclasses import dataclass
 from math import fsum
@@ -6,18 +6,18 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSight:
-    """One ready pod, as its metrics showed it at the last scrape."""
+class PeerReplica:
+    """One ready pod, as of its last scrape."""
 
     name: str
     waiting: float
-    """Requests in its queue."""
+    """Requests in the engine's queue."""
     running: float
     kv_fraction: float
     first_token_seconds: float | None = None
-    """Mean of the last minute; None when no request got its first token."""
+    """Mean time to the first token in the last minute; None if no request got its first token."""
     inter_token_seconds: float | None = None
-    """Mean of the last minute."""
+    """Mean time between tokens in the last minute; None if there was none."""
 
     @property
     def in_flight(self) -> float:
@@ -29,15 +29,16 @@ class PeerView:
     now: float
     """Seconds since the run began."""
     wanted: int
-    """What was asked for last: `spec.replicas` of the workload."""
-    ready: tuple[ReplicaSight, ...]
+    """The replica count that was requested last: `spec.replicas` of the workload."""
+    ready: tuple[PeerReplica, ...]
     starting: int = 0
-    """Pods that are there and not ready."""
+    """Pods that exist and are not ready."""
     requests_per_second: float = 0.0
-    """Arrivals, mean of the last minute."""
+    """Mean rate of arrivals in the last minute."""
     prompt_tokens: float = 0.0
-    """Mean of a request, last minute."""
+    """Mean prompt of the last minute's requests, in tokens."""
     output_tokens: float = 0.0
+    """Mean answer of the last minute's requests, in tokens."""
 
     @property
     def in_flight(self) -> float:
@@ -49,7 +50,7 @@ class PeerView:
 
 
 class Peer(Protocol):
-    """A rule with what it remembers. One instance scales one service, asked every `period_seconds`."""
+    """A rule and its memory. One instance scales one service and is called every `period_seconds`."""
 
     @property
     def name(self) -> str: ...
@@ -57,6 +58,6 @@ class Peer(Protocol):
     @property
     def period_seconds(self) -> float: ...
 
-    def replicas(self, sight: PeerView) -> int:
-        """How many replicas are wanted now; the caller keeps it within the bounds of the service."""
+    def replicas(self, view: PeerView) -> int:
+        """The number of replicas wanted now; the caller keeps it within the bounds of the service."""
         ...

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.window import SlidingWindow
+from forebay.simulation.peers.sliding_window import SlidingWindow
 
 
 @dataclass(slots=True)
 class RayServe:
-    """In proportion to ongoing requests, once the same direction was asked for throughout its delay."""
+    """Scales in proportion to ongoing requests, once the rule has asked for the same direction for a delay."""
 
     target: float = 2.0
-    """Ongoing (queued and running) requests per replica."""
+    """Target of ongoing (queued and running) requests per replica."""
     look_back_seconds: float = 30.0
     up_delay_seconds: float = 30.0
     down_delay_seconds: float = 600.0
     name: str = "Ray Serve"
     period_seconds: float = 10.0
-    """Replicas report their ongoing requests so often."""
+    """How often replicas report their ongoing requests."""
     _ongoing: SlidingWindow = field(init=False)
     _direction: int = field(init=False, default=0)
     _since: float = field(init=False, default=0.0)
@@ -29,16 +29,16 @@ class RayServe:
     def __post_init__(self) -> None:
         self._ongoing = SlidingWindow(self.look_back_seconds)
 
-    def replicas(self, sight: PeerView) -> int:
-        self._ongoing.add(sight.now, sight.in_flight)
-        wanted = sight.wanted
+    def replicas(self, view: PeerView) -> int:
+        self._ongoing.add(view.now, view.in_flight)
+        wanted = view.wanted
         exact = self._ongoing.mean / self.target
-        asked = max(1, ceil(exact - 1e-9))
-        direction = (asked > wanted) - (asked < wanted)
+        proposed = max(1, ceil(exact - 1e-9))
+        direction = (proposed > wanted) - (proposed < wanted)
         if direction != self._direction:
-            self._direction, self._since = direction, sight.now
+            self._direction, self._since = direction, view.now
         delay = self.up_delay_seconds if direction > 0 else self.down_delay_seconds
-        if direction == 0 or sight.now - self._since < delay:
+        if direction == 0 or view.now - self._since < delay:
             return wanted
         self._direction = 0
-        return asked
+        return proposed

@@ -1,4 +1,4 @@
-"""WVA's queueing model: a state-dependent queue per replica, its coefficients followed by a Kalman filter.
+"""WVA's queueing model: a state-dependent queue per replica, whose coefficients a Kalman filter estimates.
 
 Rules: llm-d/llm-d-workload-variant-autoscaler `queueanalyzer.go` and `docs/parameter-estimation.md`.
 """
@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from forebay.simulation.peers.peer_view import PeerView
 
 WAITING_PER_SLOT = 10
-"""Length of the modelled queue, in full batches."""
+"""Length of the modelled queue, as a multiple of the largest batch."""
 BISECTIONS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """One step with n sequences takes `alpha + n·(beta·(I + O)/(O + 1) + gamma·(I + O/2))` seconds."""
+    """A step with n sequences takes `alpha + n·(beta·(I + O)/(O + 1) + gamma·(I + O/2))` seconds.
+
+    I is the prompt and O the answer of a request, in tokens.
+    """
 
     alpha: float
     beta: float
@@ -34,10 +37,10 @@ class QueueEstimate:
     inter_token_seconds: float
 
 
-def expected(rate: float, model: Coefficients, prompt: float, output: float, most: int) -> QueueEstimate:
-    """Of one replica at `rate` requests a second that works on at most `most` at once: a birth-death chain."""
-    states = np.arange(1, most * (1 + WAITING_PER_SLOT) + 1, dtype=float)
-    batch = np.minimum(states, most)
+def expected_latency(rate: float, model: Coefficients, prompt: float, output: float, max_batch: int) -> QueueEstimate:
+    """Latencies of one replica at `rate` requests a second and at most `max_batch` sequences: a birth-death chain."""
+    states = np.arange(1, max_batch * (1 + WAITING_PER_SLOT) + 1, dtype=float)
+    batch = np.minimum(states, max_batch)
     step = model.alpha + batch * (model.beta * (prompt + output) / (output + 1) + model.gamma * (prompt + output / 2))
     served = batch / ((output + 1) * step)
     log_weights = np.concatenate(([0.0], np.cumsum(np.log(rate / served))))
@@ -52,15 +55,15 @@ def expected(rate: float, model: Coefficients, prompt: float, output: float, mos
 
 
 @dataclass(slots=True)
-class Queueing:
-    """As many replicas as the largest rate that keeps both promises divides the arrivals into."""
+class QueueingAnalyzer:
+    """Wants as many replicas as serve the arrivals, each at the largest rate that keeps both promises."""
 
     start: Coefficients
     first_token_seconds: float = 0.5
     inter_token_seconds: float = 0.04
     max_num_seqs: int = 256
     process_noise: float = 1e-3
-    """Relative, per step."""
+    """Standard deviation of a coefficient's drift per filter step, relative to the coefficient."""
     observation_noise: float = 0.05
     _state: NDArray[np.float64] = field(init=False)
     _covariance: NDArray[np.float64] = field(init=False)
@@ -73,18 +76,18 @@ class Queueing:
     def model(self) -> Coefficients:
         return Coefficients(*(float(value) for value in self._state))
 
-    def proposal(self, sight: PeerView) -> int:
-        prompt, output = sight.prompt_tokens, sight.output_tokens
-        if not sight.ready or output <= 0 or sight.requests_per_second <= 0:
-            return sight.wanted
-        self._observe(sight)
+    def proposal(self, view: PeerView) -> int:
+        prompt, output = view.prompt_tokens, view.output_tokens
+        if not view.ready or output <= 0 or view.requests_per_second <= 0:
+            return view.wanted
+        self._observe(view)
         rate = self._largest_rate(prompt, output)
-        return max(1, ceil(sight.requests_per_second / rate - 1e-9)) if rate > 0 else sight.wanted
+        return max(1, ceil(view.requests_per_second / rate - 1e-9)) if rate > 0 else view.wanted
 
-    def _observe(self, sight: PeerView) -> None:
-        """One Kalman step for each replica that says how long its tokens took."""
-        prompt, output = sight.prompt_tokens, sight.output_tokens
-        for replica in sight.ready:
+    def _observe(self, view: PeerView) -> None:
+        """One Kalman step for each replica that has a measured time between tokens."""
+        prompt, output = view.prompt_tokens, view.output_tokens
+        for replica in view.ready:
             if replica.inter_token_seconds is None or replica.running < 1:
                 continue
             n = replica.running
@@ -98,14 +101,14 @@ class Queueing:
 
     def _largest_rate(self, prompt: float, output: float) -> float:
         model = self.model
-        most = self.max_num_seqs
-        low, high = 0.0, most / ((output + 1) * model.step_seconds(most, prompt, output))
+        max_batch = self.max_num_seqs
+        low, high = 0.0, max_batch / ((output + 1) * model.step_seconds(max_batch, prompt, output))
         for _ in range(BISECTIONS):
             rate = (low + high) / 2
-            at = expected(rate, model, prompt, output, most)
+            latency = expected_latency(rate, model, prompt, output, max_batch)
             kept = (
-                at.first_token_seconds <= self.first_token_seconds
-                and at.inter_token_seconds <= self.inter_token_seconds
+                latency.first_token_seconds <= self.first_token_seconds
+                and latency.inter_token_seconds <= self.inter_token_seconds
             )
             low, high = (rate, high) if kept else (low, rate)
         return low

@@ -1,10 +1,11 @@
-"""ServeGen's client models as traffic: many clients, each with its own pace, burstiness and lengths.
+"""Traffic from ServeGen's client models: many clients, each with its own rate, burstiness and lengths.
 
-Archives as alibaba/ServeGen publishes them: `<client>-trace.csv` has a row for every ten minutes (start, requests a
-second, coefficient of variation, Gamma or Weibull with shape and scale of the times between arrivals);
-`<client>-dataset.json` has, for every six hours, how often each number of prompt and answer tokens came.
+It reads the archives that alibaba/ServeGen publishes. `<client>-trace.csv` has a row for every ten minutes: start,
+requests a second, coefficient of variation, and the distribution (Gamma or Weibull, with shape and scale) of the times
+between arrivals. `<client>-dataset.json` has, for every six hours, the frequency of each number of prompt and answer
+tokens.
 
-Arrivals inside a window are drawn from the model, not recorded. What had to be filled in is said in `Trace.method`.
+Arrivals inside a window are drawn from the model, not recorded. `Trace.method` states what had to be filled in.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ REST: Final = "rest"
 
 @dataclass(frozen=True, slots=True)
 class ClientWindow:
-    """Ten minutes of one client."""
+    """The arrival model of one client for ten minutes."""
 
     rate: float
     """Requests a second."""
     family: str
-    """Gamma, Weibull, or empty for exponential times."""
+    """Distribution of the times between arrivals: Gamma, Weibull, or empty for exponential."""
     shape: float
     scale: float
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLengths:
-    """How often each number of tokens came."""
+    """Frequency of each number of tokens."""
 
     tokens: Integers
     shares: Floats
@@ -59,10 +60,11 @@ class ClientLengths:
 class Client:
     name: str
     windows: Mapping[int, ClientWindow]
-    """By the second at which they begin."""
+    """Windows by the second at which they begin."""
     prompts: Mapping[int, ClientLengths]
-    """By the second at which their six hours begin; those without data are not here."""
+    """Prompt lengths by the second at which their six hours begin; spans without data are missing."""
     outputs: Mapping[int, ClientLengths]
+    """Answer lengths, likewise."""
 
     def requests(self) -> float:
         return sum(window.rate for window in self.windows.values())
@@ -70,11 +72,11 @@ class Client:
 
 def read_clients(traces: Path, datasets: Path) -> tuple[Client, ...]:
     """All clients, the largest first. Raises TraceError and OSError."""
-    paces, lengths = _members(traces, "-trace.csv"), _members(datasets, "-dataset.json")
-    if not paces:
+    rates, lengths = _members(traces, "-trace.csv"), _members(datasets, "-dataset.json")
+    if not rates:
         raise TraceError(f"{traces.name}: no member ends in -trace.csv; it is no archive of ServeGen's client windows")
     clients = []
-    for name, content in sorted(paces.items()):
+    for name, content in sorted(rates.items()):
         data = json.loads(lengths[name]) if name in lengths else {}
         clients.append(
             Client(
@@ -90,10 +92,10 @@ def read_clients(traces: Path, datasets: Path) -> tuple[Client, ...]:
 def servegen(
     clients: Sequence[Client], name: str, start: float, end: float, *, share: float, seed: int, digest: str = ""
 ) -> Trace:
-    """Traffic of [start, end) seconds, each request kept with probability `share`.
+    """A trace of the seconds [start, end), each request kept with probability `share`.
 
-    A window in which no client has a request is a gap in collection: the one before it is played again. A client
-    without lengths takes those of another one that has some.
+    A window in which no client has a request is a gap in the collection; the window before it is used again. A client
+    without lengths uses those of another client.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share: {share} is not between 0 and 1; it is the part of the requests that is kept")
@@ -119,10 +121,10 @@ def servegen(
             outputs.append(_nearest(donor.outputs, begin).draw(draw, len(arrivals)))
             tenants.append(np.full(len(arrivals), min(number, NAMED_TENANTS), dtype=np.int64))
     order = np.argsort(np.concatenate(times), kind="stable") if times else np.zeros(0, dtype=np.int64)
-    borrowed = sum(client not in donors for client in clients)
+    without_lengths = sum(client not in donors for client in clients)
     repairs = (
-        f"{borrowed} clients have no lengths and take another's; {filled} windows without any request are filled with "
-        "the one before"
+        f"{without_lengths} clients have no lengths and take another's; "
+        f"{filled} windows without any request are filled with the one before"
     )
     return Trace(
         name=name,
@@ -148,14 +150,14 @@ def digest_of(*paths: Path) -> str:
 
 
 def _members(path: Path, suffix: str) -> dict[str, str]:
-    """Text of an archive's members by client."""
-    found = {}
+    """The text of an archive's members, by client."""
+    texts = {}
     with tarfile.open(path, "r:gz") as archive:
         for member in archive:
-            opened = archive.extractfile(member) if member.name.endswith(suffix) else None
-            if opened is not None:
-                found[Path(member.name).name.removesuffix(suffix)] = opened.read().decode()
-    return found
+            content = archive.extractfile(member) if member.name.endswith(suffix) else None
+            if content is not None:
+                texts[Path(member.name).name.removesuffix(suffix)] = content.read().decode()
+    return texts
 
 
 def _windows(client: str, content: str) -> dict[int, ClientWindow]:
@@ -170,25 +172,25 @@ def _windows(client: str, content: str) -> dict[int, ClientWindow]:
 
 
 def _lengths(data: Mapping[str, Mapping[str, str]], column: str) -> dict[int, ClientLengths]:
-    """The counts are Python literals in text; they are parsed as such and never run."""
-    found = {}
+    """Lengths by begin of their six hours. The counts are Python literals; they are parsed, never executed."""
+    lengths = {}
     for begin, columns in data.items():
         counts: dict[int, float] = literal_eval(columns.get(column) or "{}")
         if counts:
             tokens = np.array(sorted(counts), dtype=np.int64)
             shares = np.array([counts[number] for number in tokens.tolist()], dtype=np.float64)
-            found[int(begin)] = ClientLengths(tokens, shares / shares.sum())
-    return found
+            lengths[int(begin)] = ClientLengths(tokens, shares / shares.sum())
+    return lengths
 
 
 def _nearest(by_begin: Mapping[int, ClientLengths], begin: float) -> ClientLengths:
-    """Of the six hours that hold `begin`, else of those nearest to it."""
-    wanted = begin // LENGTHS_SECONDS * LENGTHS_SECONDS
-    return by_begin[min(by_begin, key=lambda there: (abs(there - wanted), there))]
+    """The lengths of the six hours that contain `begin`, or of the nearest six hours that have data."""
+    span_begin = begin // LENGTHS_SECONDS * LENGTHS_SECONDS
+    return by_begin[min(by_begin, key=lambda candidate: (abs(candidate - span_begin), candidate))]
 
 
 def _sources(clients: Sequence[Client], begins: range) -> tuple[dict[int, int], int]:
-    """Which window each one is played from, and how many had to be filled."""
+    """The window that each window is drawn from, and the number of windows that had to be filled."""
     sources: dict[int, int] = {}
     filled, last = 0, None
     for begin in begins:
@@ -201,15 +203,15 @@ def _sources(clients: Sequence[Client], begins: range) -> tuple[dict[int, int], 
 
 
 def _arrivals(draw: np.random.Generator, window: ClientWindow) -> Floats:
-    """Seconds within a window at which one client's requests come."""
+    """Arrival times of one client, in seconds since its window began."""
     times: list[Floats] = []
-    reached = 0.0
-    while reached < WINDOW_SECONDS:
-        count = int((WINDOW_SECONDS - reached) * window.rate * 1.2) + 16
+    last = 0.0
+    while last < WINDOW_SECONDS:
+        count = int((WINDOW_SECONDS - last) * window.rate * 1.2) + 16
         between = _between(draw, window, count)
-        chunk = reached + np.cumsum(between)
+        chunk = last + np.cumsum(between)
         times.append(chunk)
-        reached = float(chunk[-1])
+        last = float(chunk[-1])
     arrivals = np.concatenate(times)
     return arrivals[arrivals < WINDOW_SECONDS]
 

@@ -1,9 +1,14 @@
-"""Recorded traffic: when requests came, how long prompts and answers were, and whose they were.
+"""Reader of recorded traffic: arrival time, prompt and answer length, and tenant of each request.
 
-CSV with a header: `TIMESTAMP,ContextTokens,GeneratedTokens` as Azure publishes (2023 without a time zone, 2024 with
-one), `Timestamp,…,Request tokens,Response tokens,…` in seconds as BurstGPT publishes, or `time,prompt,output` and, if
-wanted, `tenant` and `class` (interactive or batch; nothing means interactive). JSON lines: `timestamp` in milliseconds,
-`input_length`, `output_length` and `hash_ids` as Mooncake publishes. A time without a zone is UTC.
+It reads the formats of published traces:
+
+- CSV with the header `TIMESTAMP,ContextTokens,GeneratedTokens` (Azure; 2023 without a time zone, 2024 with one);
+- CSV with the header `Timestamp,…,Request tokens,Response tokens,…`, times in seconds (BurstGPT);
+- CSV with the header `time,prompt,output` and optionally `tenant` and `class` (interactive or batch; empty means
+  interactive);
+- JSON lines with `timestamp` in milliseconds, `input_length`, `output_length` and `hash_ids` (Mooncake).
+
+A time without a zone is UTC.
 """
 
 import csv
@@ -19,29 +24,29 @@ OUTPUTS = ("generatedtokens", "output", "output_tokens", "output_length", "respo
 TENANTS = ("tenant", "client")
 CLASSES = ("class",)
 LONGEST = 10_000_000
-"""Tokens; what is longer, or no number at all, is no request."""
+"""Longest plausible prompt or answer in tokens; longer entries, and NaN, do not count as requests."""
 _MILLISECONDS = "timestamp"
-"""JSON lines count milliseconds under this name."""
+"""The field of JSON lines that holds milliseconds; the other time fields hold seconds."""
 _DATE = re.compile(r"(.{10}[ T][0-9:]+)(\.\d+)?(Z|[+-]\d{2}:?\d{2})?")
 
 
 class TraceError(ValueError):
-    """What is wrong with a recording, with the line."""
+    """A recording cannot be read; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """One request."""
+class RecordedRequest:
+    """One request of a recording."""
 
     time: float
-    """Seconds, from any origin."""
+    """Arrival in seconds, from any origin."""
     prompt_tokens: float
     output_tokens: float
     tenant: str = ""
     prefix_blocks: tuple[int, ...] = ()
-    """Hashes of the leading blocks of its prompt, where the recording has them."""
+    """Hashes of the leading blocks of the prompt, if the recording has them."""
     batch: bool = False
-    """Batch work, which nobody waits for; all else is interactive."""
+    """Whether the request is batch work; otherwise it is interactive."""
 
     @property
     def answered(self) -> bool:
@@ -50,21 +55,21 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    requests: tuple[Recorded, ...]
+    requests: tuple[RecordedRequest, ...]
 
     @property
     def times(self) -> tuple[float, ...]:
-        """Of all requests, answered or not."""
+        """Arrival times of all requests, answered or not."""
         return tuple(request.time for request in self.requests)
 
     @property
     def lengths(self) -> tuple[tuple[float, float], ...]:
-        """(prompt, answer) tokens of requests that were answered."""
+        """(prompt, answer) tokens of the requests that were answered."""
         return tuple((r.prompt_tokens, r.output_tokens) for r in self.requests if r.answered)
 
 
 def read_trace(text: str) -> Recording:
-    """Raises TraceError."""
+    """Read a recording in any of the formats. Raises TraceError."""
     lines = text.splitlines()
     rows = _json_rows(lines) if lines and lines[0].lstrip().startswith("{") else _csv_rows(lines)
     recording = Recording(tuple(rows))
@@ -73,20 +78,20 @@ def read_trace(text: str) -> Recording:
     return recording
 
 
-def _csv_rows(lines: Iterable[str]) -> Iterator[Recorded]:
+def _csv_rows(lines: Iterable[str]) -> Iterator[RecordedRequest]:
     reader = csv.reader(lines)
     header = [name.strip().casefold() for name in next(reader, [])]
     columns = [_column(header, names) for names in (ARRIVALS, PROMPTS, OUTPUTS)]
-    tenant = next((header.index(name) for name in TENANTS if name in header), None)
-    work = next((header.index(name) for name in CLASSES if name in header), None)
+    tenant_column = next((header.index(name) for name in TENANTS if name in header), None)
+    class_column = next((header.index(name) for name in CLASSES if name in header), None)
     for number, row in enumerate(reader, start=2):
         if not row:
             continue
         try:
             arrival, prompt, output = (row[column].strip() for column in columns)
-            whose = "" if tenant is None else row[tenant].strip()
-            batch = _is_batch("" if work is None else row[work])
-            yield Recorded(_seconds(arrival), float(prompt), float(output), whose, batch=batch)
+            tenant = "" if tenant_column is None else row[tenant_column].strip()
+            batch = _is_batch("" if class_column is None else row[class_column])
+            yield RecordedRequest(_seconds(arrival), float(prompt), float(output), tenant, batch=batch)
         except (ValueError, IndexError) as error:
             raise TraceError(
                 f"line {number}: {','.join(row)[:60]!r} is not time, prompt and answer ({error})"
@@ -102,7 +107,7 @@ def _column(header: list[str], names: tuple[str, ...]) -> int:
     )
 
 
-def _json_rows(lines: Iterable[str]) -> Iterator[Recorded]:
+def _json_rows(lines: Iterable[str]) -> Iterator[RecordedRequest]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -112,29 +117,29 @@ def _json_rows(lines: Iterable[str]) -> Iterator[Recorded]:
             scale = 1e-3 if key == _MILLISECONDS else 1.0
             prompt = next(record[name] for name in PROMPTS if name in record)
             output = next(record[name] for name in OUTPUTS if name in record)
-            whose = next((str(record[name]) for name in TENANTS if name in record), "")
+            tenant = next((str(record[name]) for name in TENANTS if name in record), "")
             blocks = tuple(int(block) for block in record.get("hash_ids", ()))
             batch = _is_batch(str(record.get(CLASSES[0], "")))
-            yield Recorded(float(record[key]) * scale, float(prompt), float(output), whose, blocks, batch)
+            yield RecordedRequest(float(record[key]) * scale, float(prompt), float(output), tenant, blocks, batch)
         except (ValueError, TypeError, StopIteration) as error:
             raise TraceError(f"line {number}: {line[:60]!r} is not a request with time, prompt and answer") from error
 
 
 def _is_batch(text: str) -> bool:
-    found = text.strip().casefold()
-    if found not in ("", "interactive", "batch"):
+    name = text.strip().casefold()
+    if name not in ("", "interactive", "batch"):
         raise ValueError(f"class {text.strip()!r} is neither interactive nor batch")
-    return found == "batch"
+    return name == "batch"
 
 
 def _seconds(text: str) -> float:
-    """A number of seconds, or a date and time; digits beyond microseconds are cut."""
+    """Parse a number of seconds, or a date and time; digits beyond microseconds are cut."""
     try:
         return float(text)
     except ValueError:
-        found = _DATE.fullmatch(text)
-        if found is None:
+        date = _DATE.fullmatch(text)
+        if date is None:
             raise
-        whole, fraction, zone = found.groups()
+        whole, fraction, zone = date.groups()
         moment = datetime.fromisoformat(f"{whole}{(fraction or '')[:7]}{zone or ''}")
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

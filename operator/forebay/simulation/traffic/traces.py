@@ -1,7 +1,7 @@
 """Traffic for simulations: requests as columns, from recordings or from a stated shape, made faster or slower.
 
-Recordings are read by `trace_file`, ServeGen's client models by `servegen`. Whatever was done to a trace is kept in
-words in `method`, and what it was read from by its SHA-256, for the report.
+Recordings are read by `trace_file`, ServeGen's client models by `servegen`. So that a report can state where its
+traffic comes from, a trace keeps the SHA-256 of its source and, in `method`, a sentence for every change made to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from forebay.capacity.plan.traffic_shape import day
+from forebay.capacity.plan.traffic_shape import day_rates
 from forebay.simulation.traffic.trace_file import Recording, read_trace
 
 Floats = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 SHAPE_SPREAD: Final = 0.5
 """Coefficient of variation of the lengths in a shape."""
 Rate = Callable[[Floats], Floats]
-"""Requests per second at given seconds since the beginning."""
+"""A function from seconds since the beginning to requests per second."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,41 +33,41 @@ class Trace:
 
     name: str
     times: Floats
-    """Seconds since the beginning."""
+    """Arrival times, in seconds since the beginning."""
     prompt_tokens: Integers
     output_tokens: Integers
     tenants: Integers
-    """Index into `tenant_names`."""
+    """Tenant of each request, as an index into `tenant_names`."""
     tenant_names: tuple[str, ...] = ("",)
     cached_tokens: Integers | None = None
-    """Prompt tokens that a prefix cache has; None where prefixes are not known."""
+    """Prompt tokens of each request that a prefix cache has; None if prefixes are not known."""
     batch_work: Flags | None = None
-    """Requests of the class batch; None where all are interactive."""
+    """Which requests are of the class batch; None if all are interactive."""
     sha256: str = ""
-    """Of the file it was read from; empty for a synthetic one."""
+    """SHA-256 of the file that the trace was read from; empty for a synthetic trace."""
     method: tuple[str, ...] = ()
-    """What was done to it, in order."""
+    """The changes that were made to the trace, in order."""
 
     def __len__(self) -> int:
         return len(self.times)
 
     @property
     def seconds(self) -> float:
-        """From the beginning to the last arrival."""
+        """Time from the beginning to the last arrival."""
         return float(self.times[-1]) if len(self.times) else 0.0
 
     @property
     def batch(self) -> Flags:
-        """By request: whether it is batch work."""
+        """Which requests are batch work."""
         return np.zeros(len(self.times), dtype=np.bool_) if self.batch_work is None else self.batch_work
 
     @property
     def lengths(self) -> list[tuple[float, float]]:
-        """(prompt, answer) tokens."""
+        """(prompt, answer) tokens of each request."""
         return list(zip(self.prompt_tokens.tolist(), self.output_tokens.tolist(), strict=True))
 
     def where(self, kept: Flags, step: str) -> Trace:
-        """Only those requests; `step` is added to the method."""
+        """A trace of only the requests that `kept` selects; `step` is added to the method."""
         return replace(
             self,
             times=self.times[kept],
@@ -81,13 +81,13 @@ class Trace:
 
 
 def read_file(path: Path) -> Trace:
-    """A recording in any layout that `trace_file` reads. Raises TraceError and OSError."""
+    """The trace of a recording in any format that `trace_file` reads. Raises TraceError and OSError."""
     content = path.read_bytes()
-    return of_recording(read_trace(content.decode()), path.name, sha256(content).hexdigest())
+    return trace_of_recording(read_trace(content.decode()), path.name, sha256(content).hexdigest())
 
 
-def of_recording(recording: Recording, name: str, digest: str = "") -> Trace:
-    """From its first request on; what was never answered, or has no length, is left out."""
+def trace_of_recording(recording: Recording, name: str, digest: str = "") -> Trace:
+    """The trace of a recording, from its first request on. Requests without an answer or a length are left out."""
     requests = sorted((r for r in recording.requests if r.answered), key=lambda r: r.time)
     left_out = len(recording.requests) - len(requests)
     names = tuple(sorted({r.tenant for r in requests}))
@@ -107,27 +107,27 @@ def of_recording(recording: Recording, name: str, digest: str = "") -> Trace:
 
 
 def with_prefix_cache(trace: Trace, recording: Recording, block_tokens: int = 512) -> Trace:
-    """Cached tokens by an unbounded cache that all replicas share: the most that reuse could give."""
-    seen: set[int] = set()
+    """The trace with cached tokens as of an unbounded cache that all replicas share: the most that reuse can save."""
+    cached_blocks: set[int] = set()
     cached = []
     for request in sorted((r for r in recording.requests if r.answered), key=lambda r: r.time):
         hits = 0
         for block in request.prefix_blocks:
-            if block not in seen:
+            if block not in cached_blocks:
                 break
             hits += 1
-        seen.update(request.prefix_blocks)
+        cached_blocks.update(request.prefix_blocks)
         cached.append(min(hits * block_tokens, round(request.prompt_tokens) - 1))
     step = f"prefix cache: unbounded, shared by all replicas, blocks of {block_tokens} tokens"
     return replace(trace, cached_tokens=np.array(cached, dtype=np.int64), method=(*trace.method, step))
 
 
 def rate_factor(trace: Trace, factor: float, seed: int) -> Trace:
-    """So many times the requests at the same times of day.
+    """A trace with `factor` times the requests, at the same times of day.
 
-    Below 1 requests are dropped at random, which keeps bursts and lengths. Above 1 every request comes so many times,
-    the copies up to one mean inter-arrival time later and with the lengths of a request nearby, so that bursts grow in
-    height and not into identical twins.
+    Below 1, requests are dropped at random, which keeps bursts and lengths. Above 1, every request is copied. Copies
+    arrive up to one mean inter-arrival time later and have the lengths of a request nearby, so that bursts grow without
+    identical requests at the same time.
     """
     if factor <= 0:
         raise ValueError(f"rate factor: {factor} is not above 0; 1 leaves the trace as it is")
@@ -156,7 +156,7 @@ def rate_factor(trace: Trace, factor: float, seed: int) -> Trace:
 
 
 def with_lengths_of(trace: Trace, other: Trace, seed: int) -> Trace:
-    """The same arrivals, each with the lengths of a request of another recording, drawn at random."""
+    """A trace of the same arrivals, each with the lengths of a randomly drawn request of another trace."""
     drawn = np.random.default_rng([seed, 5]).integers(0, len(other), len(trace))
     return replace(
         trace,
@@ -168,7 +168,7 @@ def with_lengths_of(trace: Trace, other: Trace, seed: int) -> Trace:
 
 
 def between(trace: Trace, start: float, end: float) -> Trace:
-    """The requests of that span, which begins at 0."""
+    """The trace from `start` to `end`, shifted so that it begins at 0."""
     cut = trace.where((trace.times >= start) & (trace.times < end), f"from {start:g} s to {end:g} s")
     return replace(cut, times=cut.times - start)
 
@@ -183,18 +183,18 @@ def synthetic(
     spread: float = 0.0,
     burstiness: float = 1.0,
 ) -> Trace:
-    """Arrivals at a rate that changes with time, lengths around given means.
+    """A trace with arrivals at a rate that changes with time, and lengths around the given means.
 
-    `spread` is the coefficient of variation of the lengths (log-normal; 0 for all alike), `burstiness` that of the
-    times between arrivals (Gamma; 1 is Poisson), in time stretched by the rate.
+    `spread` is the coefficient of variation of the lengths (log-normal; 0 for equal lengths). `burstiness` is the
+    coefficient of variation of the times between arrivals (Gamma; 1 is Poisson), relative to the rate at that time.
     """
     draw = np.random.default_rng([seed, 2])
     grid = np.linspace(0.0, seconds, max(2, int(seconds) + 1))
-    reached = np.concatenate([[0.0], np.cumsum((rate(grid[1:]) + rate(grid[:-1])) / 2 * np.diff(grid))])
+    expected = np.concatenate([[0.0], np.cumsum((rate(grid[1:]) + rate(grid[:-1])) / 2 * np.diff(grid))])
     shape = 1 / burstiness**2
-    count = int(reached[-1] + 6 * burstiness * reached[-1] ** 0.5 + 20)
+    count = int(expected[-1] + 6 * burstiness * expected[-1] ** 0.5 + 20)
     marks = np.cumsum(draw.gamma(shape, 1 / shape, count))
-    times = np.interp(marks[marks < reached[-1]], reached, grid)
+    times = np.interp(marks[marks < expected[-1]], expected, grid)
     return Trace(
         name=name,
         times=times,
@@ -218,25 +218,25 @@ def steady(per_second: float) -> Rate:
 
 
 def steps(*changes: tuple[float, float]) -> Rate:
-    """(from second, requests per second), in order of time; the first is at 0."""
+    """A rate that changes in steps: (from second, requests per second), in order of time; the first is at 0."""
     begins, rates = np.array([at for at, _ in changes]), np.array([rate for _, rate in changes])
     return lambda times: rates[(np.searchsorted(begins, times, side="right") - 1).clip(0)]
 
 
 def ramp(start: float, from_rate: float, end: float, to_rate: float) -> Rate:
-    """Straight from one rate to another."""
+    """A rate that changes linearly from one value to another."""
     return lambda times: np.interp(times, [start, end], [from_rate, to_rate])
 
 
 def noisy(rate: Rate, percent: float, seed: int, every_seconds: float = 60.0) -> Rate:
-    """The rate off by up to so many percent, anew each minute."""
+    """A rate that differs from `rate` by up to `percent`, drawn anew each minute."""
     draws = np.random.default_rng([seed, 3]).uniform(-1, 1, 100_000)
     return lambda times: rate(times) * (1 + percent / 100 * draws[(times / every_seconds).astype(np.int64) % 100_000])
 
 
 def diurnal(mean: float, peak_factor: float, *, day_seconds: float = 86_400.0) -> Rate:
-    """One hump a day, at noon, as capacity plans have it: its mean is `mean`, its peak so many times that."""
-    slots = np.array(day(peak_factor))
+    """The daily curve of capacity plans, with one peak at noon; the peak is `peak_factor` times the mean."""
+    slots = np.array(day_rates(peak_factor))
     middles = (np.arange(len(slots)) + 0.5) / len(slots)
     return lambda times: mean * np.interp((times / day_seconds) % 1.0, middles, slots, period=1.0)
 
@@ -250,15 +250,15 @@ _SHAPES: Final[dict[tuple[str, int], Callable[..., Rate]]] = {
 
 
 def parse_shape(text: str, seconds: float, seed: int, lengths: tuple[float, float]) -> Trace:
-    """`steady:20`, `step:10,30@600`, `ramp:10,30@600-1200` or `diurnal:20,1.8` (requests a second).
+    """The trace of a shape: `steady:20`, `step:10,30@600`, `ramp:10,30@600-1200` or `diurnal:20,1.8`.
 
-    Raises ValueError.
+    Rates are requests a second. Raises ValueError.
     """
     return synthetic(text, shape_rate(text), seconds, seed, lengths=lengths, spread=SHAPE_SPREAD)
 
 
 def shape_rate(text: str) -> Rate:
-    """The rate of a shape by its name. Raises ValueError."""
+    """The rate of a shape such as `steady:20`. Raises ValueError."""
     kind, _, rest = text.partition(":")
     numbers = [part for part in rest.replace("@", ",").replace("-", ",").split(",") if part]
     try:

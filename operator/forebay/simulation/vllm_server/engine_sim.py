@@ -1,13 +1,14 @@
-"""engine-sim: a process that answers to `vllm serve …` like one vLLM server, without a GPU.
+"""engine-sim: a process that takes the command line `vllm serve …` and behaves like one vLLM server, without a GPU.
 
-Beside vLLM's own flags and variables it reads, from the environment:
+Besides vLLM's own flags and variables it reads these environment variables:
 
-- `ENGINE_SIM_PROFILE`: how fast the engine is: a built-in name (`8b-h100`, the default) or JSON, see `parse_profile`;
+- `ENGINE_SIM_PROFILE`: the speed of the engine: a built-in name (`8b-h100`, the default) or JSON, see `parse_profile`;
 - `ENGINE_SIM_LOAD_SECONDS`: how long the model loads (default 0); until then the port refuses connections;
-- `ENGINE_SIM_OUTPUT_TOKENS`: answer length of chat requests that state none (default 256).
+- `ENGINE_SIM_OUTPUT_TOKENS`: answer length of chat requests without `max_tokens` (default 256).
 
-`--shutdown-timeout N` drains as vLLM does. When N runs out, and with N = 0 at once, open requests are cut: their
-connections close without `[DONE]`. (vLLM then aborts, hangs or errors at random; a cut is what all of these mean.)
+`--shutdown-timeout N` drains as vLLM does. After N seconds, or at once with N = 0, open requests are cut: their
+connections close without `[DONE]`. (vLLM at that point aborts, hangs or errors at random; clients lose the stream each
+time.)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from aiohttp import web
 
 from forebay.simulation.engine.replica_engine import EngineLimits, ReplicaEngine
 from forebay.simulation.engine.simulated_profile import EngineProfile, parse_profile
-from forebay.simulation.vllm_server.openai_protocol import Rules
+from forebay.simulation.vllm_server.openai_protocol import RequestRules
 from forebay.simulation.vllm_server.openai_server import OpenAIServer
 from forebay.simulation.vllm_server.pacer import Pacer
 from forebay.simulation.vllm_server.vllm_arguments import ServeArguments, parse_serve
@@ -37,19 +38,19 @@ BACKLOG: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class EngineSimSettings:
-    """The simulator's own settings and what it takes from vLLM's environment."""
+    """The simulator's own settings, and those that vLLM reads from the environment."""
 
     profile: EngineProfile
     load_seconds: float
-    unbounded_tokens: int
+    default_output_tokens: int
     any_model: bool
     api_keys: tuple[str, ...]
 
 
 def read_settings(environment: Mapping[str, str]) -> EngineSimSettings:
-    """Settings from environment variables; raises `ValueError` that names the variable."""
+    """Settings from environment variables. Raises a `ValueError` that names the variable."""
 
-    def whole(name: str, default: float) -> float:
+    def amount(name: str, default: float) -> float:
         text = environment.get(name, str(default))
         try:
             value = float(text)
@@ -62,15 +63,15 @@ def read_settings(environment: Mapping[str, str]) -> EngineSimSettings:
     key = environment.get("VLLM_API_KEY")
     return EngineSimSettings(
         profile=parse_profile(environment.get("ENGINE_SIM_PROFILE", DEFAULT_PROFILE)),
-        load_seconds=whole("ENGINE_SIM_LOAD_SECONDS", 0),
-        unbounded_tokens=max(1, int(whole("ENGINE_SIM_OUTPUT_TOKENS", 256))),
+        load_seconds=amount("ENGINE_SIM_LOAD_SECONDS", 0),
+        default_output_tokens=max(1, int(amount("ENGINE_SIM_OUTPUT_TOKENS", 256))),
         any_model=environment.get("VLLM_SKIP_MODEL_NAME_VALIDATION", "0").lower() in ("1", "true"),
         api_keys=(key,) if key else (),
     )
 
 
 def engine_sim(arguments: list[str]) -> None:
-    """Run until SIGTERM; `arguments` are those of `vllm`, so the first one is `serve`."""
+    """Run until SIGTERM. `arguments` are those of the command `vllm`, so the first must be `serve`."""
     if arguments[:1] != ["serve"]:
         print(USAGE, file=sys.stderr)
         raise SystemExit(2)
@@ -86,11 +87,11 @@ def engine_sim(arguments: list[str]) -> None:
 
 def build_server(arguments: ServeArguments, settings: EngineSimSettings, limits: EngineLimits) -> OpenAIServer:
     """The server with its engines, paced by the running event loop."""
-    rules = Rules(
+    rules = RequestRules(
         models=arguments.served_model_names,
         any_model=settings.any_model,
         max_model_len=limits.max_model_len,
-        unbounded_tokens=settings.unbounded_tokens,
+        default_output_tokens=settings.default_output_tokens,
         force_usage=arguments.force_usage,
     )
     engines = [ReplicaEngine(settings.profile, limits) for _ in range(arguments.data_parallel_size)]
@@ -102,7 +103,7 @@ async def _serve(arguments: ServeArguments, settings: EngineSimSettings, limits:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # As process 1 of a container the default would be to ignore the signal.
+        # The kernel ignores signals without a handler for process 1 of a container.
         loop.add_signal_handler(number, stopping.set)
     if arguments.headless:
         print("INFO Headless: this rank serves no API", file=sys.stderr, flush=True)
@@ -128,7 +129,7 @@ async def _serve(arguments: ServeArguments, settings: EngineSimSettings, limits:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that holds the port but does not listen: connections are refused, as while vLLM loads."""
+    """A socket that is bound but does not listen, so connections are refused, as they are while vLLM loads."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,8 +1,8 @@
 """vLLM's HTTP server: completions, models, health, load, metrics, and the drain.
 
-During a drain requests in flight and in the queue finish while `/health` and `/metrics` stay 200. New streams get 200,
-no token and `[DONE]`; new requests that do not stream get 500. That is what vLLM does, and why traffic must be gone
-before SIGTERM.
+During a drain, requests in flight and in the queue finish while `/health` and `/metrics` still answer 200. New
+streaming requests get 200, no token and `[DONE]`; other new requests get 500. vLLM behaves like this, which is why
+traffic must be moved away before SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from aiohttp import web
 from forebay.simulation.vllm_server.http_counts import UNKNOWN_HANDLER, HttpCounts
 from forebay.simulation.vllm_server.openai_protocol import (
     DONE,
-    Ask,
     CompletionAnswer,
+    CompletionRequest,
     RefusedError,
-    Rules,
+    RequestRules,
     read_request,
 )
-from forebay.simulation.vllm_server.pacer import Pacer, Ticket
+from forebay.simulation.vllm_server.pacer import PacedRequest, Pacer
 from forebay.simulation.vllm_server.process_metrics import own_usage, process_text
 from forebay.simulation.vllm_server.vllm_arguments import ServeArguments
 from forebay.simulation.vllm_server.vllm_metrics import CONTENT_TYPE, MetricsPage, cache_config
@@ -39,9 +39,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class OpenAIServer:
-    """Handlers around one set of engines."""
+    """The HTTP handlers of one set of engines."""
 
-    def __init__(self, arguments: ServeArguments, rules: Rules, pacer: Pacer, api_keys: tuple[str, ...]) -> None:
+    def __init__(self, arguments: ServeArguments, rules: RequestRules, pacer: Pacer, api_keys: tuple[str, ...]) -> None:
         self.arguments = arguments
         self.rules = rules
         self.pacer = pacer
@@ -73,10 +73,10 @@ class OpenAIServer:
         )
         return application
 
-    # The end
+    # Drain
 
     async def drain(self, seconds: float) -> int:
-        """Finish what is under way for so long, then cut the rest; returns how many requests were cut."""
+        """Let open requests finish for up to `seconds`, then cut the rest; return how many were cut."""
         self.draining = True
         if self._generating and seconds > 0:
             with suppress(TimeoutError):
@@ -84,14 +84,14 @@ class OpenAIServer:
         return self._cut()
 
     def _cut(self) -> int:
-        """Close the connections of all requests under way, without an end mark; returns how many there were."""
-        cut = list(self._generating.values())
-        for request in cut:
+        """Close the connections of all open requests, without an end mark; return their number."""
+        requests = list(self._generating.values())
+        for request in requests:
             if request.transport is not None:
                 request.transport.abort()
-        return len(cut)
+        return len(requests)
 
-    # Around every request
+    # Middlewares
 
     @web.middleware
     async def _count(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -106,7 +106,7 @@ class OpenAIServer:
             status = refusal.status
             raise
         except asyncio.CancelledError:
-            status = 200  # a stream that its client left had begun well
+            status = 200  # the client left a stream whose headers had been sent
             raise
         finally:
             self._http.finished(
@@ -123,8 +123,8 @@ class OpenAIServer:
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         keys = self.api_keys
         if keys and request.path.startswith("/v1"):
-            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            if given not in keys:
+            key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            if key not in keys:
                 return web.json_response({"error": "Unauthorized"}, status=401)
         return await handler(request)
 
@@ -140,11 +140,11 @@ class OpenAIServer:
         self._generating[id(request)] = request
         self._idle.clear()
         try:
-            ask = read_request(await _json(request), self.rules, chat=chat)
+            params = read_request(await _json(request), self.rules, chat=chat)
             if self.draining:
-                return await self._too_late(request, ask)
+                return await self._refuse_while_draining(request, params)
             self._refuse_when_full()
-            return await (self._stream(request, ask) if ask.stream else self._whole(ask))
+            return await (self._stream(request, params) if params.stream else self._whole(params))
         except RefusedError as refusal:
             return web.json_response(refusal.body, status=refusal.status)
         finally:
@@ -154,61 +154,67 @@ class OpenAIServer:
 
     def _refuse_when_full(self) -> None:
         arguments, rejections = self.arguments, self._metrics.rejections
-        for name, most, queued in (
+        for name, limit, queued in (
             ("max_num_queued_reqs", arguments.max_queued_requests, self.pacer.queued_requests),
             ("max_num_queued_tokens", arguments.max_queued_tokens, self.pacer.queued_tokens),
         ):
-            if most is not None and queued >= most:
+            if limit is not None and queued >= limit:
                 rejections[name] += 1
-                raise RefusedError(503, "ServiceUnavailableError", f"The queue is full: {queued} of {name} {most}.")
+                raise RefusedError(503, "ServiceUnavailableError", f"The queue is full: {queued} of {name} {limit}.")
 
-    async def _too_late(self, request: web.Request, ask: Ask) -> web.StreamResponse:
-        if not ask.stream:
+    async def _refuse_while_draining(self, request: web.Request, params: CompletionRequest) -> web.StreamResponse:
+        if not params.stream:
             raise RefusedError(500, "InternalServerError", "cannot schedule new futures after shutdown")
         response = await _open_stream(request)
         await response.write(DONE)
         await response.write_eof()
         return response
 
-    def _submit(self, ask: Ask, request_id: str) -> Ticket:
-        return self.pacer.submit(request_id, ask.prompt_tokens, ask.output_tokens, ask.reason, stream=ask.stream)
+    def _submit(self, params: CompletionRequest, request_id: str) -> PacedRequest:
+        return self.pacer.submit(
+            request_id,
+            params.prompt_tokens,
+            params.output_tokens,
+            params.reason,
+            stream=params.stream,
+        )
 
-    async def _whole(self, ask: Ask) -> web.Response:
+    async def _whole(self, params: CompletionRequest) -> web.Response:
         request_id = os.urandom(16).hex()
-        answer = CompletionAnswer(ask, request_id, int(time.time()))
-        ticket = self._submit(ask, request_id)
+        answer = CompletionAnswer(params, request_id, int(time.time()))
+        paced = self._submit(params, request_id)
         try:
-            while ticket.completion is None:
-                await ticket.progress()
+            while paced.completion is None:
+                await paced.progress()
         finally:
-            self.pacer.abort(ticket)
-        return web.json_response(answer.whole(ticket.tokens))
+            self.pacer.abort(paced)
+        return web.json_response(answer.whole(paced.tokens))
 
-    async def _stream(self, request: web.Request, ask: Ask) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, params: CompletionRequest) -> web.StreamResponse:
         request_id = os.urandom(16).hex()
-        answer = CompletionAnswer(ask, request_id, int(time.time()))
+        answer = CompletionAnswer(params, request_id, int(time.time()))
         response = await _open_stream(request)
-        ticket = self._submit(ask, request_id)
+        paced = self._submit(params, request_id)
         try:
             sent = 0
-            while ticket.completion is None or sent < ticket.tokens:
-                await ticket.progress()
+            while paced.completion is None or sent < paced.tokens:
+                await paced.progress()
                 events = [answer.opening()] if sent == 0 else []
                 events += [
-                    answer.token(index, ask.reason if index == ask.output_tokens else None)
-                    for index in range(sent + 1, ticket.tokens + 1)
+                    answer.token(index, params.reason if index == params.output_tokens else None)
+                    for index in range(sent + 1, paced.tokens + 1)
                 ]
-                sent = ticket.tokens
+                sent = paced.tokens
                 await response.write(b"".join(events))
             await response.write(answer.closing(sent))
             await response.write_eof()
         except ConnectionError:
-            pass  # the client left; the request leaves the engine with it
+            pass  # the client left; the engine drops the request below
         finally:
-            self.pacer.abort(ticket)
+            self.pacer.abort(paced)
         return response
 
-    # Everything else
+    # Models, health, load and metrics
 
     async def _models(self, _: web.Request) -> web.Response:
         created = int(self._started)
@@ -255,7 +261,7 @@ async def _open_stream(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
     if request.transport is not None:
-        # The end of a stream then waits until the kernel has every byte: a process that exits after its last answer
-        # must not take the tail of a slow client's stream with it.
+        # The end of a stream then waits until the kernel has every byte. Otherwise a process that exits after its last
+        # answer would cut the end of a slow client's stream.
         request.transport.set_write_buffer_limits(high=0)
     return response

@@ -1,8 +1,8 @@
-"""Engines paced by the event loop's clock: tokens come out when a GPU would have made them.
+"""Engines paced by the event loop's clock: clients receive tokens when a GPU would have generated them.
 
-Every wake-up is an absolute time on the engines' own clock, so a late one does not move the next: a busy machine delays
-tokens, it does not slow the engine. With clients that stream, the pacer wakes at each step; without, only when
-something begins or ends.
+Every wake-up is at an absolute time on the engines' own clock, so a late wake-up does not move the next: a busy machine
+delays tokens but does not slow the engine. While clients stream, the pacer wakes at each engine step. Otherwise it
+wakes only when a prefill, a request or a wait ends.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from forebay.simulation.engine.engine_stats import Completion, EngineRequest, Reason
+from forebay.simulation.engine.engine_stats import Completion, EngineRequest, FinishReason
 from forebay.simulation.engine.replica_engine import ReplicaEngine
 
 
-class Ticket:
-    """A request under way, as its HTTP handler sees it."""
+class PacedRequest:
+    """A submitted request, on whose progress its HTTP handler waits."""
 
     __slots__ = ("_changed", "completion", "rank", "request", "tokens")
 
@@ -23,32 +23,32 @@ class Ticket:
         self.request = request
         self.rank = rank
         self.tokens = 0
-        """Tokens generated so far; kept up to date only for streams."""
+        """Tokens generated so far; updated only for streams until the request completes."""
         self.completion: Completion | None = None
         self._changed = asyncio.Event()
 
     async def progress(self) -> None:
-        """Until there are new tokens or the end."""
+        """Wait for new tokens or the completion."""
         await self._changed.wait()
         self._changed.clear()
 
-    def show(self, tokens: int, completion: Completion | None = None) -> None:
-        """Let the handler see how far the request is."""
+    def update(self, tokens: int, completion: Completion | None = None) -> None:
+        """Store the progress and wake the handler."""
         self.tokens = tokens
         self.completion = completion
         self._changed.set()
 
 
 class Pacer:
-    """Advances engines in real time and hands tokens to those who wait for them."""
+    """Advances engines in real time and passes their tokens to the waiting HTTP handlers."""
 
     def __init__(self, engines: Sequence[ReplicaEngine], loop: asyncio.AbstractEventLoop) -> None:
         self.engines = engines
         self._loop = loop
         self._start = loop.time()
-        self._streaming: list[dict[str, Ticket]] = [{} for _ in engines]
-        self._waiting: list[dict[str, Ticket]] = [{} for _ in engines]
-        self._taken = [0] * len(engines)
+        self._streaming: list[dict[str, PacedRequest]] = [{} for _ in engines]
+        self._waiting: list[dict[str, PacedRequest]] = [{} for _ in engines]
+        self._submitted = [0] * len(engines)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -58,53 +58,56 @@ class Pacer:
 
     @property
     def queued_requests(self) -> int:
-        """Requests that no batch has taken yet, over all ranks."""
+        """Requests that are not in a batch yet, over all ranks."""
         return sum(engine.queued for engine in self.engines)
 
     @property
     def queued_tokens(self) -> int:
-        """Prompt tokens that no batch has taken yet, over all ranks."""
+        """Prompt tokens of the requests that are not in a batch yet, over all ranks."""
         return sum(engine.queued_tokens for engine in self.engines)
 
     def submit(
-        self, request_id: str, prompt_tokens: int, output_tokens: int, reason: Reason, *, stream: bool
-    ) -> Ticket:
-        """Give a request to the rank with the shortest queue, as vLLM's balancer does; the least used wins a tie."""
+        self, request_id: str, prompt_tokens: int, output_tokens: int, reason: FinishReason, *, stream: bool
+    ) -> PacedRequest:
+        """Send a request to the rank with the shortest queue, as vLLM's balancer does.
+
+        Among equals, the rank that has received the fewest requests gets it.
+        """
         now = self.now
-        rank = min(range(len(self.engines)), key=lambda rank: (*self._load(rank), self._taken[rank]))
+        rank = min(range(len(self.engines)), key=lambda rank: (*self._load(rank), self._submitted[rank]))
         request = EngineRequest(request_id, prompt_tokens, output_tokens, now, stop_reason=reason)
         self.engines[rank].submit(request)
-        ticket = Ticket(request, rank)
-        self._taken[rank] += 1
-        (self._streaming if stream else self._waiting)[rank][request_id] = ticket
+        paced = PacedRequest(request, rank)
+        self._submitted[rank] += 1
+        (self._streaming if stream else self._waiting)[rank][request_id] = paced
         self._arm()
-        return ticket
+        return paced
 
-    def abort(self, ticket: Ticket) -> None:
-        """The client left; does nothing when the request is done."""
-        if ticket.completion is not None:
+    def abort(self, paced: PacedRequest) -> None:
+        """The client left: drop the request, unless it is complete."""
+        if paced.completion is not None:
             return
-        for tickets in (self._streaming[ticket.rank], self._waiting[ticket.rank]):
-            tickets.pop(ticket.request.id, None)
-        self.engines[ticket.rank].abort(ticket.request.id)
+        for paced_requests in (self._streaming[paced.rank], self._waiting[paced.rank]):
+            paced_requests.pop(paced.request.id, None)
+        self.engines[paced.rank].abort(paced.request.id)
         self._arm()
 
     def catch_up(self) -> None:
-        """Bring all engines to the present and wake everybody who has something new."""
+        """Advance all engines to the present and wake the handlers of requests with new tokens."""
         now = self.now
         for engine, streaming, waiting in zip(self.engines, self._streaming, self._waiting, strict=True):
             for completion in engine.advance(now):
                 request_id = completion.request.id
-                ticket = streaming.pop(request_id, None) or waiting.pop(request_id, None)
-                if ticket is not None:
-                    ticket.show(completion.tokens, completion)
-            for request_id, ticket in streaming.items():
+                paced = streaming.pop(request_id, None) or waiting.pop(request_id, None)
+                if paced is not None:
+                    paced.update(completion.tokens, completion)
+            for request_id, paced in streaming.items():
                 tokens = engine.generated(request_id)
-                if tokens > ticket.tokens:
-                    ticket.show(tokens)
+                if tokens > paced.tokens:
+                    paced.update(tokens)
 
     def stop(self) -> None:
-        """No more wake-ups."""
+        """Cancel the next wake-up."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -119,7 +122,7 @@ class Pacer:
         self._arm()
 
     def _arm(self) -> None:
-        """Wake up at the next time at which anybody can see something new."""
+        """Schedule the next wake-up, at the earliest time at which a handler can get news."""
         times = [
             time
             for engine, streaming in zip(self.engines, self._streaming, strict=True)

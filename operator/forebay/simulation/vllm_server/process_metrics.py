@@ -1,4 +1,4 @@
-"""What `prometheus_client` says about a single process: garbage collection, Python, memory, CPU and files."""
+"""The metrics that `prometheus_client` exports about a single process: GC, Python, memory, CPU and open files."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.simulation.vllm_server.exposition import Page, number
+from forebay.simulation.vllm_server.exposition import PageTemplate, sample_value
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process uses at one moment."""
+    """Resource usage of a process at one moment."""
 
     virtual_bytes: int
     resident_bytes: int
     cpu_seconds: float
     open_files: int
-    most_files: int
+    max_files: int
 
 
 def own_usage() -> Usage:
-    """What this process uses now."""
+    """Resource usage of this process now."""
     virtual, resident, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
     page_bytes = resource.getpagesize()
     times = resource.getrusage(resource.RUSAGE_SELF)
@@ -32,13 +32,13 @@ def own_usage() -> Usage:
         resident_bytes=int(resident) * page_bytes,
         cpu_seconds=times.ru_utime + times.ru_stime,
         open_files=sum(1 for _ in Path("/proc/self/fd").iterdir()),
-        most_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        max_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     )
 
 
 def process_text(started: float, usage: Usage) -> str:
-    """The families of a process that began at `started` (Unix time)."""
-    page = Page()
+    """The metric families of a process that started at `started` (Unix seconds)."""
+    page = PageTemplate()
     generations = gc.get_stats()
     for name, about, key in (
         ("python_gc_objects_collected_total", "Objects collected during gc", "collected"),
@@ -46,8 +46,8 @@ def process_text(started: float, usage: Usage) -> str:
         ("python_gc_collections_total", "Number of times this generation was collected", "collections"),
     ):
         page.family(name, "counter", about)
-        for generation, seen in enumerate(generations):
-            page.sample(name, {"generation": str(generation)}, number(seen[key]))
+        for generation, stats in enumerate(generations):
+            page.sample(name, {"generation": str(generation)}, sample_value(stats[key]))
     version = sys.version_info
     page.family("python_info", "gauge", "Python platform information")
     labels = {
@@ -64,8 +64,8 @@ def process_text(started: float, usage: Usage) -> str:
         ("process_start_time_seconds", "gauge", "Start time of the process, Unix time.", started),
         ("process_cpu_seconds_total", "counter", "CPU time spent.", usage.cpu_seconds),
         ("process_open_fds", "gauge", "Open file descriptors.", usage.open_files),
-        ("process_max_fds", "gauge", "Most file descriptors.", usage.most_files),
+        ("process_max_fds", "gauge", "Most file descriptors.", usage.max_files),
     ):
         page.family(name, kind, about)
-        page.sample(name, {}, number(value))
+        page.sample(name, {}, sample_value(value))
     return page.template()

@@ -1,7 +1,7 @@
 """The command line of `vllm serve`, as strict as vLLM's own: an unknown flag ends the process with status 2.
 
-Flags that change what an engine does here are read; the others are checked and have no effect, since the profile
-already says how fast the model runs and how many tokens its KV cache holds.
+Flags that change the simulated engine are read. The others are checked but have no effect, since the profile already
+states how fast the model runs and how many tokens its KV cache holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from forebay.simulation.engine.simulated_profile import EngineProfile
 
 DEFAULT_BATCHED_TOKENS: Final = 8192
 DEFAULT_SEQUENCES: Final = 1024
-"""vLLM's defaults on GPUs of 70 GiB and more (A100 apart)."""
+"""vLLM's defaults on GPUs of 70 GiB and more, except the A100."""
 LONGEST_DEFAULT_CONTEXT: Final = 131_072
 
 _SCALES: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -27,7 +27,7 @@ _SCALES: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "
 
 @dataclass(frozen=True, slots=True)
 class ServeArguments:
-    """What the simulator acts on."""
+    """The arguments that change the simulated server."""
 
     model: str
     served_model_names: tuple[str, ...]
@@ -53,14 +53,17 @@ class ServeArguments:
     headless: bool
 
     def limits(self, profile: EngineProfile) -> EngineLimits:
-        """The scheduler settings of one engine; refuses, as vLLM does, a cache too small for the longest request."""
+        """The scheduler settings of one engine.
+
+        Raises ValueError, as vLLM does, if the KV cache is too small for the longest request.
+        """
         blocks = self.kv_blocks or profile.kv_tokens // self.block_size
-        room = (blocks - 1) * self.block_size
-        context = min(LONGEST_DEFAULT_CONTEXT, room) if self.max_model_len is None else self.max_model_len
-        if context > room:
+        available = (blocks - 1) * self.block_size
+        context = min(LONGEST_DEFAULT_CONTEXT, available) if self.max_model_len is None else self.max_model_len
+        if context > available:
             raise ValueError(
                 f"To serve at least one request with the model's max seq len ({context}), {context} tokens of KV cache "
-                f"are needed, which is more than the available {room}. Try increasing `gpu_memory_utilization` or "
+                f"are needed, which is more than the available {available}. Try increasing `gpu_memory_utilization` or "
                 "decreasing `max_model_len` when initializing the engine."
             )
         return EngineLimits(
@@ -73,7 +76,7 @@ class ServeArguments:
 
 
 def _tokens(text: str) -> int:
-    """A whole number, also written 16k (thousand) or 16K (1,024)."""
+    """Parse a whole number, which may be written 16k (thousands) or 16K (multiples of 1,024)."""
     scale = _SCALES.get(text[-1:], 1)
     number = text[:-1] if scale > 1 else text
     return int(float(number) * scale) if scale > 1 else int(number)
@@ -86,22 +89,22 @@ def _context(text: str) -> int:
     return -1 if text == "auto" else _tokens(text)
 
 
-def _mapping(text: str) -> dict[str, Any]:
+def _json_object(text: str) -> dict[str, Any]:
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError(text)
     return value
 
 
-_mapping.__name__ = "json"
+_json_object.__name__ = "json"
 
-_WHOLE: Final = (
+_INTEGER_FLAGS: Final = (
     *("api-server-count", "data-parallel-rank", "data-parallel-rpc-port", "data-parallel-size-local"),
     *("data-parallel-start-rank", "max-cpu-loras", "max-logprobs", "max-lora-rank", "max-loras", "max-num-active-seqs"),
     *("max-parallel-loading-workers", "master-port", "nnodes", "node-rank", "num-gpu-blocks-override"),
     *("optimization-level", "seed", "spec-tokens", "stream-interval"),
 )
-_TEXT: Final = (
+_TEXT_FLAGS: Final = (
     *("allowed-origins", "chat-template", "code-revision", "config-format", "data-parallel-address"),
     *("data-parallel-backend", "distributed-executor-backend", "dtype", "generation-config"),
     *(
@@ -117,13 +120,13 @@ _TEXT: Final = (
     *("root-path", "runner", "spec-method", "spec-model", "tokenizer", "tokenizer-mode", "tokenizer-revision"),
     *("tool-call-parser", "tool-parser-plugin", "uvicorn-log-level", "attention-backend", "download-dir"),
 )
-_MAPPINGS: Final = (
+_JSON_FLAGS: Final = (
     *("additional-config", "compilation-config", "custom-histogram-buckets", "default-chat-template-kwargs"),
     *("eplb-config", "hf-overrides", "kv-events-config", "kv-transfer-config", "limit-mm-per-prompt"),
     *("model-loader-extra-config", "override-generation-config", "override-pooler-config", "mm-processor-kwargs"),
     *("profiler-config", "speculative-config", "structured-outputs-config"),
 )
-_SWITCHES: Final = (
+_SWITCH_FLAGS: Final = (
     *(
         "async-scheduling",
         "data-parallel-external-lb",
@@ -138,7 +141,7 @@ _SWITCHES: Final = (
     *("fully-sharded-loras", "language-model-only", "return-tokens-as-token-ids", "skip-tokenizer-init"),
     *("trust-remote-code", "use-tqdm-on-load", "enable-mfu-metrics", "kv-cache-metrics"),
 )
-_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+_CHOICE_FLAGS: Final[dict[str, tuple[str, ...]]] = {
     "load-format": (
         *("auto", "hf", "safetensors", "fastsafetensors", "instanttensor", "ipc_cache", "mistral", "modelexpress"),
         *("npcache", "pt", "dummy", "runai_streamer", "runai_streamer_sharded", "sharded_state", "tensorizer"),
@@ -164,7 +167,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "scheduling-policy": ("fcfs", "priority"),
 }
-_SHORT: Final = {
+_SHORT_FLAGS: Final = {
     "tensor-parallel-size": "-tp",
     "pipeline-parallel-size": "-pp",
     "data-parallel-size": "-dp",
@@ -186,7 +189,7 @@ _SHORT: Final = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """vLLM answers with its own name, whatever the simulator's process is called."""
+    """A parser whose errors carry vLLM's name, whatever the simulator's process is called."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -199,18 +202,18 @@ def _parser() -> _Parser:
     parser.add_argument("model_tag", nargs="?")
 
     def flag(name: str, **settings: Any) -> None:
-        names = [f"--{name}", *([_SHORT[name]] if name in _SHORT else [])]
+        names = [f"--{name}", *([_SHORT_FLAGS[name]] if name in _SHORT_FLAGS else [])]
         parser.add_argument(*names, **settings)
 
-    for name in _WHOLE:
+    for name in _INTEGER_FLAGS:
         flag(name, type=int)
-    for name in _TEXT:
+    for name in _TEXT_FLAGS:
         flag(name)
-    for name in _MAPPINGS:
-        flag(name, type=_mapping)
-    for name in _SWITCHES:
+    for name in _JSON_FLAGS:
+        flag(name, type=_json_object)
+    for name in _SWITCH_FLAGS:
         flag(name, action=argparse.BooleanOptionalAction)
-    for name, choices in _CHOICES.items():
+    for name, choices in _CHOICE_FLAGS.items():
         flag(name, choices=choices, default="auto" if name == "kv-cache-dtype" else None)
     for name in ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"):
         flag(name, type=int, default=1)
@@ -236,34 +239,35 @@ def _parser() -> _Parser:
     return parser
 
 
-def _spelled(arguments: Sequence[str]) -> list[str]:
-    """Arguments as vLLM reads them: `--a_b` is `--a-b`, `--a.key value` is one entry of the JSON given to `--a`.
+def _normalized(arguments: Sequence[str]) -> list[str]:
+    """Arguments in the form that the parser knows.
 
-    `--model NAME` is moved to the front, where `serve` wants the model.
+    As in vLLM, `--a_b` means `--a-b`, and `--a.key value` sets one entry of the JSON argument `--a`. `--model NAME` is
+    moved to the front, where `serve` expects the model.
     """
-    spelled: list[str] = []
+    normalized: list[str] = []
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
         if not name.startswith("--"):
-            spelled.append(argument)
+            normalized.append(argument)
             continue
         name, dot, _ = name.replace("_", "-").rstrip("+").partition(".")
         if name == "--model":
             print("WARNING With `vllm serve`, you should provide the model as a positional argument.", file=sys.stderr)
-            spelled.insert(0, value if equals else next(rest, ""))
-        elif dot and name.removeprefix("--") in _MAPPINGS:
+            normalized.insert(0, value if equals else next(rest, ""))
+        elif dot and name.removeprefix("--") in _JSON_FLAGS:
             if not equals:
                 next(rest, "")
         else:
-            spelled.append(name + dot + equals + value)
-    return spelled
+            normalized.append(name + dot + equals + value)
+    return normalized
 
 
 def parse_serve(arguments: Sequence[str]) -> ServeArguments:
-    """Read what follows `vllm serve`; ends the process like vLLM when it does not understand."""
+    """Parse the arguments after `vllm serve`. Like vLLM, it ends the process when it does not understand them."""
     parser = _parser()
-    given = parser.parse_args(_spelled(arguments))
+    given = parser.parse_args(_normalized(arguments))
     if not given.model_tag:
         parser.error("the following arguments are required: model_tag")
     if not 0 < given.gpu_memory_utilization <= 1:

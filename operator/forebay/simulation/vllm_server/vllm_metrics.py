@@ -1,8 +1,8 @@
-"""One vLLM server's `/metrics`: names, types, labels and bucket bounds as vLLM 0.32 exports them.
+"""The `/metrics` page of one vLLM server, with the names, types, labels and bucket bounds of vLLM 0.32.
 
-A server with one engine is one process: counters and histograms carry `_created`, and `process_*` exists. With more
-data-parallel ranks vLLM runs several API processes in Prometheus' multiprocess mode: those series vanish, and a gauge
-does not exist before its rank has served a first request.
+A server with one engine is one process: counters and histograms have `_created` series, and `process_*` exists. With
+more data-parallel ranks vLLM runs several API processes in Prometheus' multiprocess mode. Then those series are
+missing, and a gauge does not exist before its rank has served a first request.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.simulation.engine.engine_stats import EngineStats
-from forebay.simulation.engine.histogram import CHOICES, BucketHistogram
+from forebay.simulation.engine.histogram import CHOICE_BOUNDS, BucketHistogram
 from forebay.simulation.engine.replica_engine import ReplicaEngine
-from forebay.simulation.vllm_server.exposition import Labels, Page, counts, number
+from forebay.simulation.vllm_server.exposition import Labels, PageTemplate, histogram_values, sample_value
 from forebay.simulation.vllm_server.vllm_arguments import ServeArguments
 
 CONTENT_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
@@ -22,34 +22,36 @@ CONTENT_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
 Read = Callable[[ReplicaEngine], Sequence[float]]
 
 
-def _never(_: ReplicaEngine) -> Sequence[float]:
+def _zero(_: ReplicaEngine) -> Sequence[float]:
     return (0,)
 
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """A counter or gauge: its labels beside model and engine, one value for each of them."""
+    """A counter or gauge."""
 
     name: str
     about: str
     read: Read
+    """Gives one value for each entry of `labels`."""
     labels: tuple[Labels, ...] = ({},)
+    """Labels of each series, in addition to the model and the engine."""
 
 
-def _by(label: str, *values: str) -> tuple[Labels, ...]:
+def _labelled(label: str, *values: str) -> tuple[Labels, ...]:
     return tuple({label: value} for value in values)
 
 
 def _by_source(engine: ReplicaEngine) -> Sequence[float]:
-    # Cached tokens are counted at admission, prompts at the end of their prefill: never report less than nothing.
+    # Cached tokens are counted at admission, prompts at the end of their prefill, so the difference could be negative.
     cached = min(engine.stats.cached_tokens, engine.stats.prompt_tokens)
     return (engine.stats.prompt_tokens - cached, cached, 0)
 
 
 _COUNTERS_BEFORE_GAUGES: Final = (
-    _Series("vllm:estimated_flops_per_gpu", "Not estimated here.", _never),
-    _Series("vllm:estimated_read_bytes_per_gpu", "Not estimated here.", _never),
-    _Series("vllm:estimated_write_bytes_per_gpu", "Not estimated here.", _never),
+    _Series("vllm:estimated_flops_per_gpu", "Not estimated here.", _zero),
+    _Series("vllm:estimated_read_bytes_per_gpu", "Not estimated here.", _zero),
+    _Series("vllm:estimated_write_bytes_per_gpu", "Not estimated here.", _zero),
 )
 _GAUGES: Final = (
     _Series("vllm:num_requests_running", "Requests in the batch.", lambda engine: (engine.running,)),
@@ -58,13 +60,13 @@ _GAUGES: Final = (
         "vllm:num_requests_waiting_by_reason",
         "Requests that wait, by reason.",
         lambda engine: (engine.waiting, 0),
-        _by("reason", "capacity", "deferred"),
+        _labelled("reason", "capacity", "deferred"),
     ),
     _Series(
         "vllm:engine_sleep_state",
         "Which sleep state the engine is in.",
         lambda _: (1, 0, 0),
-        _by("sleep_state", "awake", "weights_offloaded", "discard_all"),
+        _labelled("sleep_state", "awake", "weights_offloaded", "discard_all"),
     ),
     _Series("vllm:kv_cache_usage_perc", "KV cache in use, 0 to 1.", lambda engine: (engine.kv_fraction,)),
 )
@@ -72,31 +74,31 @@ _ALWAYS_SET: Final = "vllm:engine_sleep_state"
 _COUNTERS: Final = (
     _Series("vllm:prefix_cache_queries", "Prompt tokens looked up.", lambda engine: (engine.stats.queried_tokens,)),
     _Series("vllm:prefix_cache_hits", "Prompt tokens found.", lambda engine: (engine.stats.cached_tokens,)),
-    _Series("vllm:external_prefix_cache_queries", "No external cache here.", _never),
-    _Series("vllm:external_prefix_cache_hits", "No external cache here.", _never),
-    _Series("vllm:mm_cache_queries", "No multi-modal cache here.", _never),
-    _Series("vllm:mm_cache_hits", "No multi-modal cache here.", _never),
+    _Series("vllm:external_prefix_cache_queries", "No external cache here.", _zero),
+    _Series("vllm:external_prefix_cache_hits", "No external cache here.", _zero),
+    _Series("vllm:mm_cache_queries", "No multi-modal cache here.", _zero),
+    _Series("vllm:mm_cache_hits", "No multi-modal cache here.", _zero),
     _Series("vllm:num_preemptions", "Preemptions.", lambda engine: (engine.stats.preemptions,)),
     _Series("vllm:prompt_tokens", "Prompt tokens processed.", lambda engine: (engine.stats.prompt_tokens,)),
     _Series(
         "vllm:prompt_tokens_by_source",
         "Prompt tokens by where they came from.",
         _by_source,
-        _by("source", "local_compute", "local_cache_hit", "external_kv_transfer"),
+        _labelled("source", "local_compute", "local_cache_hit", "external_kv_transfer"),
     ),
     _Series("vllm:prompt_tokens_cached", "Cached prompt tokens.", lambda engine: (engine.stats.cached_tokens,)),
     _Series(
         "vllm:prompt_tokens_cached_by_source",
         "Cached prompt tokens by tier.",
         lambda engine: (engine.stats.cached_tokens, 0, 0, 0, 0),
-        _by("source", "device", "host", "p2p", "disk", "external_unspecified"),
+        _labelled("source", "device", "host", "p2p", "disk", "external_unspecified"),
     ),
     _Series("vllm:generation_tokens", "Tokens generated.", lambda engine: (engine.stats.generation_tokens,)),
     _Series(
         "vllm:request_success",
         "Finished requests by reason.",
         lambda engine: (*engine.stats.finished.values(), 0, 0),
-        _by("finished_reason", "stop", "length", "abort", "error", "repetition"),
+        _labelled("finished_reason", "stop", "length", "abort", "error", "repetition"),
     ),
 )
 _HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[EngineStats], BucketHistogram]], ...]] = (
@@ -121,14 +123,14 @@ _REJECTIONS: Final = ("max_num_queued_reqs", "max_num_queued_tokens")
 
 
 def _single_choices(stats: EngineStats) -> BucketHistogram:
-    """Every request asks for one answer here."""
-    histogram = BucketHistogram(CHOICES)
+    """The number of answers that requests ask for, which is always one here."""
+    histogram = BucketHistogram(CHOICE_BOUNDS)
     histogram.observe(1.0, sum(stats.finished.values()))
     return histogram
 
 
 class MetricsPage:
-    """Renders a server's engines; what counts beside them (rejections) is added by the server."""
+    """Renders the metrics of a server's engines. The server itself counts `rejections`."""
 
     def __init__(
         self, model: str, engines: Sequence[ReplicaEngine], cache_config: Sequence[Labels], created: float
@@ -143,7 +145,7 @@ class MetricsPage:
         self._template, self._readers = self._lay_out()
 
     def text(self) -> str:
-        """The page as of the time the engines were last advanced to."""
+        """The page, as of the time to which the engines were last advanced."""
         served = [engine.stats.queried_tokens > 0 or engine.outstanding > 0 for engine in self._engines]
         if served != self._served and not self.single_process:
             self._served = served
@@ -154,7 +156,7 @@ class MetricsPage:
         return self._template % tuple(values)
 
     def _lay_out(self) -> tuple[str, list[Callable[[], list[str]]]]:
-        page, readers = Page(), list[Callable[[], list[str]]]()
+        page, readers = PageTemplate(), list[Callable[[], list[str]]]()
         if self.single_process:
             for series in _COUNTERS_BEFORE_GAUGES:
                 self._counter(page, readers, series)
@@ -177,45 +179,45 @@ class MetricsPage:
     def _labels(self, rank: int, more: Labels) -> Labels:
         return {"engine": str(rank), "model_name": self._model, **more}
 
-    def _counter(self, page: Page, readers: list[Callable[[], list[str]]], series: _Series) -> None:
+    def _counter(self, page: PageTemplate, readers: list[Callable[[], list[str]]], series: _Series) -> None:
         page.family(f"{series.name}_total", "counter", series.about)
-        every = []
+        all_labels = []
         for rank, engine in enumerate(self._engines):
-            for more in series.labels:
-                every.append(self._labels(rank, more))
-                page.sample(f"{series.name}_total", every[-1])
+            for labels in series.labels:
+                all_labels.append(self._labels(rank, labels))
+                page.sample(f"{series.name}_total", all_labels[-1])
             readers.append(_values(series.read, engine))
         if self.single_process:
-            page.created(series.name, every, self._created)
+            page.created(series.name, all_labels, self._created)
 
-    def _gauges(self, page: Page, readers: list[Callable[[], list[str]]]) -> None:
+    def _gauges(self, page: PageTemplate, readers: list[Callable[[], list[str]]]) -> None:
         for series in _GAUGES:
-            shown = [
+            ranks = [
                 rank
                 for rank in range(len(self._engines))
                 if self.single_process or self._served[rank] or series.name == _ALWAYS_SET
             ]
-            if shown:
+            if ranks:
                 page.family(series.name, "gauge", series.about)
-            for rank in shown:
-                for more in series.labels:
-                    page.sample(series.name, self._labels(rank, more))
+            for rank in ranks:
+                for labels in series.labels:
+                    page.sample(series.name, self._labels(rank, labels))
                 readers.append(_values(series.read, self._engines[rank]))
 
-    def _rejected(self, page: Page, readers: list[Callable[[], list[str]]]) -> None:
-        """By model alone: these are counted before an engine is chosen."""
+    def _rejected(self, page: PageTemplate, readers: list[Callable[[], list[str]]]) -> None:
+        """Add the rejections. They have no engine label, since they are counted before an engine is chosen."""
         name = "vllm:admission_rejections"
         series = [{"model_name": self._model, "reason": reason} for reason in _REJECTIONS]
         page.family(f"{name}_total", "counter", "Requests refused because the queue was full.")
         for labels in series:
             page.sample(f"{name}_total", labels)
-        readers.append(lambda: [number(seen) for seen in self.rejections.values()])
+        readers.append(lambda: [sample_value(count) for count in self.rejections.values()])
         if self.single_process:
             page.created(name, series, self._created)
 
     def _histogram(
         self,
-        page: Page,
+        page: PageTemplate,
         readers: list[Callable[[], list[str]]],
         name: str,
         about: str,
@@ -230,15 +232,15 @@ class MetricsPage:
 
 
 def _values(read: Read, engine: ReplicaEngine) -> Callable[[], list[str]]:
-    return lambda: [number(value) for value in read(engine)]
+    return lambda: [sample_value(value) for value in read(engine)]
 
 
 def _histogram_values(read: Callable[[EngineStats], BucketHistogram], stats: EngineStats) -> Callable[[], list[str]]:
-    return lambda: counts(read(stats))
+    return lambda: histogram_values(read(stats))
 
 
 def cache_config(arguments: ServeArguments, engine: ReplicaEngine, rank: int) -> Labels:
-    """The labels of `cache_config_info`: vLLM 0.32's CacheConfig, without a model name."""
+    """The labels of `cache_config_info`: the fields of vLLM 0.32's CacheConfig, without a model name."""
     blocks = engine.blocks.usable + 1
     tokens = blocks * engine.blocks.size
     size = str(engine.blocks.size)
@@ -268,7 +270,7 @@ def cache_config(arguments: ServeArguments, engine: ReplicaEngine, rank: int) ->
         "mamba_page_size_padded": "None",
         "mamba_ssm_cache_dtype": "auto",
         "num_cpu_blocks": "None",
-        # vLLM adds the ranks' blocks up here, unlike in kv_cache_size_tokens.
+        # Unlike kv_cache_size_tokens, vLLM states the sum of all ranks here.
         "num_gpu_blocks": str(blocks * arguments.data_parallel_size),
         "num_gpu_blocks_override": str(arguments.kv_blocks),
         "prefix_cache_retention_interval": "0",

@@ -1,35 +1,22 @@
-"""Where a pod's metrics are read: a URL with `{namespace}`, `{pod}`, `{ip}` and `{port}` in it.
+"""UrlTemplate: the URL of a pod's metrics, with the fields `{namespace}`, `{pod}`, `{ip}` and `{port}`.
 
-A real engine answers on its own address; pods that have no network (KWOK's) are answered for by one server that tells
-them apart by path. The template is checked once at start, so that a typing error is no fleet-wide loss of signals.
+An engine serves its metrics on its own address. Pods without a network (those of KWOK) are served by one server that
+tells them apart by path. The template is checked once at the start, so a typing error cannot cost the signals of the
+whole fleet.
 """
 
 import ipaddress
 import string
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from forebay.telemetry.signal_source import ScrapeTarget
 
 DEFAULT = "http://{ip}:{port}/metrics"
 FIELDS = frozenset({"namespace", "pod", "ip", "port"})
 
 
-@dataclass(frozen=True, slots=True)
-class ScrapeTarget:
-    """One engine server to ask: rank 0 of a replica."""
-
-    uid: str
-    namespace: str
-    pod: str
-    ip: str
-    port: int
-    engine_version: str | None = None
-    """vLLM's version as the pod's revision says; None reads by the newest names."""
-    created_at: float = 0.0
-    """Unix seconds. Older words under this name are another pod's."""
-
-
 class UrlTemplate:
-    """A checked template. Raises ValueError that says what is wrong with it and what would work."""
+    """A checked template. Raises ValueError that says what is wrong with the template and what would work."""
 
     def __init__(self, template: str = DEFAULT) -> None:
         self._template = template
@@ -41,7 +28,7 @@ class UrlTemplate:
         return self._template
 
     def url(self, target: ScrapeTarget) -> str:
-        """Raises ValueError for a target whose address is none."""
+        """The URL of one pod. Raises ValueError when the pod's IP address or port is invalid."""
         if not 0 < target.port < 65536:
             raise ValueError(f"{target.port} is no port")
         ip = ipaddress.ip_address(target.ip) if "{ip}" in self._template else None

@@ -1,0 +1,1 @@
+"""Prometheus: queries a Prometheus that scrapes the engines."""

@@ -1,8 +1,9 @@
-"""One connection to one Prometheus: bounded in time and bytes, verified, and every failure put into words.
+"""The connection to Prometheus: limits on time and size, TLS verification, and every failure as a ScrapeFailed.
 
-Imported only where Prometheus is used: `prometheus-api-client` and `requests` take 0.3 s and 20 MB. The library keeps
-the address, the session and the form of the API; what it leaves open is closed here. It is synchronous, so it is used
-from a thread. Nothing is tried again within a round: the next round comes soon, and a retry doubles every time-out.
+This module is imported only where Prometheus is used, because `prometheus-api-client` and `requests` cost 0.3 s and
+20 MB. The library knows the URL, the session and the HTTP API; this module adds the limits that it lacks. The library
+is synchronous, so the connection is used from a thread. Nothing is retried within a round: the next round comes soon,
+and a retry would double every timeout.
 """
 
 import io
@@ -20,37 +21,39 @@ from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as ReadTimeoutError
 from urllib3.util.retry import Retry
 
-from forebay.telemetry.direct.fetch import FetchFailure, ScrapeFailed
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
+from forebay.telemetry.scrape_failure import ScrapeFailed, ScrapeFailure
 
 CHUNK_BYTES = 1 << 16
 LONGEST_MESSAGE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RequestLimits:
+    """The limits of one query."""
+
     timeout_seconds: int = 10
-    """For one query, from connecting to the last byte."""
+    """From connecting to the last byte."""
     max_bytes: int = 1 << 27
-    """The largest histogram of 2,000 pods, all read at once, has 16 MB."""
+    """The largest histogram of 2,000 pods, read in one query, has 16 MB."""
 
 
 class PrometheusConnection:
-    """Asks one query at a time. Raises ScrapeFailed, and nothing else that a server can cause."""
+    """Sends one query at a time. Everything that a server or the network can cause raises ScrapeFailed."""
 
-    def __init__(self, options: PrometheusOptions, bounds: Bounds | None = None) -> None:
+    def __init__(self, options: PrometheusOptions, limits: RequestLimits | None = None) -> None:
         self._url = options.url.rstrip("/")
-        self._bounds = bounds or Bounds()
+        self._limits = limits or RequestLimits()
         self._connect = PrometheusConnect(
             url=self._url,
-            session=_BoundedSession(options, self._bounds),
+            session=_BoundedSession(options, self._limits),
             retry=Retry(0, read=False),
-            timeout=self._bounds.timeout_seconds,
+            timeout=self._limits.timeout_seconds,
         )
 
     def ask(self, query: str, at: float | None = None) -> object:
-        """`data.result` of the query, as of the time `at` (None: of now, by Prometheus' own clock)."""
-        parameters = {"timeout": f"{self._bounds.timeout_seconds}s"}
+        """The `data.result` of the query at the time `at`; None means now, by Prometheus' own clock."""
+        parameters = {"timeout": f"{self._limits.timeout_seconds}s"}
         if at is not None:
             parameters["time"] = f"{at:.3f}"
         try:
@@ -58,7 +61,7 @@ class PrometheusConnection:
         except ScrapeFailed as error:
             raise ScrapeFailed(error.failure, f"{self._url}: {error}") from error
         except Exception as error:
-            failure, message = _in_words(error)
+            failure, message = _classify(error)
             raise ScrapeFailed(failure, f"{self._url}: {message}"[:LONGEST_MESSAGE]) from error
         return result
 
@@ -66,25 +69,25 @@ class PrometheusConnection:
         self._connect.close()
 
 
-def _in_words(error: Exception) -> tuple[FetchFailure, str]:
-    """Raises what is not a server's or a network's doing."""
+def _classify(error: Exception) -> tuple[ScrapeFailure, str]:
+    """The reason and the message of a server or network error. Raises any other error again."""
     match error:
         case PrometheusApiClientException():
-            return FetchFailure.STATUS, f"refused the query: {error}"
+            return ScrapeFailure.STATUS, f"refused the query: {error}"
         case requests.exceptions.SSLError():
-            return FetchFailure.CONNECTION, f"its certificate is not trusted: {error}"
+            return ScrapeFailure.CONNECTION, f"its certificate is not trusted: {error}"
         case requests.Timeout() | ReadTimeoutError():
-            return FetchFailure.TIMEOUT, "no answer in time"
+            return ScrapeFailure.TIMEOUT, "no answer in time"
         case requests.exceptions.InvalidJSONError() | KeyError() | TypeError() | ValueError() | RecursionError():
-            return FetchFailure.MALFORMED, "the answer is not that of Prometheus' API"
+            return ScrapeFailure.MALFORMED, "the answer is not that of Prometheus' API"
         case requests.RequestException() | HTTPError() | OSError():
-            return FetchFailure.CONNECTION, f"no connection: {error}"
+            return ScrapeFailure.CONNECTION, f"no connection: {error}"
         case _:
             raise error
 
 
-class _TokenOf(AuthBase):
-    """Reads the file at every request: tokens that are mounted are renewed under way."""
+class _TokenFileAuth(AuthBase):
+    """Sends the token in a file. It reads the file for every request, because mounted tokens are renewed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -93,57 +96,60 @@ class _TokenOf(AuthBase):
         try:
             token = self._file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ScrapeFailed(FetchFailure.CONNECTION, f"the token in {self._file} cannot be read: {error}") from error
+            raise ScrapeFailed(
+                ScrapeFailure.CONNECTION, f"the token in {self._file} cannot be read: {error}"
+            ) from error
         if not token or not token.isprintable() or " " in token:
-            raise ScrapeFailed(FetchFailure.CONNECTION, f"{self._file} holds no token")
+            raise ScrapeFailed(ScrapeFailure.CONNECTION, f"{self._file} holds no token")
         request.headers["Authorization"] = f"Bearer {token}"
         return request
 
 
-class _HttpAnswer(requests.Response):
-    """Read by pydantic's parser: the answers of a large fleet have megabytes, and hold the interpreter while read."""
+class _HttpResponse(requests.Response):
+    """A response parsed by pydantic: for a large fleet it has megabytes, and parsing it blocks the interpreter."""
 
     def json(self, **_: Any) -> Any:
         return pydantic_core.from_json(self.content, allow_inf_nan=False)
 
 
 class _BoundedSession(requests.Session):
-    """No proxy, certificate or password from the environment, no redirect, and an end to every answer.
+    """Uses no proxy, certificate or password from the environment, follows no redirect, and ends every response.
 
-    `requests` bounds the silence between two bytes, not the answer: a server that drips would hold the thread for good.
+    `requests` limits only the time between two bytes. A server that sends a byte now and then would block the thread
+    for ever.
     """
 
-    def __init__(self, options: PrometheusOptions, bounds: Bounds) -> None:
+    def __init__(self, options: PrometheusOptions, limits: RequestLimits) -> None:
         super().__init__()
         self.trust_env = False
         self.verify = True if options.ca_file is None else str(options.ca_file)
-        self.auth = _TokenOf(options.token_file) if options.token_file else None
+        self.auth = _TokenFileAuth(options.token_file) if options.token_file else None
         self.headers["User-Agent"] = "forebay"
-        self._bounds = bounds
+        self._limits = limits
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        until = time.monotonic() + self._bounds.timeout_seconds
-        answer = super().send(request, **(kwargs | {"stream": True, "allow_redirects": False}))
+        deadline = time.monotonic() + self._limits.timeout_seconds
+        raw_response = super().send(request, **(kwargs | {"stream": True, "allow_redirects": False}))
         try:
-            body = self._body(answer, until)
+            body = self._body(raw_response, deadline)
         finally:
-            answer.close()
-        whole = _HttpAnswer()
-        whole.status_code, whole.reason, whole.url, whole.headers = (
-            answer.status_code,
-            answer.reason,
-            answer.url,
-            answer.headers,
+            raw_response.close()
+        response = _HttpResponse()
+        response.status_code, response.reason, response.url, response.headers = (
+            raw_response.status_code,
+            raw_response.reason,
+            raw_response.url,
+            raw_response.headers,
         )
-        whole.raw = io.BytesIO(body)
-        return whole
+        response.raw = io.BytesIO(body)
+        return response
 
-    def _body(self, answer: requests.Response, until: float) -> bytes:
+    def _body(self, raw_response: requests.Response, deadline: float) -> bytes:
         body = bytearray()
-        while chunk := answer.raw.read1(CHUNK_BYTES, decode_content=True):
+        while chunk := raw_response.raw.read1(CHUNK_BYTES, decode_content=True):
             body += chunk
-            if len(body) > self._bounds.max_bytes:
-                raise ScrapeFailed(FetchFailure.TOO_LARGE, f"the answer is longer than {self._bounds.max_bytes} bytes")
-            if time.monotonic() > until:
-                raise ScrapeFailed(FetchFailure.TIMEOUT, f"no whole answer within {self._bounds.timeout_seconds} s")
+            if len(body) > self._limits.max_bytes:
+                raise ScrapeFailed(ScrapeFailure.TOO_LARGE, f"the answer is longer than {self._limits.max_bytes} bytes")
+            if time.monotonic() > deadline:
+                raise ScrapeFailed(ScrapeFailure.TIMEOUT, f"no whole answer within {self._limits.timeout_seconds} s")
         return bytes(body)

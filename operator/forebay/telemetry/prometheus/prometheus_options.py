@@ -1,21 +1,23 @@
-"""How Prometheus is reached and how its series name the pods, checked once at start."""
+"""The options of the Prometheus connection and of the labels that name pods, checked once at the start."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forebay.telemetry.prometheus.prometheus_answers import PodLabels
 from forebay.telemetry.prometheus.promql import equals, is_label_name
+from forebay.telemetry.prometheus.range_vectors import PodLabels
 
 
 @dataclass(frozen=True, slots=True)
 class PrometheusOptions:
+    """What the `--prometheus-*` flags give."""
+
     url: str = ""
-    """Without `/api/v1`."""
+    """The base URL, without `/api/v1`."""
     ca_file: Path | None = None
-    """Certificates to trust, in PEM; None means those that the system trusts."""
+    """CA certificates to trust (PEM); None means those of the system."""
     token_file: Path | None = None
-    """A bearer token; read anew for every query."""
+    """A file with a bearer token; it is read for every query."""
     namespace_label: str = PodLabels().namespace
     pod_label: str = PodLabels().pod
     selector: str | None = None
@@ -33,55 +35,53 @@ class PrometheusOptions:
         return (equals(label, value),)
 
     def problem(self) -> str:
-        """The flag, its value and what would work; empty when all can be meant."""
+        """What is wrong: the flag, its value and what would work; empty when nothing is wrong."""
         return _problem_of_url(self) or _problem_of_files(self) or _problem_of_labels(self)
 
 
 def _problem_of_url(options: PrometheusOptions) -> str:
     example = "give one like https://prometheus.monitoring:9090"
     if not options.url:
-        return f"--prometheus-url is missing, and --metrics-source is prometheus; {example}."
+        return f"--prometheus-url is missing, but --metrics-source is prometheus; {example}."
     try:
         url = urlsplit(options.url)
         has_host = bool(url.hostname) and url.port != 0
     except ValueError as error:
-        return f"--prometheus-url {options.url} is no URL: {error}; {example}."
+        return f"--prometheus-url {options.url} is not a URL: {error}; {example}."
     if url.username is not None or url.password is not None:
-        # Not shown: it may hold a password.
-        return f"--prometheus-url may hold no user and no password; use --prometheus-token-file, and {example}."
+        # The URL is not shown, because it may contain a password.
+        return f"--prometheus-url must not contain a user or password; use --prometheus-token-file, and {example}."
     if url.scheme not in ("http", "https") or not has_host or any(character.isspace() for character in options.url):
-        return f"--prometheus-url {options.url} names no host to ask over http or https; {example}."
+        return f"--prometheus-url {options.url} does not name a host for http or https; {example}."
     if url.query or url.fragment:
-        return f"--prometheus-url {options.url} may hold neither a query nor a fragment; {example}."
+        return f"--prometheus-url {options.url} must not contain a query or fragment; {example}."
     if url.scheme == "http" and options.token_file is not None:
-        return (
-            f"--prometheus-url {options.url} would carry the token of --prometheus-token-file in the clear; use https."
-        )
+        return f"--prometheus-url {options.url} would send the token of --prometheus-token-file unencrypted; use https."
     if url.scheme == "http" and options.ca_file is not None:
-        return f"--prometheus-url {options.url} presents no certificate to check with --prometheus-ca-file; use https."
+        return f"--prometheus-url {options.url} has no certificate to verify with --prometheus-ca-file; use https."
     return ""
 
 
 def _problem_of_files(options: PrometheusOptions) -> str:
     for flag, file in (("--prometheus-ca-file", options.ca_file), ("--prometheus-token-file", options.token_file)):
         if file is not None and not file.is_file():
-            return f"{flag} {file} is no file; mount it, or leave the flag out."
+            return f"{flag} {file} is not a file; mount it, or remove the flag."
     return ""
 
 
 def _problem_of_labels(options: PrometheusOptions) -> str:
-    named = [("--prometheus-namespace-label", options.namespace_label), ("--prometheus-pod-label", options.pod_label)]
+    labels = [("--prometheus-namespace-label", options.namespace_label), ("--prometheus-pod-label", options.pod_label)]
     if options.selector is not None:
         label, equal, _ = options.selector.partition("=")
         if not equal:
             return f'--prometheus-selector "{options.selector}" has no "="; give one like cluster=eu-1.'
-        named.append(("--prometheus-selector", label))
-    for flag, label in named:
+        labels.append(("--prometheus-selector", label))
+    for flag, label in labels:
         if not is_label_name(label):
-            return f'{flag}: "{label}" is no label name; it takes letters, digits and _, and starts with no digit.'
+            return f'{flag}: "{label}" is not a label name; use letters, digits and _, and do not start with a digit.'
     if options.namespace_label == options.pod_label:
         return (
             f"--prometheus-namespace-label and --prometheus-pod-label are both {options.pod_label}; "
-            "one label cannot say both."
+            "give two different labels."
         )
     return ""

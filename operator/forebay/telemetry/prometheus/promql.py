@@ -1,7 +1,7 @@
-"""Queries to Prometheus, written so that no value can change what is asked.
+"""Builds PromQL queries in which no label value can change the meaning of the query.
 
-A label's value stands inside a string literal, and inside a regular expression inside that literal when several are
-wanted. Both layers are escaped here and nowhere else (the client library's own label arguments escape neither).
+A label value is written into a string literal or, when several are wanted, into a regular expression inside a string
+literal. Both layers are escaped here and nowhere else; the label arguments of the client library escape neither.
 
 Grammar: Prometheus, "Querying basics", string literals (double-quoted, escapes as in Go); RE2 syntax for `=~`.
 """
@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 
 LONGEST_ALTERNATIVES = 1500
-"""Bytes of one `=~` matcher. A query travels in the URL, and proxies refuse long ones; beyond this nothing is matched
-on and the answer is narrowed down by its reader."""
+"""The longest pattern of a `=~` matcher in bytes. A query is part of the URL, and proxies refuse long URLs. A longer
+pattern is left out, and the reader of the answer selects what it needs."""
 
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
@@ -23,7 +23,7 @@ def is_label_name(text: str) -> bool:
 
 
 def literal(value: str) -> str:
-    """The value as a string literal."""
+    """The value as a PromQL string literal."""
     return f'"{value.translate(_IN_LITERAL)}"'
 
 
@@ -32,7 +32,7 @@ def equals(label: str, value: str) -> str:
 
 
 def one_of(label: str, values: Iterable[str]) -> str:
-    """A matcher for any of the values; one that matches every labelled series when the values are too many to send."""
+    """A matcher for any of the values; when the pattern is too long, one that matches every series with the label."""
     pattern = "|".join(_SPECIAL.sub(r"\\\g<0>", value) for value in sorted(set(values)))
     if len(pattern.encode()) > LONGEST_ALTERNATIVES:
         return f'{label}!=""'
@@ -40,6 +40,8 @@ def one_of(label: str, values: Iterable[str]) -> str:
 
 
 def last_seconds(name: str, matchers: Iterable[str], seconds: int) -> str:
-    """Every sample of the series, each with the time it was scraped at. An instant query would repeat a value for five
-    minutes after its scrape under the time of the question."""
+    """A range vector of all samples of the last `seconds`, each with the time of its scrape.
+
+    An instant query would repeat a value for five minutes after its scrape, with the time of the query.
+    """
     return f"{name}{{{','.join(matchers)}}}[{seconds}s]"

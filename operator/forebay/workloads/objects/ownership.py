@@ -8,7 +8,7 @@ from typing import Any
 
 from forebay.api import labels
 from forebay.api.inference_service import KIND
-from forebay.api.schema.model import API_VERSION
+from forebay.api.schema.base_model import API_VERSION
 from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.world.names import UID_CHARACTERS
 from forebay.world.world import ServiceKey

@@ -63,7 +63,7 @@ def build_placeholder(owner: Owner, place: Place, name: str, priority_class: str
     data = json.loads(place.data)
     metadata = child_metadata(owner, name)
     ours = dict(metadata["labels"])
-    metadata["labels"] |= {labels.ROLE: labels.PLACEHOLDER, labels.PLACE: place.hash}
+    metadata["labels"] |= {labels.ROLE: labels.PLACEHOLDER, labels.PLACEHOLDER_SHAPE: place.hash}
     # Unlike an engine, it may be moved: where nodes are emptied, it finds another place or is made anew.
     metadata["annotations"] = {labels.SAFE_TO_EVICT: "true"}
     alike = {"matchLabels": {**ours, labels.ROLE: labels.PLACEHOLDER}}

@@ -12,7 +12,7 @@ from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
 from forebay.api.status import MOST_ASSUMPTIONS, CapacityStatus, PlannedReplicas, PlanStatus
 from forebay.capacity.model.profile_choice import GivenProfile
-from forebay.capacity.plan.plan_input import KnownParts, read
+from forebay.capacity.plan.plan_input import PlanContext, read_plan_input
 from forebay.capacity.plan.plan_problem import PlanProblem as Fault
 from forebay.capacity.plan.plan_problem import ProblemKind, UnplannableError
 from forebay.capacity.plan.sizing import CapacityPlan, engine_of, size
@@ -50,13 +50,13 @@ def sizing_of(
 ) -> Sizing:
     """Never raises for a valid spec."""
     defaults = defaults or Defaults()
-    known = KnownParts(
+    known = PlanContext(
         profiles=tuple(profiles),
         utilization_percent=defaults.gpu_memory_utilization_percent,
         engine_version=resolve_engine(spec.engine, defaults).version,
     )
     try:
-        plan = size(read(spec, known), known)
+        plan = size(read_plan_input(spec, known), known)
     except UnplannableError as error:
         return _unsized(spec, error.problems)
     cannot_start = [fault for fault in plan.problems if fault.field.startswith(_OF_THE_ENGINE)]
@@ -101,10 +101,10 @@ def _batched_tokens(spec: InferenceServiceSpec, plan: CapacityPlan) -> int | Non
 
 
 def _plan_status(plan: CapacityPlan) -> PlanStatus:
-    replica, fleet, demand = plan.replica, plan.fleet, plan.subject.demand
+    replica, fleet, demand = plan.replica, plan.fleet, plan.plan_input.demand
     throughput = plan.throughput
     return PlanStatus(
-        product=plan.subject.gpu.product,
+        product=plan.plan_input.gpu.product,
         tensor_parallel_size=replica.sizes.tensor,
         pipeline_parallel_size=replica.sizes.pipeline,
         data_parallel_size=replica.sizes.data,
@@ -128,15 +128,15 @@ def _replica_status(plan: CapacityPlan) -> CapacityStatus | None:
     return CapacityStatus(tokens_per_minute=tokens, per_replica=tokens, basis=plan.throughput.chosen.basis.value)
 
 
-def _carrier(plan: CapacityPlan, known: KnownParts) -> ReplicaCapacity:
-    subject = plan.subject
-    chosen, engine = engine_of(subject, plan.replica, known)
-    mix = subject.mix
+def _carrier(plan: CapacityPlan, known: PlanContext) -> ReplicaCapacity:
+    plan_input = plan.plan_input
+    chosen, engine = engine_of(plan_input, plan.replica, known)
+    mix = plan_input.mix
     return ReplicaCapacity(
         engine=engine,
         engines=plan.replica.sizes.data,
-        promise=subject.promise,
+        promise=plan_input.promise,
         basis=chosen.basis,
-        architecture=subject.architecture,
+        architecture=plan_input.architecture,
         declared=None if mix is None else RequestLengths(mix.prompt_tokens, mix.output_tokens),
     )

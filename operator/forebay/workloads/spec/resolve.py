@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.labels import REVISION, SPEC_HASH
-from forebay.api.schema.model import Model
+from forebay.api.schema.base_model import Model
 from forebay.workloads.canonical_json import canonical_json, short_hash, without_empty
 from forebay.workloads.objects.ownership import Owner, child_metadata
 from forebay.workloads.objects.placeholder import place_of

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from forebay.api.inference_service import InferenceServiceSpec, VariantSpec
 from forebay.api.reasons import Reason
-from forebay.api.schema.refusals import refusals
+from forebay.api.schema.validation_errors import validation_messages
 from forebay.capacity.model.profile_choice import GivenProfile
-from forebay.capacity.plan.variant_input import with_variant
+from forebay.capacity.plan.plan_input import with_variant
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.workloads.spec.planned_sizes import sizing_of
@@ -51,7 +51,7 @@ def _resolved(
     try:
         InferenceServiceSpec.model_validate(spec.model_dump(mode="json", by_alias=True, exclude_unset=True))
     except ValidationError as error:
-        return tuple(SpecProblem(Reason.VARIANT_INVALID, fault) for fault in refusals(error, "spec"))
+        return tuple(SpecProblem(Reason.VARIANT_INVALID, fault) for fault in validation_messages(error, "spec"))
     sizing = sizing_of(spec, defaults, profiles)
     found = resolve(spec, owner, restarted_at, defaults, template, sizing, variant.name)
     return VariantView(found, sizing.replica_capacity, sizing.misfits) if isinstance(found, Revision) else found

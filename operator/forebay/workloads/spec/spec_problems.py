@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
-from forebay.api.schema.model import GROUP
-from forebay.api.spec.engine_flags import OWNED_FLAGS
+from forebay.api.schema.base_model import GROUP
+from forebay.api.spec.engine_flags import RESERVED_FLAGS
 from forebay.schedules.timetable import fault_of
 from forebay.workloads.objects.ranks import EXECUTOR
 from forebay.workloads.spec import engine_versions
@@ -57,7 +57,7 @@ def engine_version_unsupported(submission: Submission) -> SpecProblem | None:
 def flag_abbreviated(submission: Submission) -> SpecProblem | None:
     """A command line takes an unambiguous beginning of a flag for the flag: `--tensor-parallel` would set ours."""
     for flag in _extra_flags(submission):
-        for owned in OWNED_FLAGS:
+        for owned in RESERVED_FLAGS:
             name = next((name for name in owned.names if _begins(flag, name)), None)
             if name is not None:
                 return SpecProblem(

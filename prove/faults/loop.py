@@ -1,0 +1,38 @@
+"""The loop outlives faults and outages, and the process ends in one of two ways."""
+
+from prove.fault import Fault
+from prove.mutations import always, at, replaced, returns, without
+
+FAULTS = (
+    Fault(
+        "loop.a-fault-ends-the-loop",
+        claim="no exception ends the loop, and an API server that does not answer is no reason to restart",
+        planted="the loop catches errors of the network alone, and no error comes from the world outside",
+        changes=(at("Loop._turn", replaced("Exception", "OSError")), at("loop_health:waits_for", returns("None"))),
+        guards=(
+            "test_a_lasting_fault_never_ends_the_loop_but_turns_it_red",
+            "test_a_long_outage_leaves_the_process_alive",
+        ),
+    ),
+    Fault(
+        "loop.a-dead-loop-is-green",
+        claim="the health check turns red when planning has stopped",
+        planted="a write has always just been made",
+        changes=(at("Pulse._write_age_seconds", returns("0.0")),),
+        guards=(
+            "test_healthz_goes_by_the_age_of_the_last_good_tick",
+            "test_a_lasting_fault_never_ends_the_loop_but_turns_it_red",
+        ),
+        quick=True,
+    ),
+    Fault(
+        "loop.the-wrong-end",
+        claim="a graceful stop lets the tick finish before the lease goes, and a lost lease ends everything at once",
+        planted="no stop waits for the tick, and a lost lease counts as a graceful stop",
+        changes=(at("_run_parts", always("graceful"), without("STOP_SECONDS")),),
+        guards=(
+            "test_a_graceful_end_lets_the_tick_finish_before_the_lease_goes",
+            "test_a_lost_lease_ends_at_once_and_writes_nothing_more",
+        ),
+    ),
+)

@@ -1,0 +1,195 @@
+"""The production planner with metrics that vanish, are renamed, freeze, restart or lie.
+
+Three replicas serve 2.5 requests a second, which is the work of two replicas plus headroom. Where a test shows that the
+count holds, the load falls to almost nothing: a planner that took missing metrics for idleness would scale down.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from forebay.simulation.cluster.scrape_model import PageFilter
+from forebay.simulation.traffic.traces import steady, steps
+from tests.simulation.cluster.metrics_pages import (
+    KV,
+    RUNNING,
+    WAITING,
+    between,
+    counting_anew,
+    frozen,
+    renamed,
+    saying,
+    silent,
+)
+from tests.simulation.loops import PROMISE
+from tests.simulation.stories import Story, play
+
+RATE = 2.5
+FALLS = steps((0, RATE), (320, 0.1))
+BROKEN_FROM, BROKEN_UNTIL = 300.0, 700.0
+LATER = 650.0
+"""A time at which metrics are lost, long after the last window with load."""
+QUICK = {"scaleDownCooldown": "120s"}
+"""A short cooldown keeps the runs short."""
+
+
+def while_the_load_falls(page: PageFilter) -> Story:
+    return play(FALLS, 960, after=40, initial_replicas=3, page=page, ask=(LATER,), scaling=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        pytest.param(silent, "no answer within 3 s", id="vanish"),
+        pytest.param(
+            renamed("vllm:num_requests_running"),
+            "vllm:num_requests_running is not in the answer, though vllm:iteration_tokens_total_count is #; vLLM "
+            "0.32.0 may have renamed it",
+            id="rename running",
+        ),
+        pytest.param(
+            renamed("vllm:kv_cache_usage_perc"), "vllm:kv_cache_usage_perc is not in the answer", id="rename KV"
+        ),
+        pytest.param(
+            saying("NaN", RUNNING), "vllm:num_requests_running is nan, which is no reading", id="lie with NaN"
+        ),
+        pytest.param(
+            saying("-50.0", RUNNING, WAITING),
+            "vllm:num_requests_waiting_by_reason is -50.0, which is no reading",
+            id="lie below zero",
+        ),
+    ],
+)
+def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None], says: str):
+    """The count holds even long after the load is gone, and falls as usual once the metrics can be read again."""
+    story = while_the_load_falls(between(BROKEN_FROM, BROKEN_UNTIL, broken))
+    assert set(story.wanted(BROKEN_FROM, BROKEN_UNTIL)) == {3}
+    assert story.wanted()[-1] == 1
+    assert story.in_time(330) > 0.99
+    assert not story.unsaid(
+        LATER,
+        "Load unknown: no engine gives metrics to go by. Missing is not zero, so nothing is scaled down.",
+        "Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) the load is not known, and silence is no "
+        f"reason to scale down: chat-uidde-cllf6lv-2 and 2 more give no metrics: {says}",
+        "Signals: Lost; 0 of 3 replicas gave metrics within the last 30 s, and the longest silence has lasted for 6 "
+        "min. Until all do, nothing is scaled down.",
+        "# GPU-seconds of work arrive per second, as last seen (# requests of # ms)",
+        "What would lower it Nothing, until the load of every replica that serves is known.",
+    )
+    assert {"MetricsStale", "MetricsLost", "MetricsBack"} <= story.reasons()
+
+
+class TestFreeze:
+    def test_pages_that_all_stand_still_are_the_metrics_and_nothing_is_touched(self):
+        story = while_the_load_falls(frozen(BROKEN_FROM, BROKEN_UNTIL))
+        assert set(story.wanted(BROKEN_FROM, BROKEN_UNTIL)) == {3}
+        assert set(story.serving(BROKEN_FROM, BROKEN_UNTIL)) == {3}
+        assert story.wanted()[-1] == 1
+        assert not story.unsaid(
+            LATER,
+            "3 replicas wanted, 0 ready, 3 stuck",
+            "Why 3: metrics_unknown",
+            "chat-uidde-cllf6lv-0 runs 9 requests and has made no step since 2025-06-15T15:11:40Z; nothing is done "
+            "about it until one of all that stand still counts on.",
+            "All 3 replicas have requests and count nothing any more: either every engine hangs, or their metrics "
+            "stand still. Nothing is replaced or scaled down until one of them counts on.",
+        )
+
+    def test_one_that_stands_still_is_replaced_and_its_streams_end_well(self):
+        story = play(steady(RATE), 800, initial_replicas=3, page=frozen(BROKEN_FROM, only=1), ask=(500,))
+        assert set(story.wanted(30)) == {3}
+        assert min(story.serving()) == 2
+        assert story.serving()[-1] == 3
+        assert story.done.summary(PROMISE).failed == 0
+        assert {"ReplicaStalled", "ReplicaDrainTimeout"} <= story.reasons()
+        assert not story.unsaid(
+            500,
+            "3 replicas wanted, 2 ready, 1 loading, 1 draining",
+            "Why 3: feed_forward",
+            "chat-uidde-cllf6lv-3 is expected to serve 120 s after it got its node",
+            "chat-uidde-cllf6lv-1 is deleted at the latest: drainTimeout (300 s). It goes before that once it has "
+            "finished its 11 requests",
+        )
+        stalled = next(event for event in story.control.events if event.reason == "ReplicaStalled")
+        assert "has made no step since" in stalled.message
+        assert 120 <= stalled.at - BROKEN_FROM <= 140
+
+
+def test_counters_that_begin_anew_change_nothing():
+    """Counters reset every 100 s on every replica. A reset is neither an arrival nor a gap in the metrics."""
+    story = play(steady(RATE), 700, after=0, initial_replicas=3, page=counting_anew(100.0), ask=(650,))
+    assert set(story.wanted(30)) == {3}
+    assert "MetricsStale" not in story.reasons()
+    assert not story.unsaid(
+        650,
+        "Why 3: work_would_not_fit",
+        "# GPU-seconds of work arrive per second (2.3 requests of 444 ms)",
+        "work that asks for at most 1.7 replicas (the most was 2.6)",
+    )
+
+
+class TestLies:
+    def test_gauges_that_always_say_idle_hide_no_work(self):
+        """The counters still show the work, which holds the count."""
+        story = play(
+            steady(RATE),
+            1000,
+            after=0,
+            initial_replicas=3,
+            page=between(400, 1e9, saying("0.0", RUNNING, WAITING, KV)),
+            ask=(900,),
+        )
+        assert set(story.wanted(30)) == {3}
+        assert story.in_time(400) > 0.97
+        assert not story.unsaid(
+            900,
+            "0 requests waiting, KV cache 0 % full",
+            "running 0 requests",
+            "Why 3: feed_forward",
+            "1.3 GPU-seconds of work arrive per second (2.9 requests of 447 ms); with 36 % headroom that takes 2.4 "
+            "replicas",
+            "work that asks for at most 1.7 replicas (the most was #)",
+        )
+
+    @pytest.mark.parametrize(
+        "lie",
+        [
+            pytest.param(saying("1000000.0", WAITING), id="a queue of a million"),
+            pytest.param(saying("1e9", "vllm:request_success_total"), id="a thousand million finished"),
+        ],
+    )
+    def test_numbers_that_no_engine_can_reach_order_no_fleet(self, lie: Callable[[str], str]):
+        """One of three replicas reports such numbers for half a minute. They are rejected, as if it gave no metrics."""
+        story = play(steady(RATE), 500, after=0, initial_replicas=3, page=between(400, 440, lie, only=1), ask=(435,))
+        assert set(story.wanted(30)) == {3}
+        assert {"MetricsStale", "MetricsBack"} <= story.reasons()
+        assert not story.unsaid(
+            435,
+            "Why 3: feed_forward",
+            "Signals: Stale; 2 of 3 replicas gave metrics within the last 30 s, and the longest silence has lasted for "
+            "40 s. Until all do, nothing is scaled down.",
+            "chat-uidde-cllf6lv-1 gives no metrics: it says that more than 5,000 requests a second came in",
+        )
+
+    def test_a_queue_that_one_replica_makes_up_is_answered_in_single_steps(self):
+        """A lasting lie cannot be told from a true queue, but it causes one guard step per lead time and no jump."""
+        story = play(
+            steady(RATE),
+            800,
+            after=0,
+            initial_replicas=3,
+            page=between(400, 1e9, saying("1000000.0", WAITING), only=1),
+            ask=(625,),
+        )
+        rises = [(round(at), count) for at, count in story.done.changes if at > 30]
+        steps_at = sorted({at for at, _ in rises})
+        assert [max(count for at, count in rises if at == when) for when in steps_at] == [5, 8, 12]
+        assert min(later - earlier for earlier, later in pairwise(steps_at)) >= 120, "not before the last step serves"
+        assert not story.unsaid(
+            625,
+            "Why 8: queue_depth (since 2025-06-15T15:17:01Z, 4 s ago)",
+            "1000000 requests wait on 5 replicas, target 20 each.",
+            "backlog 3 1000000 requests wait, # GPU-seconds of work; with what arrives that takes 2.4 replicas",
+            "3 replicas are being created",
+        )
