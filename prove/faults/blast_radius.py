@@ -15,8 +15,8 @@ FAULTS = (
             at("Applier._carry_out", never("_dry_run")),
         ),
         guards=(
-            "test_an_implausible_world_is_held",
-            "test_no_services_where_there_were_many_is_held",
+            "test_an_implausible_world_is_held_back",
+            "test_no_services_where_there_were_many_is_held_back",
             "test_a_plan_that_is_held_does_nothing",
             "test_a_held_plan_writes_nothing_and_says_why_once",
             "test_a_dry_run_calls_nothing",
@@ -42,7 +42,7 @@ FAULTS = (
         planted="both are raised",
         changes=(at("isolation:failed", body("raise error")), at("Ledger.note", body("raise error"))),
         guards=(
-            "test_a_fault_in_one_service_holds_that_service_alone",
+            "test_an_error_in_one_service_affects_that_service_alone",
             "test_a_failed_call_holds_its_own_service_only",
         ),
     ),

@@ -99,7 +99,7 @@ FAULTS = (
         guards=(
             "test_an_operator_that_starts_goes_on_with_what_was_learned",
             "test_what_was_learned_comes_back_from_the_status",
-            "test_pods_that_live_tell_what_the_status_does_not",
+            "test_existing_pods_tell_starts_that_the_status_lacks",
         ),
     ),
     Fault(

@@ -17,7 +17,7 @@ FAULTS = (
             "test_when_a_status_is_written",
             "test_telemetry_is_written_every_30_s_and_decisions_at_once",
             "test_a_condition_keeps_its_time_as_long_as_its_status",
-            "test_a_service_is_told_of_once_and_not_again_after_a_restart",
+            "test_events_of_a_service_are_sent_once_and_not_again_after_a_restart",
         ),
         quick=True,
     ),

@@ -41,7 +41,7 @@ FAULTS = (
         guards=(
             "test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock",
             "test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
-            "test_which_calls_wake",
+            "test_which_wake_requests_wake",
         ),
         quick=True,
     ),

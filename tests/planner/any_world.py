@@ -1,4 +1,4 @@
-"""Strategies: worlds in which anything comes together, and clusters for anything to happen to."""
+"""Hypothesis strategies for arbitrary worlds, and for clusters to which disturbances happen."""
 
 from dataclasses import replace
 from typing import Any
@@ -47,7 +47,7 @@ fractions = st.sampled_from([0.0, 0.3, 0.79, 0.95, 1.01, float("nan")])
 
 
 def mostly(common: Any, *others: Any) -> st.SearchStrategy[Any]:
-    """The common case five times of six: what is of interest is often several rare things at once."""
+    """The common case five times out of six, so that single rare values meet each other now and then."""
     return st.sampled_from((*([common] * 5 * len(others)), *others))
 
 
@@ -119,7 +119,7 @@ def pools(draw: st.DrawFn, name: str) -> WarmPoolView:
 
 @st.composite
 def placeholders(draw: st.DrawFn, owner: ServiceView | WarmPoolView) -> tuple[PodView, ...]:
-    def any_one(number: int) -> PodView:
+    def placeholder(number: int) -> PodView:
         fields: dict[str, Any] = {
             "ready": draw(st.booleans()),
             "phase": draw(mostly(None, "Failed")),
@@ -135,7 +135,7 @@ def placeholders(draw: st.DrawFn, owner: ServiceView | WarmPoolView) -> tuple[Po
             pod = a_placeholder(owner, number, **fields)
         return replace(pod, place=draw(mostly("same", "other")))
 
-    return tuple(any_one(number) for number in range(draw(st.integers(0, 4))))
+    return tuple(placeholder(number) for number in range(draw(st.integers(0, 4))))
 
 
 samples = st.builds(
@@ -155,28 +155,28 @@ samples = st.builds(
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    chosen = [draw(services(name)) for name in draw(st.sampled_from([("chat",), ("chat", "code"), ()]))]
+    drawn_services = [draw(services(name)) for name in draw(st.sampled_from([("chat",), ("chat", "code"), ()]))]
     trouble = draw(mostly(None, "Unschedulable", "CrashLoop"))
-    there = [
+    replica_pods = [
         draw(pods(service, ordinal, rank, trouble))
-        for service in chosen
+        for service in drawn_services
         for ordinal in range(draw(st.integers(0, 7)))
         for rank in draw(st.sampled_from([(0,), (0,), (0, 1), (1,)]))
     ]
-    spare = [draw(pools(name)) for name in draw(st.sampled_from([(), ("h100",), ("h100", "l40s")]))]
-    held = [pod for owner in (*chosen, *spare) for pod in draw(placeholders(owner))]
-    told = {
+    warm_pools = [draw(pools(name)) for name in draw(st.sampled_from([(), ("h100",), ("h100", "l40s")]))]
+    held = [pod for owner in (*drawn_services, *warm_pools) for pod in draw(placeholders(owner))]
+    signals = {
         pod.uid: PodSignals(draw(st.none() | samples), draw(st.sampled_from([None, "no answer"])))
-        for pod in there
+        for pod in replica_pods
         if draw(st.booleans())
     }
     known = draw(st.integers(0, 3))
-    ran = draw(st.sampled_from([(), tuple(variant.wanted for variant in VARIANTS[:2])]))
+    variant_revisions = draw(st.sampled_from([(), tuple(variant.wanted for variant in VARIANTS[:2])]))
     return a_world(
-        *chosen,
-        warm_pools=spare,
-        pods=[*there, *held],
-        signals=told,
+        *drawn_services,
+        warm_pools=warm_pools,
+        pods=[*replica_pods, *held],
+        signals=signals,
         nodes=[
             a_node(
                 f"node-{i}",
@@ -186,7 +186,7 @@ def worlds(draw: st.DrawFn) -> World:
             )
             for i in range(draw(mostly(4, 0, 1, 2)))
         ],
-        revisions={service.uid: (*REVISIONS[:known], *ran) for service in chosen},
+        revisions={service.uid: (*REVISIONS[:known], *variant_revisions) for service in drawn_services},
         settings=Settings(
             max_drains_per_10_minutes=draw(st.sampled_from([0, 1, 40])),
             max_creates_per_minute=draw(st.sampled_from([0, 1, 200])),
@@ -194,7 +194,7 @@ def worlds(draw: st.DrawFn) -> World:
         ),
         refusals=[
             Refusal(service.uid, "chat-x", draw(st.sampled_from(["QuotaExceeded", "NameTaken"])), "no", draw(moments))
-            for service in chosen
+            for service in drawn_services
             if draw(st.booleans())
         ],
     )
@@ -210,9 +210,9 @@ SHORT = replace(
         for name in ("chat", "code")
     },
 )
-"""A shape that could not be had a minute ago, and one that may be tried again."""
+"""A shape that was short of capacity a minute ago, and one that may be tried again."""
 IMPATIENT = replace(PATIENT, services={a_service(name).uid: ServiceMemory(retries=3) for name in ("chat", "code")})
-"""After stuck replicas were given up a few times: those that are stuck now are left where they are."""
+"""Stuck replicas were given up a few times; those that are stuck now are left alone."""
 HANDED_OVER = replace(
     PATIENT,
     preemptions=Preemptions(
@@ -223,7 +223,7 @@ HANDED_OVER = replace(
         taken=frozenset({a_pod(a_service(), number).uid for number in range(3)}),
     ),
 )
-"""Places that placeholders held a moment ago, and pods that have taken such places before."""
+"""Places that placeholders held 30 s ago, and pods that took such places earlier."""
 states = st.sampled_from([State.empty(NOW), PATIENT, IMPATIENT, SHORT, HANDED_OVER])
 
 

@@ -79,12 +79,12 @@ def test_capacity_is_that_of_the_mix_that_arrives_once_it_was_seen():
     )
     pods, state = pods_of(service, 2), LONG_AGO
     for tick in range(20):
-        seen = {
+        counters = {
             "finished": 20.0 * tick,
             "finished_prompt_tokens": 120_000.0 * tick,
             "finished_output_tokens": 6000.0 * tick,
         }
-        signals = signals_of(pods, at=NOW + 5 * tick, running=3, **seen)
+        signals = signals_of(pods, at=NOW + 5 * tick, running=3, **counters)
         done, state = plan(a_world(service, pods=pods, signals=signals), state, NOW + 5 * tick)
         if tick < 2:
             assert known(done.services[0].status.capacity).per_replica == 1_968_502

@@ -1,4 +1,4 @@
-"""A service learns as it runs, and an operator that starts goes on with what was learned."""
+"""A service learns while it runs, and a new operator continues with what was learned."""
 
 import json
 from dataclasses import replace
@@ -76,7 +76,7 @@ def test_an_operator_that_starts_goes_on_with_what_was_learned():
     assert lead_seconds(cluster) == 200
 
 
-def test_pods_that_live_tell_what_the_status_does_not():
+def test_existing_pods_tell_starts_that_the_status_lacks():
     cluster = a_learning_cluster(load_seconds=95.0)
     cluster.services["chat"] = replace(cluster.services["chat"], status=InferenceServiceStatus())
     cluster.restart_operator()
@@ -97,7 +97,7 @@ def test_starts_that_were_over_while_no_operator_watched_are_counted():
     assert seconds_of(cluster) == (95, 95, 95, 95)
 
 
-def test_a_corrupt_status_is_told_of_once_and_set_right_by_the_pods():
+def test_a_corrupt_status_is_reported_once_and_corrected_by_the_pods():
     cluster = a_learning_cluster(load_seconds=95.0)
     stored = {"learned": {"version": 1, "leadTime": "yesterday"}}
     broken = InferenceServiceStatus.model_validate(

@@ -12,12 +12,12 @@ from tests.builders.loads import a_replica_capacity
 from tests.builders.world import NOW, a_histogram, a_sample, a_service, a_world, nodes, pods_of
 
 SERVICES, REPLICAS, MOST_SECONDS = 200, 8, 1.0
-"""0.3 s of a core that others shared were seen; the bound leaves room for a busier machine."""
+"""Measured: 0.3 s on a shared core. The bound leaves room for a busier machine."""
 BOUNDS = [0.001 * 1.5**step for step in range(22)]
 
 
 def a_tick(services: list[ServiceView], pods: list[PodView], now: float, tick: int) -> World:
-    seen = a_histogram({bound: 10.0 * tick + index for index, bound in enumerate(BOUNDS)})
+    latencies = a_histogram({bound: 10.0 * tick + index for index, bound in enumerate(BOUNDS)})
     sample = a_sample(
         at=now,
         running=20,
@@ -29,9 +29,9 @@ def a_tick(services: list[ServiceView], pods: list[PodView], now: float, tick: i
         generation_tokens=100_000.0 * tick,
         finished_prompt_tokens=250_000.0 * tick,
         finished_output_tokens=100_000.0 * tick,
-        queue_time=seen,
-        time_to_first_token=seen,
-        inter_token_latency=seen,
+        queue_time=latencies,
+        time_to_first_token=latencies,
+        inter_token_latency=latencies,
     )
     signals = {pod.uid: PodSignals(sample) for pod in pods}
     return a_world(*services, pods=pods, signals=signals, nodes=nodes(SERVICES))
@@ -53,4 +53,6 @@ def test_200_services_of_8_replicas_each():
         assert [share.error for share in done.services] == [None] * SERVICES
     assert min(took[8:]) < MOST_SECONDS
     offered = [memory.scaling.offered for memory in state.services.values()]
-    assert all(found is not None and found.work is not None for found in offered), "the work was counted"
+    assert all(offered_work is not None and offered_work.work is not None for offered_work in offered), (
+        "the work was counted"
+    )

@@ -1,4 +1,4 @@
-"""What holds for every world, whatever comes together in it."""
+"""Properties that hold for every world."""
 
 import os
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def holding_places(world: World, uid: str) -> set[Place]:
 
 
 def waits(world: World, adopted: AdoptPod) -> bool:
-    """Whether the orphan does not drain already; out of rotation is a drain, with or without its annotation."""
+    """Whether the orphan does not drain yet. A pod without the serving label drains, with or without the annotation."""
     return not any(
         pod.drain_started_at is not None or (pod.ready and not pod.serving)
         for pod in world.pods
@@ -61,13 +61,13 @@ def test_every_world_has_a_plan(world, state):
 
 
 def shuffled(value: Any, chance: Random) -> Any:
-    """Any collection in another order, what stands in a mapping included; anything else as it is."""
+    """A value with every collection in it, nested ones included, in another order."""
     match value:
         case tuple():
             return tuple(chance.sample(value, len(value)))
         case Mapping():
             items = chance.sample(list(value.items()), len(value))
-            return {key: shuffled(found, chance) for key, found in items}
+            return {key: shuffled(done_plan, chance) for key, done_plan in items}
     return value
 
 
@@ -114,7 +114,7 @@ def test_only_our_own_pods_are_touched_and_no_name_is_used_twice(world, state):
 @quick
 @given(worlds(), states)
 def test_without_any_signal_nothing_that_serves_is_scaled_down(world, state):
-    """Only bounds, rollouts, nodes and orphans may drain then, never the load."""
+    """Only bounds, rollouts, nodes and orphans may cause a drain then, never the load."""
     silent = replace(world, signals={})
     done, after = plan(silent, state, NOW)
     for share in done.services:
@@ -182,7 +182,7 @@ def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster
     held = 0
 
     def watch() -> None:
-        """Lowered bounds are reached by drains; nothing may be added above them meanwhile."""
+        """Lowered bounds are reached by drains, and nothing may be added above them meanwhile."""
         nonlocal held
         before, held = held, len(cluster.holding_places("chat"))
         assert held <= max(before, limit())
@@ -201,7 +201,7 @@ def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster
     assert held <= limit()
     ticks, stuck = len(cluster.plans), [pod for pod in cluster.pods_of("chat") if not pod.ready]
     cluster.run(300, watch=watch)
-    done = [action for _, found in cluster.plans[ticks:] for action in actions(found)]
+    done = [action for _, done_plan in cluster.plans[ticks:] for action in actions(done_plan)]
     assert len(done) <= 2 * len(stuck) + 2 * bool(cluster.services["chat"].variants), (
         "what finds no place is deleted and created anew once an hour, as is one that tries to return from a variant"
     )
@@ -212,7 +212,7 @@ def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster
 def test_a_plan_that_was_carried_out_leaves_nothing_to_do(world, state):
     """The second look, right after, at what the first one has made of the world: only new facts may need more."""
     cluster = a_cluster(*world.services, nodes=world.nodes, settings=world.settings)
-    cluster.revisions = {uid: list(found) for uid, found in world.revisions.items()}
+    cluster.revisions = {uid: list(done_plan) for uid, done_plan in world.revisions.items()}
     for pod in world.pods:
         cluster.put(pod)
     cluster.state = state
@@ -228,25 +228,25 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(world, state):
 def test_whoever_falls_silent_holds_the_count(replicas, data):
     """An idle service is about to be scaled down; the silence of any of its replicas keeps that from happening."""
     service = a_service(min_replicas=1, max_replicas=5)
-    there = pods_of(service, replicas)
-    silent = data.draw(st.sets(st.sampled_from(there), min_size=1))
+    serving_pods = pods_of(service, replicas)
+    silent = data.draw(st.sets(st.sampled_from(serving_pods), min_size=1))
     state, drained = State.empty(NOW), []
     for second in range(0, 700, 20):
         now = NOW + second
-        answering = [pod for pod in there if pod not in silent or second < 200]
-        told = {**signals_of(there, at=NOW + 180), **signals_of(answering, at=now)}
-        done, state = plan(a_world(service, pods=there, signals=told), state, now)
+        answering = [pod for pod in serving_pods if pod not in silent or second < 200]
+        signals = {**signals_of(serving_pods, at=NOW + 180), **signals_of(answering, at=now)}
+        done, state = plan(a_world(service, pods=serving_pods, signals=signals), state, now)
         drained += drains(done)
     assert drained == []
 
 
 def test_and_without_the_silence_it_is_scaled_down():
     service = a_service(min_replicas=1, max_replicas=5)
-    there = pods_of(service, 3)
+    serving_pods = pods_of(service, 3)
     state, drained = State.empty(NOW), []
     for second in range(0, 700, 20):
         done, state = plan(
-            a_world(service, pods=there, signals=signals_of(there, at=NOW + second)), state, NOW + second
+            a_world(service, pods=serving_pods, signals=signals_of(serving_pods, at=NOW + second)), state, NOW + second
         )
         drained += drains(done)
     assert drained

@@ -1,4 +1,4 @@
-"""The same input gives the same plan, to the byte, wherever and whenever it is made."""
+"""The same input gives the same plan, byte for byte, in every process and at any time."""
 
 import os
 import subprocess
@@ -29,8 +29,8 @@ def a_varied_world() -> tuple[World, State]:
 
 
 def test_the_same_input_gives_the_same_plan_in_every_process():
-    """Sets of texts have another order in each process."""
-    ask = "from tests.planner.test_purity import told; print(told())"
+    """Sets of strings have a different order in each process."""
+    ask = "from tests.planner.test_purity import plan_text; print(plan_text())"
     path = os.pathsep.join((str(ROOT / "operator"), str(ROOT)))
     plans = {
         subprocess.run(
@@ -42,11 +42,11 @@ def test_the_same_input_gives_the_same_plan_in_every_process():
         ).stdout
         for seed in range(3)
     }
-    assert plans == {f"{told()}\n"}
+    assert plans == {f"{plan_text()}\n"}
 
 
-def told() -> str:
-    """A plan and what is remembered of it, as text."""
+def plan_text() -> str:
+    """A plan and the state after it, as text."""
     world, state = a_varied_world()
     done, after = plan(world, state, NOW)
     assert [share.error for share in done.services] == [None] * len(world.services)

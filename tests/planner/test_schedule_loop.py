@@ -34,10 +34,10 @@ class Fleet:
     loading_seconds: float
     pods: dict[str, PodView] = field(default_factory=dict)
     state: State = field(default_factory=lambda: State.empty(0.0))
-    told: list[tuple[float, ScheduleStatus]] = field(default_factory=list)
+    statuses: list[tuple[float, ScheduleStatus]] = field(default_factory=list)
 
     def tick(self, now: float) -> float:
-        """One look and what it leads to; seconds until the next one."""
+        """One tick and its effects; returns the seconds until the next tick."""
         self.pods = {name: self._aged(pod, now) for name, pod in self.pods.items()}
         pods = tuple(self.pods.values())
         world = a_world(self.service, pods=pods, nodes=(a_node(gpus=self.gpus),), signals=signals_of(pods, at=now))
@@ -57,8 +57,8 @@ class Fleet:
                 )
             elif isinstance(action, StartDrain | DeletePod):
                 self.pods.pop(action.name, None)
-        (found,) = only(made).status.schedules
-        self.told.append((now, found))
+        (schedule,) = only(made).status.schedules
+        self.statuses.append((now, schedule))
         self.desired = desired(made)
         return TICK if any(not pod.ready for pod in self.pods.values()) else min(made.wake_in_seconds or 300.0, 300.0)
 
@@ -107,17 +107,17 @@ def test_ready_by_the_start_or_at_risk_in_time(
             assert fleet.desired >= floor, "the floor holds while the window is open"
         now = start if now < start < now + waits else now + waits
 
-    before = [found for at, found in fleet.told if at < start and found.start == fleet_start(fleet, start)]
-    at_start = next(found for at, found in fleet.told if at >= start)
+    before = [schedule for at, schedule in fleet.statuses if at < start and schedule.start == fleet_start(fleet, start)]
+    at_start = next(schedule for at, schedule in fleet.statuses if at >= start)
     in_time = sum(pod.ready_since is not None and pod.ready_since <= start for pod in fleet.pods.values()) >= floor
     assert at_start.state is (ScheduleState.MET if in_time else ScheduleState.MISSED)
-    assert in_time or any(found.state is ScheduleState.AT_RISK for found in before)
+    assert in_time or any(schedule.state is ScheduleState.AT_RISK for schedule in before)
     could = loading_seconds <= LEAD and floor <= gpus and known_seconds > LEAD + 30
     if could:
         assert in_time
-        assert all(found.state is not ScheduleState.AT_RISK for found in before), "no false alarm"
+        assert all(schedule.state is not ScheduleState.AT_RISK for schedule in before), "no false alarm"
 
 
 def fleet_start(fleet: Fleet, start: float) -> str | None:
     """The start as status writes it."""
-    return next(found.start for at, found in fleet.told if at >= start)
+    return next(schedule.start for at, schedule in fleet.statuses if at >= start)

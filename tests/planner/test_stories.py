@@ -1,4 +1,4 @@
-"""Whole lives of a service, in virtual time, against a cluster in memory."""
+"""Long stories of one service, in virtual time, against a cluster in memory."""
 
 from forebay.api.inference_service import WhenNoSpare
 from tests.builders.cluster import Cluster, a_cluster
@@ -18,7 +18,7 @@ def never_above(cluster: Cluster, name: str, most: int):
 
 
 def settled(cluster: Cluster, name: str, replicas: int, revision: str | None = None):
-    """Exactly so many serve, and no other pod exists."""
+    """Exactly this many replicas serve, and no other pod exists."""
     return lambda: len(cluster.serving(name, revision)) == replicas == len(cluster.pods_of(name))
 
 
@@ -161,8 +161,8 @@ def test_a_metrics_outage_at_load_lowers_nothing():
     back_at = cluster.now
     cluster.run_until(lambda: len(cluster.holding_places("chat")) < len(before))
     assert cluster.now - back_at >= 300
-    told = [reason for reason in cluster.told("chat") if reason.startswith("Metrics")]
-    assert told == ["MetricsStale", "MetricsLost", "MetricsBack"]
+    metric_events = [reason for reason in cluster.told("chat") if reason.startswith("Metrics")]
+    assert metric_events == ["MetricsStale", "MetricsLost", "MetricsBack"]
 
 
 def test_an_operator_that_restarts_in_the_middle_of_a_drain_goes_on_with_it():

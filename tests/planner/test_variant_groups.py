@@ -1,4 +1,4 @@
-"""Variants whose replicas span several nodes (`engine.nodes`): used, given back and left as a whole, by shape."""
+"""Variants whose replicas span several nodes (`engine.nodes`): used, given back and replaced as a whole."""
 
 from dataclasses import replace
 
@@ -77,7 +77,7 @@ def test_half_a_variant_is_given_back_and_the_preferred_shape_is_tried_again_in_
 
     cluster.run(4 * 3600, tick_seconds=10, watch=watch)
     assert any(held)
-    longest = max(len(stretch) for stretch in "".join("x" if one else " " for one in held).split())
+    longest = max(len(stretch) for stretch in "".join("x" if single else " " for single in held).split())
     assert longest * 10 <= PATIENCE_SECONDS + 60
     cluster.add_node(a_node("more", gpus=2, product=BIG))
     cluster.run(2 * 3600, tick_seconds=10)
@@ -109,21 +109,21 @@ def test_a_pair_that_finds_only_one_of_its_nodes_leads_to_a_variant_of_one():
     single = a_variant("single", product=SMALL, gpus=8)
     cluster = a_cluster_of_pairs(big=0, small=1, replicas=1, wanted=PAIRED_BASE, variants=(single,))
     cluster.nodes["big"] = a_node("big", product=BIG)
-    told: set[str] = set()
+    upcoming_texts: set[str] = set()
 
     def watch() -> None:
         if (decision := cluster.status("chat").decision) is not None:
-            told.update(due.what for due in decision.upcoming)
+            upcoming_texts.update(due.what for due in decision.upcoming)
 
     cluster.run(2 * PATIENCE_SECONDS, watch=watch)
     assert of(cluster, "single") == 1
     assert (
         "chat-997b1-own-0-0 has only some of its nodes; in its turn it gives them back, and one of single is tried."
-        in told
+        in upcoming_texts
     )
-    own, one = cluster.status("chat").variants
+    own, single = cluster.status("chat").variants
     assert (own.name, own.ready, own.state) == ("base", 0, VariantState.SHORT)
-    assert (one.name, one.ready, one.state) == ("single", 1, VariantState.NEXT)
+    assert (single.name, single.ready, single.state) == ("single", 1, VariantState.NEXT)
     assert "chat-997b1-own-0-1 finds no node since" in own.message, "the rank that lacks one is named"
 
 

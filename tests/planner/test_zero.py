@@ -1,4 +1,4 @@
-"""To zero and back: the idle clock in the life of a service, and calls that wake it."""
+"""Scale to zero and back: the idle time of a service, and the requests that wake it."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ def a_sleepy_cluster(requests: float = 0.0, **fields) -> Cluster:
 
 
 def wakes(cluster: Cluster) -> None:
-    """Somebody asks now."""
+    """Write a wake request with the current time."""
     cluster.services["chat"] = replace(cluster.services["chat"], wake_requested_at=rfc3339(cluster.now))
 
 
@@ -89,19 +89,19 @@ def test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock():
     cluster = a_sleepy_cluster(requests=300)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 4)
     cluster.demand["chat"] = Demand(requests=0)
-    seen: list[int] = []
+    counts: list[int] = []
 
     def watch() -> None:
-        counted = cluster.status("chat").replicas.desired
-        if not seen or seen[-1] != counted:
-            seen.append(counted)
+        desired_count = cluster.status("chat").replicas.desired
+        if not counts or counts[-1] != desired_count:
+            counts.append(desired_count)
 
     cluster.run(2 * 3600, watch=watch)
-    assert seen == [4, 3, 2, 1, 0]
+    assert counts == [4, 3, 2, 1, 0]
 
 
 def test_work_that_is_counted_brings_it_down_and_its_absence_to_zero_and_a_call_back():
-    """With what a replica carries known, no arrivals ask for no replica; the least of them keeps the last one."""
+    """With a known replica capacity, no arrivals need no replica, and the smallest rate keeps the last one."""
     cluster = a_sleepy_cluster(replica_capacity=a_replica_capacity())
     cluster.demand["chat"] = Demand(requests=20, arrivals=100)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
@@ -269,7 +269,7 @@ def test_a_minimum_raised_at_zero_starts_replicas():
         pytest.param("2025-06-15T15:06:40Z" * 1000, False, id="far too long"),
     ],
 )
-def test_which_calls_wake(asked: str, floor: bool):
+def test_which_wake_requests_wake(asked: str, floor: bool):
     call = wake_request_of(a_service(wake_requested_at=asked, **SLEEPY), ASLEEP, LIMITS, (), NOW)
     assert (call.floor is not None and call.floor.replicas == 1) == floor
 
@@ -295,14 +295,14 @@ def a_serving_replica(ready_since: float) -> Replica:
         pytest.param(5000, 900, None, id="it is over"),
     ],
 )
-def test_how_long_a_call_holds(asked_ago: float, ready_ago: float, until: float | None):
+def test_how_long_a_wake_request_holds(asked_ago: float, ready_ago: float, until: float | None):
     service = a_service(wake_requested_at=rfc3339(NOW - asked_ago), **SLEEPY)
     call = wake_request_of(service, AWAKE, LIMITS, (a_serving_replica(NOW - ready_ago),), NOW)
     assert call.until == until
     assert (call.floor is None) == (until is None)
 
 
-def test_a_service_that_never_goes_to_zero_has_no_calls():
+def test_a_service_that_never_goes_to_zero_has_no_wake_requests():
     service = a_service(wake_requested_at="nonsense", min_replicas=1)
     assert wake_request_of(service, AWAKE, Limits.of(a_spec(min_replicas=1)), (), NOW) == NO_REQUEST
 

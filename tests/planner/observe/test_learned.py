@@ -27,8 +27,8 @@ TODAY = int(NOW // 86400)
 
 
 def a_replica(ordinal: int = 0, *, state: ReplicaState = ReplicaState.SERVING, pods: int = 1, **fields: Any) -> Replica:
-    found = tuple(a_pod(SERVICE, ordinal, rank=rank, **fields) for rank in range(pods))
-    return Replica(found[0].revision, ordinal, found, state)
+    group = tuple(a_pod(SERVICE, ordinal, rank=rank, **fields) for rank in range(pods))
+    return Replica(group[0].revision, ordinal, group, state)
 
 
 def learned_from(*replicas: Replica, before: Learned | None = None, watching_since: float = NOW - 7200) -> Learned:
@@ -54,17 +54,17 @@ def test_what_is_learned_of_a_replica(fields, expected):
 
 def test_a_node_that_came_after_the_pod_was_added_for_it():
     added = {"node-0": replace(a_node("node-0"), created_at=NOW - 3500)}
-    found = start_of(a_replica(scheduled_at=NOW - 3400, ready_since=NOW - 3300), added)
-    assert found is not None
-    assert (found.state, found.seconds) == (NEW, 300)
+    start = start_of(a_replica(scheduled_at=NOW - 3400, ready_since=NOW - 3300), added)
+    assert start is not None
+    assert (start.state, start.seconds) == (NEW, 300)
 
 
 def test_a_replica_of_several_pods_starts_as_a_whole():
     replica = a_replica(pods=2)
     late = replace(replica.pods[1], ready_since=NOW - 3400, scheduled_at=NOW - 3500)
-    found = start_of(replace(replica, pods=(replace(replica.pods[0], scheduled_at=NOW - 3590), late)), NODES)
-    assert found is not None
-    assert found.seconds == 100
+    start = start_of(replace(replica, pods=(replace(replica.pods[0], scheduled_at=NOW - 3590), late)), NODES)
+    assert start is not None
+    assert start.seconds == 100
     waiting = replace(replica, pods=(replica.pods[0], replace(late, ready=False, ready_since=None)))
     assert start_of(waiting, NODES) is None
 

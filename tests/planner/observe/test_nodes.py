@@ -10,16 +10,16 @@ from tests.builders.world import NOW, a_node, a_pod, a_service, nodes
 SETTINGS = Settings(node_lost_after_seconds=60)
 
 
-def test_a_node_is_down_since_it_says_so_or_since_it_was_first_seen_so():
-    told = a_node("told", ready=False, unready_since=NOW - 300)
-    seen = a_node("seen", ready=False)
+def test_a_node_is_down_since_its_condition_says_or_since_it_was_first_observed():
+    dated = a_node("dated", ready=False, unready_since=NOW - 300)
+    undated = a_node("undated", ready=False)
     pod = a_pod(a_service(), node="missing")
-    down = nodes_down([told, seen, a_node("up")], [pod], {"seen": NOW - 20, "up": NOW - 999}, NOW)
-    assert down == {"told": NOW - 300, "seen": NOW - 20, "missing": NOW}
+    down = nodes_down([dated, undated, a_node("up")], [pod], {"undated": NOW - 20, "up": NOW - 999}, NOW)
+    assert down == {"dated": NOW - 300, "undated": NOW - 20, "missing": NOW}
 
 
 @pytest.mark.parametrize(
-    ("there", "down", "expected"),
+    ("existing", "down", "expected"),
     [
         pytest.param(nodes(4), {"node-0": NOW - 60}, {"node-0"}, id="not ready for long enough"),
         pytest.param(nodes(4), {"node-0": NOW - 59}, set(), id="not yet"),
@@ -30,8 +30,8 @@ def test_a_node_is_down_since_it_says_so_or_since_it_was_first_seen_so():
         pytest.param((), {"missing": NOW - 60}, set(), id="no node is known at all"),
     ],
 )
-def test_lost_nodes(there, down, expected):
-    assert lost_nodes(there, down, SETTINGS, NOW) == expected
+def test_lost_nodes(existing, down, expected):
+    assert lost_nodes(existing, down, SETTINGS, NOW) == expected
 
 
 def failures(*places: str | None, revision: str = "7f3c", ended: bool = False) -> list[ReplicaFailure]:

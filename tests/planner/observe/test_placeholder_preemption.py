@@ -1,4 +1,4 @@
-"""Places that go from a placeholder to a replica: seen, learned from, and counted on for what comes next."""
+"""Placeholder preemption: how it is observed, learned from, and counted on for the next replicas."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ HOLDING = a_placeholder(SERVICE, created_at=NOW - 3600)
 TOOK = a_pod(SERVICE, created_at=NOW + 1, scheduled_at=NOW + 3, ready=False)
 
 
-def seen(*pods: PodView, pools=(), services=(SERVICE,)) -> World:
+def world_of(*pods: PodView, pools=(), services=(SERVICE,)) -> World:
     return replace(a_world(*services, pods=pods, nodes=nodes(2)), warm_pools=pools)
 
 
@@ -44,8 +44,8 @@ def preempting_pods(before: World, after: World, later: float = 5.0) -> frozense
 
 
 def test_a_pod_that_got_its_node_when_a_placeholder_there_had_gone_took_its_place():
-    assert preempting_pods(seen(HOLDING), seen(TOOK)) == {TOOK.uid}
-    assert preempting_pods(seen(HOLDING), seen(TOOK, replace(HOLDING, deleting=True))) == {TOOK.uid}
+    assert preempting_pods(world_of(HOLDING), world_of(TOOK)) == {TOOK.uid}
+    assert preempting_pods(world_of(HOLDING), world_of(TOOK, replace(HOLDING, deleting=True))) == {TOOK.uid}
 
 
 @pytest.mark.parametrize(
@@ -63,34 +63,34 @@ def test_a_pod_that_got_its_node_when_a_placeholder_there_had_gone_took_its_plac
     ],
 )
 def test_no_place_was_taken(before, after):
-    assert preempting_pods(seen(*before), seen(*after)) == frozenset()
+    assert preempting_pods(world_of(*before), world_of(*after)) == frozenset()
 
 
 def test_a_placeholder_gives_way_to_one_pod_and_two_to_one_of_their_size_together():
     other = replace(TOOK, uid="other", name="other", scheduled_at=NOW + 4)
-    assert preempting_pods(seen(HOLDING), seen(other, TOOK)) == {TOOK.uid}, "the first one has it"
+    assert preempting_pods(world_of(HOLDING), world_of(other, TOOK)) == {TOOK.uid}, "the first one has it"
     both = (HOLDING, a_placeholder(SERVICE, 1, created_at=NOW - 3600))
-    assert preempting_pods(seen(*both), seen(TOOK, other)) == {TOOK.uid, "other"}
-    assert preempting_pods(seen(*both), seen(replace(TOOK, gpus=2))) == {TOOK.uid}
+    assert preempting_pods(world_of(*both), world_of(TOOK, other)) == {TOOK.uid, "other"}
+    assert preempting_pods(world_of(*both), world_of(replace(TOOK, gpus=2))) == {TOOK.uid}
 
 
 def test_it_is_waited_for_a_while_and_remembered_as_long_as_the_pod_lives():
-    given_up = preemptions_of(seen(), preemptions_of(seen(HOLDING), Preemptions(), NOW), NOW + 5)
+    given_up = preemptions_of(world_of(), preemptions_of(world_of(HOLDING), Preemptions(), NOW), NOW + 5)
     late = replace(TOOK, scheduled_at=NOW + 30)
-    taken = preemptions_of(seen(late), given_up, NOW + 31)
+    taken = preemptions_of(world_of(late), given_up, NOW + 31)
     assert taken.taken == {TOOK.uid}
     assert taken.in_transit == ()
-    assert preemptions_of(seen(late), taken, NOW + 7200).taken == {TOOK.uid}
-    assert preemptions_of(seen(), taken, NOW + 7200).taken == frozenset()
-    assert preemptions_of(seen(late), given_up, NOW + IN_TRANSIT_SECONDS).taken == frozenset()
+    assert preemptions_of(world_of(late), taken, NOW + 7200).taken == {TOOK.uid}
+    assert preemptions_of(world_of(), taken, NOW + 7200).taken == frozenset()
+    assert preemptions_of(world_of(late), given_up, NOW + IN_TRANSIT_SECONDS).taken == frozenset()
 
 
 def test_of_a_pool_it_counts_where_the_image_is_the_same():
     pool = a_pool()
     (held,) = holding(pool, 1)
-    assert preempting_pods(seen(held, pools=(pool,)), seen(TOOK, pools=(pool,))) == {TOOK.uid}
+    assert preempting_pods(world_of(held, pools=(pool,)), world_of(TOOK, pools=(pool,))) == {TOOK.uid}
     other = replace(pool, place=a_place("same", 1, "another:image"))
-    assert preempting_pods(seen(held, pools=(other,)), seen(TOOK, pools=(other,))) == frozenset()
+    assert preempting_pods(world_of(held, pools=(other,)), world_of(TOOK, pools=(other,))) == frozenset()
 
 
 def held_for(world: World, service=SERVICE) -> int:
@@ -100,19 +100,19 @@ def held_for(world: World, service=SERVICE) -> int:
 def test_places_for_a_service_are_its_own_and_its_share_of_a_pools():
     pool = a_pool()
     held = (HOLDING, *holding(pool, 4))
-    assert held_for(seen(*held, pools=(pool,))) == 5
-    assert held_for(seen(*held, pools=(pool,), services=(SERVICE, a_service("code")))) == 3
+    assert held_for(world_of(*held, pools=(pool,))) == 5
+    assert held_for(world_of(*held, pools=(pool,), services=(SERVICE, a_service("code")))) == 3
     gone = replace(a_service("old"), deleting=True)
-    assert held_for(seen(*held, pools=(pool,), services=(SERVICE, gone))) == 5
+    assert held_for(world_of(*held, pools=(pool,), services=(SERVICE, gone))) == 5
 
 
 def test_places_that_no_replica_could_take_are_none():
-    assert held_for(seen(replace(HOLDING, node="gone"))) == 0
+    assert held_for(world_of(replace(HOLDING, node="gone"))) == 0
     cordoned = a_world(SERVICE, pods=(HOLDING,), nodes=(a_node("node-0", cordoned=True),))
     assert held_for(cordoned) == 0
     pair = a_service("chat", wanted=a_revision(gpus=1, pods=2))
-    assert held_for(seen(HOLDING, services=(pair,)), pair) == 0
-    assert held_for(seen(HOLDING, a_placeholder(SERVICE, 1, node="node-1"), services=(pair,)), pair) == 1
+    assert held_for(world_of(HOLDING, services=(pair,)), pair) == 0
+    assert held_for(world_of(HOLDING, a_placeholder(SERVICE, 1, node="node-1"), services=(pair,)), pair) == 1
 
 
 def a_replica(ordinal: int = 0, *, state: ReplicaState = ReplicaState.LOADING, **fields) -> Replica:
@@ -134,12 +134,13 @@ WAITS = a_replica(1, node=None)
     ],
 )
 def test_what_is_left_for_the_next_replicas(free, held, replicas, expected):
-    found = prospect_of(LeadTimes(), free, held, replicas)
-    assert (found.free_places, found.placeholders) == expected
+    prospect = prospect_of(LeadTimes(), free, held, replicas)
+    assert (prospect.free_places, prospect.placeholders) == expected
 
 
 def test_what_a_floor_is_made_of_does_not_change_when_it_is_under_way():
-    """Before anything is created, while one waits and one has its place, and when both serve."""
+    """The lead time is the same before anything is created, while one replica waits and one is placed, and when both
+    serve."""
     first = a_replica(0, state=ReplicaState.SERVING, created_at=NOW - 7200)
     one, two = (a_replica(ordinal, created_at=NOW - ordinal) for ordinal in (1, 2))
     waits = a_replica(2, node=None, created_at=NOW)
@@ -149,14 +150,14 @@ def test_what_a_floor_is_made_of_does_not_change_when_it_is_under_way():
         (0, (first, one, two), (one, two)),
     ):
         uids = frozenset(replica.pods[0].uid for replica in taken)
-        found = prospect_above_min_of(1, LeadTimes(), 0, held, replicas, uids)
-        assert found.lead_seconds_for(2) == PRIOR_SECONDS[PLACEHOLDER]
+        prospect = prospect_above_min_of(1, LeadTimes(), 0, held, replicas, uids)
+        assert prospect.lead_seconds_for(2) == PRIOR_SECONDS[PLACEHOLDER]
     cold = prospect_above_min_of(1, LeadTimes(), 0, 0, (first, one, two), frozenset())
     assert cold.lead_seconds_for(2) == PRIOR_SECONDS[READY]
 
 
-def a_scene(placeholders: int = 2, **fields) -> Cluster:
-    """A node of three GPUs with one replica, whose other GPUs placeholders hold; starts take 60 s."""
+def a_held_node(placeholders: int = 2, **fields) -> Cluster:
+    """A node of three GPUs: one replica runs on it, and placeholders hold the other GPUs. Starts take 60 s."""
     service = a_service("chat", placeholders=placeholders, max_replicas=3, **fields)
     return a_cluster(service, nodes=[a_node("node-0", gpus=3)], now=EIGHT - 1800)
 
@@ -171,29 +172,29 @@ def starts(cluster: Cluster) -> dict[WarmState, tuple[int, ...]]:
 
 
 def test_a_start_in_the_place_of_a_placeholder_is_learned_as_one():
-    cluster = a_scene()
+    cluster = a_held_node()
     cluster.run(300)
     assert cluster.condition("chat", "Warm") == ("True", "Warm")
     cluster.edit("chat", spec=a_spec(placeholders=2, min_replicas=3, max_replicas=3))
     cluster.run_until(lambda: len(cluster.serving("chat")) == 3)
     cluster.run(10)
-    found = starts(cluster)
-    assert (len(found[READY]), len(found[PLACEHOLDER])) == (1, 2)
+    learned = starts(cluster)
+    assert (len(learned[READY]), len(learned[PLACEHOLDER])) == (1, 2)
 
 
 @pytest.mark.parametrize(("placeholders", "lead"), [(2, 120), (0, 300)])
 def test_a_schedule_is_warmed_by_what_its_pods_will_find(placeholders, lead):
-    """With places held, two minutes and the margin ahead; and it is not at risk for a moment."""
-    cluster = a_scene(placeholders, schedules=(a_schedule(replicas=3),))
-    said: dict[str, float] = {}
+    """With held places warming begins two minutes and the margin before the start, and the start is never at risk."""
+    cluster = a_held_node(placeholders, schedules=(a_schedule(replicas=3),))
+    first_seen_at: dict[str, float] = {}
 
     def watch() -> None:
-        for one in cluster.status("chat").schedules:
-            said.setdefault(one.state, cluster.now)
+        for schedule in cluster.status("chat").schedules:
+            first_seen_at.setdefault(schedule.state, cluster.now)
 
     cluster.run(1800 + 30, watch=watch)
-    assert list(said) == [ScheduleState.IDLE, ScheduleState.WARMING, ScheduleState.MET]
-    assert 0 <= said[ScheduleState.WARMING] - (EIGHT - lead - 30) <= 5
+    assert list(first_seen_at) == [ScheduleState.IDLE, ScheduleState.WARMING, ScheduleState.MET]
+    assert 0 <= first_seen_at[ScheduleState.WARMING] - (EIGHT - lead - 30) <= 5
     assert len(starts(cluster).get(PLACEHOLDER, ())) == placeholders
 
 

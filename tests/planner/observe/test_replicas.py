@@ -32,7 +32,7 @@ def gated(**fields) -> PodView:
 
 
 @pytest.mark.parametrize(
-    ("there", "state", "reason"),
+    ("given_pod", "state", "reason"),
     [
         pytest.param(pod(), "Serving", None, id="ready"),
         pytest.param(pod(ready=False, created_at=NOW - 60), "Loading", None, id="placed, loading"),
@@ -82,17 +82,17 @@ def gated(**fields) -> PodView:
         ),
     ],
 )
-def test_the_state_of_one_pod(there, state, reason):
-    (found,) = replicas_of([there], INPUTS)
-    assert (found.state, found.reason) == (state, reason)
+def test_the_state_of_one_pod(given_pod, state, reason):
+    (replica,) = replicas_of([given_pod], INPUTS)
+    assert (replica.state, replica.reason) == (state, reason)
 
 
-def test_a_replica_that_was_tried_before_is_stuck_as_soon_as_it_says_so():
+def test_a_retried_replica_is_stuck_as_soon_as_it_is_blocked():
     unplaced = pod(node=None, created_at=NOW - 10, blocked="Unschedulable")
-    (found,) = replicas_of([unplaced], replace(INPUTS, retrying=True))
-    assert found.state is ReplicaState.BLOCKED
-    (found,) = replicas_of([replace(unplaced, blocked=None)], replace(INPUTS, retrying=True))
-    assert found.state is ReplicaState.LOADING, "the scheduler has not looked at it yet"
+    (replica,) = replicas_of([unplaced], replace(INPUTS, retrying=True))
+    assert replica.state is ReplicaState.BLOCKED
+    (replica,) = replicas_of([replace(unplaced, blocked=None)], replace(INPUTS, retrying=True))
+    assert replica.state is ReplicaState.LOADING, "the scheduler has not looked at it yet"
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_replica_that_was_tried_before_is_stuck_as_soon_as_it_says_so():
     ],
 )
 def test_a_replica_of_two_pods_is_one_thing(pods, state):
-    (found,) = replicas_of(pods, TWO)
-    assert found.state == state
-    assert found.name == pods[0].name
+    (replica,) = replicas_of(pods, TWO)
+    assert replica.state == state
+    assert replica.name == pods[0].name
 
 
 def test_grouping_does_not_depend_on_order():
@@ -121,15 +121,15 @@ def test_grouping_does_not_depend_on_order():
 
 
 def test_a_hung_engine_is_no_capacity_though_its_probes_are_green():
-    there = pod()
+    given_pod = pod()
     hung = a_history(*[{"running": 3, "steps": 7}] * 30)
-    (found,) = replicas_of([there], replace(INPUTS, histories={there.uid: hung}))
-    assert (found.state, found.reason) == ("Blocked", "Stalled")
-    assert "runs 3 requests and has made no step since 2025-06-15T15:04:15Z" in found.message
+    (replica,) = replicas_of([given_pod], replace(INPUTS, histories={given_pod.uid: hung}))
+    assert (replica.state, replica.reason) == ("Blocked", "Stalled")
+    assert "runs 3 requests and has made no step since 2025-06-15T15:04:15Z" in replica.message
 
 
 @pytest.mark.parametrize(
-    ("there", "answered", "watching_for", "expected"),
+    ("given_pod", "answered", "watching_for", "expected"),
     [
         pytest.param(pod(), False, 0, True, id="ready now"),
         pytest.param(pod(ready=False), True, 3600, True, id="answered for its metrics once"),
@@ -138,15 +138,15 @@ def test_a_hung_engine_is_no_capacity_though_its_probes_are_green():
         pytest.param(pod(node=None), False, 0, False, id="is nowhere"),
     ],
 )
-def test_whether_there_may_be_requests_in_it(there, answered, watching_for, expected):
-    histories = {there.uid: a_history({"running": 1})} if answered else {}
-    (found,) = replicas_of([there], replace(INPUTS, histories=histories, watching_since=NOW - watching_for))
-    assert found.started is expected
+def test_whether_there_may_be_requests_in_it(given_pod, answered, watching_for, expected):
+    histories = {given_pod.uid: a_history({"running": 1})} if answered else {}
+    (replica,) = replicas_of([given_pod], replace(INPUTS, histories=histories, watching_since=NOW - watching_for))
+    assert replica.started is expected
 
 
 def test_why_it_is_stuck_is_a_sentence_with_a_time():
-    (found,) = replicas_of(
+    (replica,) = replicas_of(
         [pod(node=None, created_at=NOW - 300, blocked="Unschedulable", blocked_message="0/4 nodes are available.")],
         INPUTS,
     )
-    assert found.message == (f"{found.name} finds no node since 2025-06-15T15:01:40Z: 0/4 nodes are available.")
+    assert replica.message == (f"{replica.name} finds no node since 2025-06-15T15:01:40Z: 0/4 nodes are available.")

@@ -1,4 +1,4 @@
-"""Variants: other shapes are used when those before cannot be had, and left again when nothing is lost by it."""
+"""Variants: another shape is used while the preferred one has no capacity, and replaced again at no loss."""
 
 from dataclasses import replace
 from typing import Any
@@ -68,9 +68,9 @@ def test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the
     assert serve(cluster, 3, 0)()
     assert cluster.now - settled_at > HOLD_SECONDS
     assert {pod.revision for pod in cluster.pods_of("chat")} == {"own"}
-    told = [event.message for _, _, event in cluster.events if event.reason == "DrainStarted"]
-    assert len(told) == 2
-    assert all("a replica of base, which is preferred, serves in its place" in message for message in told)
+    messages = [event.message for _, _, event in cluster.events if event.reason == "DrainStarted"]
+    assert len(messages) == 2
+    assert all("a replica of base, which is preferred, serves in its place" in message for message in messages)
 
 
 def test_after_the_hold_one_of_the_preferred_shape_is_tried_and_the_rest_grows_as_before():
@@ -226,9 +226,9 @@ def test_the_ceiling_of_gpus_is_no_reason_to_ask_for_a_return_at_every_tick():
     cluster.run_until(serve(cluster, 1, 2))
     cluster.add_node(a_node("more", gpus=8, product=BIG))
     cluster.run(2 * HOLD_SECONDS)
-    told = {share.status.conditions for _, done in cluster.plans[-100:] for share in done.services}
+    conditions = {planned.status.conditions for _, done in cluster.plans[-100:] for planned in done.services}
     assert serve(cluster, 1, 2)()
-    assert len(told) <= 2
+    assert len(conditions) <= 2
 
 
 def test_a_variant_is_stored_when_a_replica_of_it_is_created():
@@ -244,9 +244,9 @@ def test_a_variant_is_stored_when_a_replica_of_it_is_created():
 
 
 HALF = a_variant("small", product=SMALL, replica_capacity=a_replica_capacity(slower=1.6))
-"""Its replicas carry 0.55 of one of the service's own shape, at 500 tokens in and 200 out."""
+"""One of its replicas has 0.55 of the capacity of the service's own shape, at 500 tokens in and 200 out."""
 ARRIVALS = Demand(requests=30, arrivals=70)
-"""Per second; with headroom that takes 1.9 replicas of 46.9 a second each."""
+"""Requests per second. With headroom that takes 1.9 replicas of 46.9 requests per second each."""
 
 
 def test_each_replica_is_counted_by_its_own_capacity():
@@ -272,8 +272,8 @@ def test_each_replica_is_counted_by_its_own_capacity():
     ]
 
 
-def test_a_replica_that_carries_less_is_not_exchanged_for_one_that_is_needed():
-    """The variant carries twice as much; at maxReplicas none of the service's own could do its work."""
+def test_a_replica_that_carries_less_does_not_replace_one_that_is_needed():
+    """The variant has twice the capacity; at maxReplicas no replica of the service's own shape could replace it."""
     strong = a_variant("small", product=SMALL, replica_capacity=a_replica_capacity())
     own = a_replica_capacity(slower=1.6)
     cluster = a_mixed_cluster(big=1, replicas=2, max_replicas=3, replica_capacity=own, variants=(strong,))

@@ -1,4 +1,4 @@
-"""From the replicas that are to those that are wanted: who is created, adopted, given up and left alone."""
+"""Balance: which replicas are created, adopted, removed and left alone."""
 
 from dataclasses import replace
 from itertools import pairwise

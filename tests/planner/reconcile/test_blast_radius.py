@@ -1,4 +1,4 @@
-"""How much one planner may do, whatever it believes."""
+"""Limits on what one planner may do, even when its input is wrong."""
 
 from dataclasses import replace
 
@@ -36,20 +36,20 @@ def after(first: World, *others: World) -> tuple[Plan, State]:
         pytest.param({"pods": ()}, "12 pods", id="no pods where there were many"),
     ],
 )
-def test_an_implausible_world_is_held(change, what):
+def test_an_implausible_world_is_held_back(change, what):
     done, _ = after(a_fleet(), replace(a_fleet(), **change))
     assert done.held is not None
     assert done.held.startswith(f"there were {what} and now there are none")
     assert done.services == ()
 
 
-def test_no_services_where_there_were_many_is_held():
+def test_no_services_where_there_were_many_is_held_back():
     services = tuple(a_service(f"s{index}") for index in range(3))
     done, _ = after(a_world(*services), a_world())
     assert done.held is not None
 
 
-def test_a_world_that_stays_implausible_is_believed_in_the_end():
+def test_a_world_that_stays_implausible_is_accepted_in_the_end():
     gone = replace(a_fleet(), nodes=())
     _, state = after(a_fleet(), gone)
     assert plan(gone, state, NOW + 5 + 599)[0].held is not None
@@ -114,9 +114,9 @@ def test_the_gpu_ceiling_counts_every_pod_there_is():
     assert state.services[service.uid].held_back == "the operator's ceiling of 5 GPUs is reached"
 
 
-def test_a_fault_in_one_service_holds_that_service_alone():
+def test_an_error_in_one_service_affects_that_service_alone():
     class Broken:
-        """A spec that breaks whoever reads it."""
+        """A spec that raises an error when it is read."""
 
         def __getattr__(self, name):
             raise RuntimeError("no such spec")
@@ -126,9 +126,9 @@ def test_a_fault_in_one_service_holds_that_service_alone():
     by_name = {share.key.name: share for share in done.services}
     assert by_name["bad"].actions == ()
     assert by_name["good"].actions != ()
-    told = by_name["bad"].status.conditions[0]
-    assert (told.type, told.status, told.reason) == ("Planned", "False", "PlanningFailed")
-    assert told.message == "Planning failed, so nothing is done for this service: RuntimeError: no such spec"
+    condition = by_name["bad"].status.conditions[0]
+    assert (condition.type, condition.status, condition.reason) == ("Planned", "False", "PlanningFailed")
+    assert condition.message == "Planning failed, so nothing is done for this service: RuntimeError: no such spec"
     assert "RuntimeError" in (by_name["bad"].error or "")
     assert [event.reason for event in by_name["bad"].events] == ["PlanningFailed"]
     again, _ = plan(a_world(good, bad), state, NOW + 5)

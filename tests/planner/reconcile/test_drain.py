@@ -1,4 +1,4 @@
-"""How a replica leaves: when a drain may end, and who goes first."""
+"""How a replica is removed: when a drain may end, and which replica drains first."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_removal(started, action):
     assert [type(step.actions[0]) for step in steps] == ([action] if action else [])
 
 
-def test_actions_carry_uid_and_version_of_what_was_seen():
+def test_actions_carry_uid_and_version_of_the_observed_pod():
     replica = a_replica()
     action = drain.start(replica, "ScaleDown", "for the test").actions[0]
     assert isinstance(action, StartDrain)

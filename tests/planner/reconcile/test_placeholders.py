@@ -1,4 +1,4 @@
-"""Placeholders: how many, of which shape, and that no rule takes them for replicas."""
+"""Placeholders: their number and shape, and that no rule counts them as replicas."""
 
 from dataclasses import replace
 
@@ -102,9 +102,9 @@ def test_what_becomes_of_one(fields, why, new):
 
 def test_on_a_lost_node():
     service = a_service(placeholders=1)
-    there = [a_node(f"node-{i}") for i in range(3)] + [a_node("dead", ready=False, unready_since=NOW - 600)]
+    existing = [a_node(f"node-{i}") for i in range(3)] + [a_node("dead", ready=False, unready_since=NOW - 600)]
 
-    done = planned(service, a_pod(service), a_placeholder(service, node="dead"), nodes=there)
+    done = planned(service, a_pod(service), a_placeholder(service, node="dead"), nodes=existing)
 
     assert list(given_up(done).values()) == ["its node is lost"]
 
@@ -160,7 +160,7 @@ def without_placeholders(world: World) -> World:
 def test_replicas_fare_as_if_there_were_none(world, data):
     """Whatever placeholders there are and are asked for, not one action on replicas differs."""
     world = without_placeholders(world)
-    there = tuple(
+    existing = tuple(
         a_placeholder(
             service,
             number,
@@ -175,14 +175,14 @@ def test_replicas_fare_as_if_there_were_none(world, data):
     )
     asked = tuple(asking_for(service, data.draw(st.integers(0, 3))) for service in world.services)
     alone, _ = plan(world, PATIENT, NOW)
-    done, _ = plan(replace(world, services=asked, pods=(*world.pods, *there)), PATIENT, NOW)
+    done, _ = plan(replace(world, services=asked, pods=(*world.pods, *existing)), PATIENT, NOW)
     about_places = (CreatePlaceholder, DeletePlaceholder)
 
     assert [action for action in actions(done) if not isinstance(action, about_places)] == list(actions(alone))
     assert [share.status.replicas for share in done.services] == [share.status.replicas for share in alone.services]
-    names = [pod.name for pod in world.pods] + [pod.name for pod in there]
+    names = [pod.name for pod in world.pods] + [pod.name for pod in existing]
     assert not set(held(done)) & set(names)
-    assert set(given_up(done)) <= {pod.name for pod in there if pod.owner_uid is not None}
+    assert set(given_up(done)) <= {pod.name for pod in existing if pod.owner_uid is not None}
 
 
 def test_the_gpu_ceiling_goes_to_replicas_first():
@@ -274,10 +274,10 @@ def test_waiting_is_silent_and_writes_nothing():
     scale(cluster, 2)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 2)
     cluster.run(60)
-    told, writes = list(cluster.told("chat")), cluster.writes
+    events_before, writes = list(cluster.told("chat")), cluster.writes
     cluster.run(7200)
-    assert (cluster.told("chat"), cluster.writes) == (told, writes)
-    assert not [reason for reason in told if "laceholder" in reason]
+    assert (cluster.told("chat"), cluster.writes) == (events_before, writes)
+    assert not [reason for reason in events_before if "laceholder" in reason]
 
 
 def test_it_goes_when_nothing_is_asked_for():

@@ -1,4 +1,4 @@
-"""Schedules of a WarmPool: more places by the start of a window, given back at its end, or said before why not."""
+"""Schedules of a WarmPool: more places by the start of a window, removed at its end, or a reason why not before."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,21 +20,21 @@ from tests.schedules.test_timetable import unix
 
 EIGHT = unix("2026-03-30T08:00", "Europe/Berlin")
 WARM = EIGHT - 330
-"""300 s for places on nodes that are there, and the margin."""
+"""The start minus 300 s, for places on existing nodes, and the margin."""
 NOON = EIGHT + 4 * 3600
 SERVICE = a_service()
 
 
-def looked(
+def after(
     pool: WarmPoolView,
-    *looks: tuple[float, Iterable[PodView]],
+    *ticks: tuple[float, Iterable[PodView]],
     nodes: tuple[NodeView, ...] = (a_node(),),
     settings: Settings | None = None,
     state: State | None = None,
 ) -> tuple[Plan, State]:
-    """The plan of the last look, after the ones before it, beside a service with one replica."""
-    state = state or State.empty(looks[0][0] - 3600)
-    for at, pods in looks:
+    """The plan of the last tick, after the earlier ones, with a service of one replica beside the pool."""
+    state = state or State.empty(ticks[0][0] - 3600)
+    for at, pods in ticks:
         serving = a_pod(SERVICE)
         world = a_world(
             SERVICE, pods=(serving, *pods), signals=signals_of((serving,), at=at), nodes=nodes, settings=settings
@@ -43,9 +43,9 @@ def looked(
     return made, state
 
 
-def said(made: Plan) -> PoolScheduleStatus:
-    (found,) = made.warm_pools[0].status.schedules
-    return found
+def status(made: Plan) -> PoolScheduleStatus:
+    (schedule,) = made.warm_pools[0].status.schedules
+    return schedule
 
 
 def wanted(made: Plan) -> int:
@@ -56,7 +56,7 @@ def created(made: Plan) -> int:
     return sum(isinstance(action, CreatePlaceholder) for action in made.warm_pools[0].actions)
 
 
-def given_back(made: Plan) -> list[str]:
+def removed(made: Plan) -> list[str]:
     return [action.reason for action in made.warm_pools[0].actions if isinstance(action, DeletePlaceholder)]
 
 
@@ -68,11 +68,15 @@ PEAK = a_pool(schedules=(a_peak(4),))
 BASE = held_since(PEAK, 2, EIGHT - 7200)
 
 
-def test_far_from_a_window_the_number_is_that_of_all_times_and_the_next_one_is_told():
-    made, _ = looked(PEAK, (WARM - 1, BASE))
-    assert (wanted(made), created(made), said(made).state) == (2, 0, ScheduleState.IDLE)
-    assert (said(made).warm_from, said(made).start, said(made).end) == (rfc3339(WARM), rfc3339(EIGHT), rfc3339(NOON))
-    assert said(made).message == (
+def test_far_from_a_window_the_constant_number_holds_and_the_next_window_is_named():
+    made, _ = after(PEAK, (WARM - 1, BASE))
+    assert (wanted(made), created(made), status(made).state) == (2, 0, ScheduleState.IDLE)
+    assert (status(made).warm_from, status(made).start, status(made).end) == (
+        rfc3339(WARM),
+        rfc3339(EIGHT),
+        rfc3339(NOON),
+    )
+    assert status(made).message == (
         "4 placeholders from Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00); they are ordered from Mon 2026-03-30 "
         "07:54:30 Europe/Berlin (UTC+02:00) on."
     )
@@ -80,68 +84,68 @@ def test_far_from_a_window_the_number_is_that_of_all_times_and_the_next_one_is_t
 
 
 def test_a_lead_time_before_the_start_the_places_are_ordered():
-    made, _ = looked(PEAK, (WARM, BASE))
-    assert (wanted(made), created(made), said(made).state) == (4, 2, ScheduleState.WARMING)
+    made, _ = after(PEAK, (WARM, BASE))
+    assert (wanted(made), created(made), status(made).state) == (4, 2, ScheduleState.WARMING)
 
 
 def test_where_a_node_has_to_come_first_they_are_ordered_earlier():
-    """420 s, for what is created when the nodes that are there are full."""
+    """The lead time is 420 s when the existing nodes are full."""
     full = (a_node(gpus=3),)
-    made, _ = looked(PEAK, (EIGHT - 450, BASE), nodes=full)
-    assert (wanted(made), said(made).warm_from) == (4, rfc3339(EIGHT - 450))
+    made, _ = after(PEAK, (EIGHT - 450, BASE), nodes=full)
+    assert (wanted(made), status(made).warm_from) == (4, rfc3339(EIGHT - 450))
 
 
 def test_met_when_all_were_held_at_the_start_however_late_the_tick():
-    made, _ = looked(PEAK, (EIGHT - 1, BASE), (EIGHT + 20, (*BASE, *held_since(PEAK, 2, EIGHT, 2))))
-    assert (said(made).state, said(made).ready_at) == (ScheduleState.MET, rfc3339(EIGHT))
-    assert said(made).message == (
+    made, _ = after(PEAK, (EIGHT - 1, BASE), (EIGHT + 20, (*BASE, *held_since(PEAK, 2, EIGHT, 2))))
+    assert (status(made).state, status(made).ready_at) == (ScheduleState.MET, rfc3339(EIGHT))
+    assert status(made).message == (
         "4 placeholders until Mon 2026-03-30 12:00 Europe/Berlin (UTC+02:00); 4 hold a place."
     )
 
 
 def test_missed_when_one_came_after_the_start_and_it_stays_so():
     late = (*BASE, *held_since(PEAK, 2, EIGHT + 10, 2))
-    made, _ = looked(PEAK, (EIGHT - 1, BASE), (EIGHT + 20, late), (EIGHT + 600, late))
-    assert said(made).state is ScheduleState.MISSED
-    assert "10 s after the start" in said(made).message
+    made, _ = after(PEAK, (EIGHT - 1, BASE), (EIGHT + 20, late), (EIGHT + 600, late))
+    assert status(made).state is ScheduleState.MISSED
+    assert "10 s after the start" in status(made).message
 
 
 def test_a_place_that_was_taken_just_before_the_start_was_there():
-    """Placeholders are there to be used: a replica took one, and the one made anew waits for room."""
+    """A replica preempted one placeholder, and the one that replaces it is pending."""
     all_held = (*BASE, *held_since(PEAK, 2, EIGHT - 100, 2))
     waits = holding(PEAK, 1, 3, node=None, created_at=EIGHT - 5, blocked="Unschedulable")
-    made, state = looked(PEAK, (EIGHT - 90, all_held), (EIGHT - 4, (*all_held[:3], *waits)))
-    assert said(made).state is ScheduleState.WARMING
-    assert said(made).message.endswith(
+    made, state = after(PEAK, (EIGHT - 90, all_held), (EIGHT - 4, (*all_held[:3], *waits)))
+    assert status(made).state is ScheduleState.WARMING
+    assert status(made).message.endswith(
         "3 hold a place, and all did at Mon 2026-03-30 07:58:20 Europe/Berlin (UTC+02:00)."
     )
-    made, _ = looked(PEAK, (EIGHT + 1, (*all_held[:3], *waits)), state=state)
-    assert said(made).state is ScheduleState.MET
+    made, _ = after(PEAK, (EIGHT + 1, (*all_held[:3], *waits)), state=state)
+    assert status(made).state is ScheduleState.MET
 
 
 def test_at_the_end_the_places_are_given_back_at_once():
     held = (*BASE, *held_since(PEAK, 2, EIGHT - 100, 2))
-    made, state = looked(PEAK, (NOON - 1, held))
-    assert (wanted(made), given_back(made)) == (4, [])
-    made, _ = looked(PEAK, (NOON, held), state=state)
-    assert (wanted(made), given_back(made)) == (2, ["it is one too many"] * 2)
+    made, state = after(PEAK, (NOON - 1, held))
+    assert (wanted(made), removed(made)) == (4, [])
+    made, _ = after(PEAK, (NOON, held), state=state)
+    assert (wanted(made), removed(made)) == (2, ["it is one too many"] * 2)
 
 
 def test_windows_that_overlap_and_the_number_of_all_times_do_not_add_up():
     pool = a_pool(wanted=3, schedules=(a_peak(2, name="small"), a_peak(5), a_peak(4, name="less")))
-    made, _ = looked(pool, (EIGHT + 60, held_since(pool, 3, EIGHT - 7200)))
+    made, _ = after(pool, (EIGHT + 60, held_since(pool, 3, EIGHT - 7200)))
     assert wanted(made) == 5
 
 
 def test_an_operator_that_begins_inside_a_window_holds_its_places():
-    """What an empty memory means errs towards keeping."""
+    """An empty memory errs towards keeping placeholders."""
     held = (*BASE, *held_since(PEAK, 2, EIGHT - 100, 2))
-    made, _ = looked(PEAK, (EIGHT + 3600, held), state=State.empty(EIGHT + 3600))
-    assert (wanted(made), given_back(made)) == (4, [])
+    made, _ = after(PEAK, (EIGHT + 3600, held), state=State.empty(EIGHT + 3600))
+    assert (wanted(made), removed(made)) == (4, [])
 
 
 def test_warming_that_has_begun_goes_on_under_another_operator():
-    """By the status, since the lead time is what might have been learned."""
+    """The status tells when warming began, because the learned lead time may be lost."""
     before = PoolScheduleStatus(
         name="peak",
         state=ScheduleState.WARMING,
@@ -150,16 +154,16 @@ def test_warming_that_has_begun_goes_on_under_another_operator():
         placeholders=4,
     )
     pool = replace(PEAK, status=PoolStatus(schedules=(before,)))
-    made, _ = looked(pool, (EIGHT - 800, BASE), state=State.empty(EIGHT - 800))
-    assert (wanted(made), said(made).warm_from) == (4, rfc3339(EIGHT - 900))
+    made, _ = after(pool, (EIGHT - 800, BASE), state=State.empty(EIGHT - 800))
+    assert (wanted(made), status(made).warm_from) == (4, rfc3339(EIGHT - 900))
 
 
 def test_asked_for_after_the_start_it_is_at_risk_until_all_are_held():
-    made, state = looked(PEAK, (EIGHT + 60, BASE), state=State.empty(EIGHT - 7200))
-    assert said(made).state is ScheduleState.AT_RISK
-    assert "it was asked for after its start" in said(made).message
-    made, _ = looked(PEAK, (EIGHT + 120, (*BASE, *held_since(PEAK, 2, EIGHT + 100, 2))), state=state)
-    assert said(made).state is ScheduleState.MET
+    made, state = after(PEAK, (EIGHT + 60, BASE), state=State.empty(EIGHT - 7200))
+    assert status(made).state is ScheduleState.AT_RISK
+    assert "it was asked for after its start" in status(made).message
+    made, _ = after(PEAK, (EIGHT + 120, (*BASE, *held_since(PEAK, 2, EIGHT + 100, 2))), state=state)
+    assert status(made).state is ScheduleState.MET
 
 
 @pytest.mark.parametrize(
@@ -200,13 +204,13 @@ def test_asked_for_after_the_start_it_is_at_risk_until_all_are_held():
     ],
 )
 def test_at_risk_says_what_is_in_the_way(at, pods, world, says):
-    made, _ = looked(PEAK, (at, pods), **world)
-    assert said(made).state is ScheduleState.AT_RISK
-    assert says in said(made).message
+    made, _ = after(PEAK, (at, pods), **world)
+    assert status(made).state is ScheduleState.AT_RISK
+    assert says in status(made).message
 
 
 def test_the_condition_foretells_it_while_all_that_is_wanted_now_is_there():
-    made, _ = looked(PEAK, (EIGHT - 500, BASE), nodes=(a_node(gpus=4),))
+    made, _ = after(PEAK, (EIGHT - 500, BASE), nodes=(a_node(gpus=4),))
     (warm,) = made.warm_pools[0].status.conditions
     assert (warm.status, warm.reason) == ("True", "ScheduleAtRisk")
     assert warm.message.startswith('2 of 2 placeholders hold a place. Schedule "peak": 4 placeholders from')
@@ -214,27 +218,27 @@ def test_the_condition_foretells_it_while_all_that_is_wanted_now_is_there():
 
 def test_a_zone_that_nobody_knows_is_a_fault_of_its_own():
     pool = a_pool(schedules=(a_peak(4, time_zone="Europe/Atlantis"), a_peak(3, name="other")))
-    made, _ = looked(pool, (EIGHT, BASE))
+    made, _ = after(pool, (EIGHT, BASE))
     wrong, right = made.warm_pools[0].status.schedules
     assert (wrong.state, right.placeholders, wanted(made)) == (ScheduleState.AT_RISK, 3, 3)
     assert wrong.message.startswith('timeZone: "Europe/Atlantis"')
 
 
 def test_starts_that_take_longer_than_assumed_are_learned_and_shorter_ones_are_not():
-    """A placeholder that finds its image there says nothing of a node that has yet to pull it."""
+    """A start on a node that already has the image tells nothing about a node that has to pull it."""
     slow = holding(PEAK, 2, 2, created_at=EIGHT - 86000, scheduled_at=EIGHT - 86000, ready_since=EIGHT - 85500)
     state = State.empty(EIGHT - 90000)
-    _, state = looked(PEAK, (EIGHT - 80000, slow), state=state)
+    _, state = after(PEAK, (EIGHT - 80000, slow), state=state)
     assert state.pools[PEAK.uid].lead_times.of(WarmState.READY_NODE) == (500, 500)
-    made, state = looked(PEAK, (EIGHT - 70000, slow), state=state)
-    assert said(made).warm_from == rfc3339(EIGHT - 530)
+    made, state = after(PEAK, (EIGHT - 70000, slow), state=state)
+    assert status(made).warm_from == rfc3339(EIGHT - 530)
     quick = holding(PEAK, 32, 10, created_at=EIGHT - 60100, scheduled_at=EIGHT - 60100, ready_since=EIGHT - 60098)
-    made, _ = looked(PEAK, (EIGHT - 60000, (*slow, *quick)), (EIGHT - 50000, slow), state=state)
-    assert said(made).warm_from == rfc3339(WARM)
+    made, _ = after(PEAK, (EIGHT - 60000, (*slow, *quick)), (EIGHT - 50000, slow), state=state)
+    assert status(made).warm_from == rfc3339(WARM)
 
 
 def test_with_few_creations_a_minute_warming_begins_earlier():
-    """6 more at 2 a minute, since half of 4 stay for replicas: two rounds more."""
+    """6 more at 2 a minute, because half of 4 stay reserved for replicas: two more minutes."""
     pool = a_pool(schedules=(a_peak(8),))
-    made, _ = looked(pool, (EIGHT - 3600, BASE), settings=Settings(max_creates_per_minute=4), nodes=(a_node(gpus=16),))
-    assert said(made).warm_from == rfc3339(WARM - 120)
+    made, _ = after(pool, (EIGHT - 3600, BASE), settings=Settings(max_creates_per_minute=4), nodes=(a_node(gpus=16),))
+    assert status(made).warm_from == rfc3339(WARM - 120)

@@ -1,4 +1,4 @@
-"""Replicas of several pods: together behind gates, ready, lost, given back and drained as a whole."""
+"""Replicas of several pods: gated, ready, lost, given back and drained as a whole."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -36,9 +36,9 @@ def rank(number: int, ordinal: int = 0, **fields: Any) -> PodView:
     return a_pod(SERVICE, ordinal, rank=number, **{"name": name, "node": f"node-{number}", "gpus": 8, **fields})
 
 
-def seen(*pods: PodView, **sight: Any) -> Replica:
-    (found,) = replicas_of(pods, replace(INPUTS, **sight))
-    return found
+def replica_from(*pods: PodView, **inputs: Any) -> Replica:
+    (replica,) = replicas_of(pods, replace(INPUTS, **inputs))
+    return replica
 
 
 def planned(*pods: PodView, service: ServiceView = SERVICE, state: State = WATCHED, **world: Any) -> Plan:
@@ -47,7 +47,7 @@ def planned(*pods: PodView, service: ServiceView = SERVICE, state: State = WATCH
 
 
 def lifted(done: Plan) -> dict[str, tuple[str, ...]]:
-    """The gates that stay, by pod."""
+    """The gates that remain, by pod."""
     return {action.name: action.gates for action in actions(done) if isinstance(action, LiftGate)}
 
 
@@ -70,8 +70,8 @@ class TestGates:
         assert lifted(done) == {}
         assert deletes(done) == [rank(0, 1).name, rank(1, 1).name]
 
-    def test_a_pod_behind_its_gate_is_not_stuck_even_when_patience_is_out(self):
-        assert seen(rank(0, **GATED), rank(1, **GATED), retrying=True).state is ReplicaState.LOADING
+    def test_a_gated_pod_is_not_stuck_even_when_replicas_are_retried(self):
+        assert replica_from(rank(0, **GATED), rank(1, **GATED), retrying=True).state is ReplicaState.LOADING
 
 
 def test_half_a_group_stays_behind_its_gate_and_is_completed():
@@ -81,8 +81,8 @@ def test_half_a_group_stays_behind_its_gate_and_is_completed():
 
 
 def test_a_rank_that_was_started_again_after_the_replica_served_fails_the_whole():
-    found = seen(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 60))
-    assert (found.state, found.reason, found.failing_node) == ("Failed", "RankLost", "node-1")
+    replica = replica_from(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 60))
+    assert (replica.state, replica.reason, replica.failing_node) == ("Failed", "RankLost", "node-1")
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_rank_that_was_started_again_after_the_replica_served_fails_the_whole(
     ],
 )
 def test_half_a_group_is_no_capacity(pods, state, reason):
-    found = seen(*pods)
-    assert (found.state, found.reason) == (state, reason)
+    replica = replica_from(*pods)
+    assert (replica.state, replica.reason) == (state, reason)
 
 
 @pytest.mark.parametrize(
@@ -129,30 +129,30 @@ def test_half_a_group_is_no_capacity(pods, state, reason):
     ],
 )
 def test_the_obstacle_of_one_rank_is_the_groups(pods, reason):
-    assert seen(*pods).reason == reason
+    assert replica_from(*pods).reason == reason
 
 
 class TestARankThatWasStartedAgain:
-    """The others go on waiting for the process that is gone."""
+    """The other ranks keep waiting for the old process."""
 
     def test_before_it_served_it_is_part_of_starting(self):
-        found = seen(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 700))
-        assert found.state is ReplicaState.SERVING
+        replica = replica_from(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 700))
+        assert replica.state is ReplicaState.SERVING
 
     def test_rank_0_too(self):
         again = rank(0, ready=False, unready_since=NOW - 50, restarts=1, running_since=NOW - 40)
         history = {again.uid: a_history({"at": NOW - 55})}
-        assert seen(again, rank(1), histories=history).reason == "RankLost"
-        assert seen(again, rank(1)).state is ReplicaState.LOADING, "it never served"
+        assert replica_from(again, rank(1), histories=history).reason == "RankLost"
+        assert replica_from(again, rank(1)).state is ReplicaState.LOADING, "it never served"
 
     def test_one_that_crashes_again_and_again(self):
-        found = seen(rank(0), rank(1, blocked="CrashLoop", restarts=1))
-        assert (found.state, found.reason) == ("Failed", "RankLost")
+        replica = replica_from(rank(0), rank(1, blocked="CrashLoop", restarts=1))
+        assert (replica.state, replica.reason) == ("Failed", "RankLost")
 
     def test_a_replica_of_one_pod_recovers_by_itself(self):
         alone = a_pod(SERVICE, ready_since=NOW - 600, restarts=3, running_since=NOW - 60)
-        (found,) = replicas_of([alone], replace(INPUTS, pods_per_replica={"7f3c": 1}))
-        assert found.state is ReplicaState.SERVING
+        (replica,) = replicas_of([alone], replace(INPUTS, pods_per_replica={"7f3c": 1}))
+        assert replica.state is ReplicaState.SERVING
 
     def test_all_its_pods_are_deleted(self):
         done = planned(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 60))
@@ -169,7 +169,7 @@ class TestARankThatWasStartedAgain:
     ],
 )
 def test_only_rank_0_has_streams_to_finish(pods, started):
-    assert seen(*pods).started is started
+    assert replica_from(*pods).started is started
 
 
 def test_a_drain_without_rank_0_has_nothing_to_wait_for():
@@ -321,7 +321,7 @@ def test_with_room_for_one_rank_the_half_is_given_back_again_and_again_and_never
     cluster.run_until(lambda: ready(cluster) == 1)
 
 
-def test_two_services_that_hold_a_half_each_do_not_meet_for_ever():
+def test_two_services_with_half_placed_groups_do_not_block_each_other_for_ever():
     cluster = a_cluster_of(2)
     other = a_service("code", wanted=PAIR)
     cluster.add(other)

@@ -1,4 +1,4 @@
-"""Replacing replicas: surge, halt, grow meanwhile, and what happens when there is no spare GPU."""
+"""Rollouts: surge, halt, scaling meanwhile, and what happens without a spare GPU."""
 
 from dataclasses import replace
 from typing import Any
@@ -121,8 +121,8 @@ def test_while_halted_the_old_revision_replaces_what_it_loses_and_grows():
 def test_while_halted_a_node_is_left_with_the_old_revision():
     service = rolling(min_replicas=2, max_replicas=2, max_surge=2)
     failing = new(service, 0, blocked="CrashLoop", node="node-1")
-    there = (a_node("node-0", cordoned=True), a_node("node-1"))
-    done = planned(service, old(service, 0), old(service, 1), failing, nodes=there)
+    cluster_nodes = (a_node("node-0", cordoned=True), a_node("node-1"))
+    done = planned(service, old(service, 0), old(service, 1), failing, nodes=cluster_nodes)
     assert short(creates(done)) == ["aaaa-2"]
 
 
@@ -205,7 +205,7 @@ def test_what_waits_for_a_gpu_says_for_which():
     )
 
 
-def test_without_a_surge_the_way_out_is_another_one():
+def test_without_a_surge_the_remedy_is_to_raise_it():
     service = rolling(min_replicas=2, max_replicas=2, max_surge=0)
     done = planned(service, old(service, 0), old(service, 1))
     assert message(done, "UpToDate") == (

@@ -17,8 +17,8 @@ PATIENT = State.empty(NOW - 3600)
 def planned(service, *pools: WarmPoolView, settings: Settings | None = None):
     pods = (a_pod(service),)
     world = a_world(service, pods=pods, signals=signals_of(pods), settings=settings)
-    seen = replace(world, warm_pools=pools)
-    return plan(seen, PATIENT, NOW)[0]
+    with_pools = replace(world, warm_pools=pools)
+    return plan(with_pools, PATIENT, NOW)[0]
 
 
 def names(done, number: int = 0) -> list[str]:

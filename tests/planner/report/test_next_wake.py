@@ -1,4 +1,4 @@
-"""When the planner asks to be woken, though nothing will have happened by then."""
+"""When the planner asks to run again although no event will occur by then."""
 
 from typing import Any
 

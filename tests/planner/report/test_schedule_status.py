@@ -1,4 +1,4 @@
-"""How a schedule stands, in status and Events: ready by the start, or said before it why not."""
+"""The status and Events of a schedule: its replicas are ready by the start, or the reason why not is given before."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.schedules.test_timetable import unix
 
 EIGHT = unix("2026-03-30T08:00", "Europe/Berlin")
 WARM = EIGHT - 330
-"""The unknown lead time of 300 s, and the margin."""
+"""The start minus the assumed lead time of 300 s and the margin."""
 END = EIGHT + 4 * 3600
 
 
@@ -28,23 +28,23 @@ def a_morning(**fields) -> ServiceView:
     return a_service(**{"schedules": (a_schedule(),), "max_replicas": 4, **fields})
 
 
-def seen(service: ServiceView, pods: Iterable[PodView], at: float, **world) -> World:
+def world_at(service: ServiceView, pods: Iterable[PodView], at: float, **world) -> World:
     pods = tuple(pods)
     return a_world(service, pods=pods, signals=signals_of(pods, at=at), **world)
 
 
-def after(service: ServiceView, *looks: tuple[float, Iterable[PodView]], **world) -> tuple[Plan, State]:
-    """The plan of the last look, after the ones before it."""
-    state = State.empty(looks[0][0] - 3600)
-    for at, pods in looks:
-        made, state = plan(seen(service, pods, at, **world), state, at)
+def after(service: ServiceView, *ticks: tuple[float, Iterable[PodView]], **world) -> tuple[Plan, State]:
+    """The plan of the last tick, after the earlier ones."""
+    state = State.empty(ticks[0][0] - 3600)
+    for at, pods in ticks:
+        made, state = plan(world_at(service, pods, at, **world), state, at)
         assert only(made).error is None
     return made, state
 
 
 def status(made: Plan) -> ScheduleStatus:
-    (found,) = only(made).status.schedules
-    return found
+    (schedule,) = only(made).status.schedules
+    return schedule
 
 
 def ready(service: ServiceView, count: int, since: float = EIGHT - 3600) -> tuple[PodView, ...]:
@@ -79,7 +79,7 @@ def test_met_when_all_were_ready_at_the_start_however_late_the_tick():
     made, state = after(service, (EIGHT - 1, ready(service, 3, EIGHT)), (EIGHT + 20, ready(service, 3, EIGHT)))
     assert (status(made).state, status(made).ready_at) == (ScheduleState.MET, rfc3339(EIGHT))
     assert "ScheduleMet" in events(made)
-    one_lost, _ = plan(seen(service, ready(service, 2), EIGHT + 60), state, EIGHT + 60)
+    one_lost, _ = plan(world_at(service, ready(service, 2), EIGHT + 60), state, EIGHT + 60)
     assert (status(one_lost).state, status(one_lost).ready_at) == (ScheduleState.MET, rfc3339(EIGHT))
     assert "ScheduleMissed" not in events(one_lost)
 
@@ -90,7 +90,7 @@ def test_missed_stays_and_says_how_late():
     loading = (*ready(service, 2), a_pod(service, 2, ready=False, created_at=EIGHT - 300))
     before, state = after(service, (EIGHT - 320, ready(service, 2)), (EIGHT, loading))
     assert (status(before).state, "ScheduleMissed" in events(before)) == (ScheduleState.MISSED, True)
-    made, _ = plan(seen(service, late, EIGHT + 95), state, EIGHT + 95)
+    made, _ = plan(world_at(service, late, EIGHT + 95), state, EIGHT + 95)
     assert (status(made).state, status(made).ready_at) == (ScheduleState.MISSED, rfc3339(EIGHT + 90))
     assert "all since Mon 2026-03-30 08:01:30 Europe/Berlin (UTC+02:00), 90 s after the start" in status(made).message
     assert "ScheduleReadyLate" in events(made)
@@ -101,11 +101,11 @@ def test_the_end_releases_the_floor_and_then_drains_as_always():
     pods = ready(service, 3)
     made, state = after(service, (END - 600, pods), (END - 1, pods))
     assert (desired(made), status(made).floor_released_at) == (3, None)
-    made, _ = plan(seen(service, pods, END), state, END)
-    found = status(made)
-    assert (found.state, found.start) == (ScheduleState.IDLE, rfc3339(EIGHT + 86400))
-    assert found.floor_released_at == rfc3339(END)
-    assert found.drains_until == rfc3339(END + 300 + 2 * 300)
+    made, _ = plan(world_at(service, pods, END), state, END)
+    schedule = status(made)
+    assert (schedule.state, schedule.start) == (ScheduleState.IDLE, rfc3339(EIGHT + 86400))
+    assert schedule.floor_released_at == rfc3339(END)
+    assert schedule.drains_until == rfc3339(END + 300 + 2 * 300)
     assert rule(made) != "schedule_floor"
     assert desired(made) >= 2
 
@@ -116,7 +116,7 @@ def test_overlapping_windows_take_the_largest_floor():
     pods = ready(service, 4)
     made, _ = after(service, (EIGHT + 3600 + 60, pods))
     assert desired(made) == 4
-    assert [found.name for found in only(made).status.schedules] == ["morning", "peak"]
+    assert [schedule.name for schedule in only(made).status.schedules] == ["morning", "peak"]
 
 
 def test_a_floor_holds_where_load_only_advises():
@@ -186,7 +186,7 @@ def test_at_risk_before_the_peak(fields, at, pods, world, says):
     assert status(made).state is ScheduleState.AT_RISK
     assert says in status(made).message
     assert events(made).count("ScheduleAtRisk") == 1
-    again, _ = plan(seen(service, ready(service, pods, at - 600), at + 5, **world), state, at + 5)
+    again, _ = plan(world_at(service, ready(service, pods, at - 600), at + 5, **world), state, at + 5)
     assert "ScheduleAtRisk" not in events(again)
 
 
@@ -216,7 +216,7 @@ def test_a_schedule_that_comes_too_late_says_when_it_will_be_ready():
     )
 
 
-def test_a_replica_that_finds_no_node_is_told_of_within_half_a_lead_time():
+def test_a_replica_that_finds_no_node_is_reported_within_half_a_lead_time():
     service = a_morning()
     waiting = a_pod(service, 2, node=None, created_at=WARM)
     pods = (*ready(service, 2), waiting)
@@ -227,7 +227,7 @@ def test_a_replica_that_finds_no_node_is_told_of_within_half_a_lead_time():
     assert f"{waiting.name} finds no node since" in status(made).message
 
 
-def test_a_replica_that_is_later_than_expected_is_told_of_before_the_start():
+def test_a_replica_that_is_later_than_expected_is_reported_before_the_start():
     service = a_morning()
     slow = a_pod(service, 2, ready=False, created_at=WARM + 5)
     made, _ = after(service, (WARM, ready(service, 2)), (WARM + 306, (*ready(service, 2), slow)))
@@ -240,18 +240,18 @@ def test_a_window_that_was_asked_for_after_its_start_is_no_miss():
     made, state = after(service, (EIGHT + 600, ready(service, 1)))
     assert status(made).state is ScheduleState.AT_RISK
     assert "it was asked for after its start" in status(made).message
-    made, _ = plan(seen(service, ready(service, 3, EIGHT + 900), EIGHT + 901), state, EIGHT + 901)
+    made, _ = plan(world_at(service, ready(service, 3, EIGHT + 900), EIGHT + 901), state, EIGHT + 901)
     assert status(made).state is ScheduleState.MET
 
 
-@pytest.mark.parametrize("told", [ScheduleState.MET, ScheduleState.MISSED])
-def test_what_was_said_of_a_start_survives_a_restart(told):
+@pytest.mark.parametrize("reported", [ScheduleState.MET, ScheduleState.MISSED])
+def test_the_verdict_on_a_start_survives_a_restart(reported):
     service = a_morning()
-    made, _ = after(service, (EIGHT, ready(service, 3 if told is ScheduleState.MET else 2)))
-    stored = only(made).status.model_copy(update={"schedules": (status(made).model_copy(update={"state": told}),)})
+    made, _ = after(service, (EIGHT, ready(service, 3 if reported is ScheduleState.MET else 2)))
+    stored = only(made).status.model_copy(update={"schedules": (status(made).model_copy(update={"state": reported}),)})
     service = replace(service, status=stored)
     made, _ = after(service, (EIGHT + 300, ready(service, 3)))
-    assert status(made).state is told
+    assert status(made).state is reported
     assert {"ScheduleMet", "ScheduleMissed"}.isdisjoint(events(made))
 
 

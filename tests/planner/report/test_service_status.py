@@ -1,4 +1,4 @@
-"""Status, conditions and events: what people read, and when it is written."""
+"""Status, conditions and events: their content, and when a status is written."""
 
 from dataclasses import replace
 from math import nan
@@ -129,7 +129,7 @@ def test_the_load_is_absent_while_nobody_knows_it():
 
 
 @pytest.mark.parametrize(
-    ("told", "expected", "words"),
+    ("signals", "expected", "words"),
     [
         pytest.param(PodSignals(a_sample()), ("True", "Fresh"), "All 1 serving replicas give metrics.", id="fresh"),
         pytest.param(
@@ -149,10 +149,10 @@ def test_the_load_is_absent_while_nobody_knows_it():
         ),
     ],
 )
-def test_metrics(told, expected, words):
+def test_metrics(signals, expected, words):
     service = a_service()
     pod = a_pod(service)
-    done, _ = plan(a_world(service, pods=(pod,), signals={pod.uid: told} if told else {}), WATCHED, NOW)
+    done, _ = plan(a_world(service, pods=(pod,), signals={pod.uid: signals} if signals else {}), WATCHED, NOW)
     assert condition(done, "MetricsFresh") == expected
     assert words in message(done, "MetricsFresh")
 
@@ -231,7 +231,7 @@ def test_problems_say_all_and_what_serves_goes_on():
     assert events(again) == []
 
 
-def test_a_service_is_told_of_once_and_not_again_after_a_restart():
+def test_events_of_a_service_are_sent_once_and_not_again_after_a_restart():
     service = a_service(min_replicas=1)
     stuck = a_pod(service, 0, blocked="CrashLoop")
     world = a_world(service, pods=(stuck,))
@@ -280,7 +280,7 @@ def test_a_name_that_somebody_else_has_is_not_taken_from_them():
     assert message(done, "Planned").startswith('metadata.name: the Service "chat" exists and is not ours')
 
 
-def test_a_warning_stops_nothing_and_is_told_of_once():
+def test_a_warning_stops_nothing_and_is_reported_once():
     warning = SpecProblem(Reason.ENGINE_VERSION_UNKNOWN, "spec.engine.version: 0.99.0 is newer than what is known.")
     service = a_service(warnings=(warning,))
     pods = pods_of(service, 2)
@@ -293,7 +293,7 @@ def test_a_warning_stops_nothing_and_is_told_of_once():
     assert events(again) == []
 
 
-def test_another_rule_at_the_same_number_is_told_of_once():
+def test_another_rule_with_the_same_count_is_reported_once():
     service = a_service(min_replicas=1, max_replicas=4)
     pods = pods_of(service, 2)
     state, said = WATCHED, []
