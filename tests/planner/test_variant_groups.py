@@ -121,9 +121,9 @@ def test_a_pair_that_finds_only_one_of_its_nodes_leads_to_a_variant_of_one():
         "chat-997b1-own-0-0 has only some of its nodes; in its turn it gives them back, and one of single is tried."
         in upcoming_texts
     )
-    own, single = cluster.status("chat").variants
+    own, fallback = cluster.status("chat").variants
     assert (own.name, own.ready, own.state) == ("base", 0, VariantState.SHORT)
-    assert (single.name, single.ready, single.state) == ("single", 1, VariantState.NEXT)
+    assert (fallback.name, fallback.ready, fallback.state) == ("single", 1, VariantState.NEXT)
     assert "chat-997b1-own-0-1 finds no node since" in own.message, "the rank that lacks one is named"
 
 

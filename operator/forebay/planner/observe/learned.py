@@ -172,7 +172,7 @@ def start_of(
 
 
 def publish(learned: Learned, now: float, *, at_once: bool = False) -> Learned:
-    """With the status to publish, when an update is due."""
+    """What is known, with the status to publish when an update is due."""
     if not at_once and now < learned.publish_at:
         return learned
     due = now + PUBLISH_SECONDS

@@ -135,7 +135,7 @@ def on_a_lost_node(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext
     return "its node is lost" if pod.node in fleet.lost_nodes else ""
 
 
-def on_a_node_to_be_left(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
+def on_a_cordoned_node(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
     """The node is cordoned, so no replica can take the place."""
     return "its node is to be left" if pod.node in fleet.cordoned else ""
 
@@ -144,7 +144,7 @@ OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ..
     another_place,
     ended,
     on_a_lost_node,
-    on_a_node_to_be_left,
+    on_a_cordoned_node,
 )
 
 

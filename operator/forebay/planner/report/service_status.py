@@ -58,7 +58,7 @@ def status_of(outcome: ServiceOutcome, before: InferenceServiceStatus, now: floa
         plan=context.service.plan,
         capacity=capacity_now(context),
         decision=decision_status(outcome),
-        past_decisions=past_decisions(before.decisions, outcome, now),
+        decisions=past_decisions(before.decisions, outcome, now),
         learned=None if context.memory.learned is None else context.memory.learned.published,
         schedules=schedule_statuses(outcome, before.schedules),
     )
