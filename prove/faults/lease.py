@@ -11,7 +11,7 @@ FAULTS = (
         changes=(
             at("Election._has_expired", always("term")),
             at("Election.leading", returns("self._monotonic() < self._leads_until + 10")),
-            at("Election._won", replaced("sent_at", "self._monotonic()")),
+            at("Election._term_started", replaced("sent_at", "self._monotonic()")),
             at("Election._write", entry("resourceVersion", None)),
         ),
         guards=(
@@ -26,7 +26,7 @@ FAULTS = (
         "lease.a-standby-writes",
         claim="who does not lead at the moment of a call does not make it",
         planted="nobody asks who leads",
-        changes=(at("Gate._write", always("_is_leader")), at("Loop._tick", always("_may_lead"))),
+        changes=(at("Gate._write", always("_is_leader")), at("Loop._tick", always("_update_leadership"))),
         guards=(
             "test_who_does_not_lead_writes_nothing",
             "test_leadership_lost_half_way_stops_the_rest",
@@ -39,7 +39,7 @@ FAULTS = (
         "lease.memory-of-an-earlier-term",
         claim="who begins to lead has watched nothing yet, whatever it knew in an earlier term",
         planted="the state of an earlier term is kept",
-        changes=(at("Loop._may_lead", replaced("empty_state", "self._state or _")),),
+        changes=(at("Loop._update_leadership", replaced("empty_state", "self._state or _")),),
         guards=("test_a_new_term_starts_without_the_memory_of_the_last",),
     ),
 )

@@ -8,7 +8,10 @@ FAULTS = (
         "loop.a-fault-ends-the-loop",
         claim="no exception ends the loop, and an API server that does not answer is no reason to restart",
         planted="the loop catches errors of the network alone, and no error comes from the world outside",
-        changes=(at("Loop._turn", replaced("Exception", "OSError")), at("loop_health:waits_for", returns("None"))),
+        changes=(
+            at("Loop._attempt_tick", replaced("Exception", "OSError")),
+            at("loop_health:external_cause", returns("None")),
+        ),
         guards=(
             "test_a_lasting_fault_never_ends_the_loop_but_turns_it_red",
             "test_a_long_outage_leaves_the_process_alive",
@@ -18,7 +21,7 @@ FAULTS = (
         "loop.a-dead-loop-is-green",
         claim="the health check turns red when planning has stopped",
         planted="a write has always just been made",
-        changes=(at("Pulse._write_age_seconds", returns("0.0")),),
+        changes=(at("LoopHealth._write_age_seconds", returns("0.0")),),
         guards=(
             "test_healthz_goes_by_the_age_of_the_last_good_tick",
             "test_a_lasting_fault_never_ends_the_loop_but_turns_it_red",

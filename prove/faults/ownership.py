@@ -42,7 +42,7 @@ FAULTS = (
         claim="a pod that changed since it was looked at is not deleted, drained or adopted",
         planted="calls name no version of the pod, and deletions have no preconditions",
         changes=(
-            at("KubernetesApi.delete", entry("preconditions", None)),
+            at("KubernetesClient.delete", entry("preconditions", None)),
             at("Actor._delete_pod", entry("resource_version", "None")),
             at("Actor._change_pod", entry("resourceVersion", None)),
         ),

@@ -43,7 +43,7 @@ FAULTS = (
         changes=(
             at("freshness", returns("Freshness.FRESH")),
             at(
-                "PrometheusSource._show",
+                "PrometheusSource._publish",
                 replaced("sample", '_ and __import__("dataclasses").replace(_, taken_at=self._clock.now())'),
             ),
         ),

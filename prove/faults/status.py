@@ -41,7 +41,7 @@ FAULTS = (
         planted="a kopf handler that leaves marks, and a watch that goes by the resource version",
         changes=(
             at("build_registry", calling("event", "kopf.on.update")),
-            at("_fingerprint", returns('(metadata.get("resourceVersion"),)')),
+            at("_intent", returns('(metadata.get("resourceVersion"),)')),
         ),
         guards=("test_only_handlers_that_leave_no_mark_are_used", "test_what_wakes_nobody"),
     ),

@@ -23,7 +23,7 @@ FAULTS = (
         "view.a-silent-watch-is-trusted",
         claim="a watch that says nothing is given up, and a cache not confirmed for three minutes makes no world",
         planted="neither has a limit",
-        changes=(at("WatchPace.silence_seconds", value("1e6")), at("BLIND_SECONDS", value("1e6"))),
+        changes=(at("WatchPace.silence_seconds", value("1e6")), at("UNTRUSTED_CACHE_SECONDS", value("1e6"))),
         guards=(
             "test_a_silent_watch_is_given_up_after_90_s",
             "test_what_was_not_confirmed_for_three_minutes_is_no_world",

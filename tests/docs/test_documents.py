@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -77,3 +78,12 @@ def test_every_page_can_be_reached():
     assert [str(page.relative_to(DOCS)) for page in PAGES if f"]({page.relative_to(DOCS)})" not in architecture] == [
         "architecture.md"
     ]
+
+
+def test_the_architecture_names_every_folder():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    source = ROOT / "operator" / "forebay"
+    folders = {path.parent.relative_to(source) for path in source.rglob("*.py")} - {Path()}
+    unnamed = [str(folder) for folder in folders if f"`{folder}/`" not in page]
+    parents = {str(folder.parent) for folder in folders}
+    assert sorted(name for name in unnamed if name not in parents) == []

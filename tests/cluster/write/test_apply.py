@@ -73,17 +73,17 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
 
 @in_virtual_time
 async def test_actions_are_carried_out_as_the_plan_lists_them():
-    scene = Scene()
-    scene.api.put(PODS, a_stored_pod("serving", scene.owner))
-    async with scene.running() as world:
+    cluster = ClusterInMemory()
+    cluster.api.put(PODS, a_stored_pod("serving", cluster.owner))
+    async with cluster.running() as world:
         serving = world.pods[0]
         drain = StartDrain(serving.name, serving.uid, serving.resource_version, reason="surplus")
         listed = a_plan(world, drain, create(world))
         assert [type(action) for action in listed.actions] == [StartDrain, CreatePod]
         turned_round = replace(listed, actions=listed.actions[::-1])
-        scene.api.calls.clear()
-        await scene.applier.apply(Plan((turned_round,)), NOW + now())
-        assert scene.written() == ["create pods team/chat-0", "patch pods team/serving"]
+        cluster.api.calls.clear()
+        await cluster.applier.apply(Plan((turned_round,)), NOW + now())
+        assert cluster.written() == ["create pods team/chat-0", "patch pods team/serving"]
 
 
 @in_virtual_time
@@ -198,9 +198,13 @@ async def test_no_pod_is_made_while_its_service_cannot_be_written():
 async def test_a_fault_of_our_own_is_a_failure_of_that_action(caplog):
     cluster = ClusterInMemory()
     async with cluster.running() as world:
-        broken = replace(create(world), revision=replace(wanted(world), data="{"))
-        outcome = await cluster.apply(world, broken, create(world, "chat-1"))
-        assert cluster.written() == ["create pods team/chat-1"]
+        listed = a_plan(world, create(world), create(world, "chat-1"))
+        first, second = listed.actions
+        assert isinstance(first, CreatePod)
+        broken = replace(first, body={})
+        cluster.api.calls.clear()
+        outcome = await cluster.applier.apply(Plan((replace(listed, actions=(broken, second)),)), NOW + now())
+        assert [pod["metadata"]["name"] for pod in cluster.api.all(PODS)] == ["chat-1"]
         assert [failure.action for failure in outcome.failures] == [broken]
 
 

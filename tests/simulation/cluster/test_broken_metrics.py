@@ -69,11 +69,11 @@ def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None],
     assert story.in_time(330) > 0.99
     assert not story.unsaid(
         LATER,
-        "Load unknown: no engine gives metrics to go by. Missing is not zero, so nothing is scaled down.",
+        "Load unknown: no engine gives usable metrics. Missing is not zero, so nothing is scaled down.",
         "Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) the load is not known, and silence is no "
         f"reason to scale down: chat-uidde-cllf6lv-2 and 2 more give no metrics: {says}",
-        "Signals: Lost; 0 of 3 replicas gave metrics within the last 30 s, and the longest silence has lasted for 6 "
-        "min. Until all do, nothing is scaled down.",
+        "Signals: Lost; 0 of 3 replicas gave metrics within the last 30 s",
+        "the longest silence lasts 6 min. Nothing is scaled down until all do.",
         "# GPU-seconds of work arrive per second, as last seen (# requests of # ms)",
         "What would lower it Nothing, until the load of every replica that serves is known.",
     )
@@ -167,8 +167,8 @@ class TestLies:
         assert not story.unsaid(
             435,
             "Why 3: feed_forward",
-            "Signals: Stale; 2 of 3 replicas gave metrics within the last 30 s, and the longest silence has lasted for "
-            "40 s. Until all do, nothing is scaled down.",
+            "Signals: Stale; 2 of 3 replicas gave metrics within the last 30 s",
+            "the longest silence lasts 40 s. Nothing is scaled down until all do.",
             "chat-uidde-cllf6lv-1 gives no metrics: it says that more than 5,000 requests a second came in",
         )
 
