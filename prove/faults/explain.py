@@ -4,7 +4,7 @@ from prove.fault import Edit, Fault
 
 STATUS = "operator/forebay/planner/report/service_status.py"
 RECORD = "operator/forebay/planner/report/decision_record.py"
-TURNING_POINTS = "operator/forebay/scaling/rules/turning_points.py"
+TURNING_POINTS = "operator/forebay/scaling/rules/thresholds.py"
 TESTS = "tests/cli/explain/test_explain_decision.py"
 
 FAULTS = (
@@ -46,6 +46,6 @@ FAULTS = (
                 "most = floor(limits.queue_depth)",
             ),
         ),
-        ("tests/scaling/rules/test_turning_points.py::test_past_the_turning_point_the_rule_asks_for_more",),
+        ("tests/scaling/rules/test_thresholds.py::test_past_the_turning_point_the_rule_asks_for_more",),
     ),
 )

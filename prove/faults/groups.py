@@ -48,7 +48,7 @@ FAULTS = (
         "the Service leads to rank 0 alone",
         (
             Edit(
-                "operator/forebay/workloads/objects/service_objects.py",
+                "operator/forebay/workloads/objects/children.py",
                 '"selector": {**_serving(owner), RANK: "0"},',
                 '"selector": _serving(owner),',
             ),

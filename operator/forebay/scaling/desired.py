@@ -18,7 +18,7 @@ from forebay.scaling.rules.last_replica import keep_or_release, scaled_to_zero
 from forebay.scaling.rules.queue_recovery import waits_for
 from forebay.scaling.rules.situation import Situation, binding
 from forebay.scaling.rules.stabilizer import ScaleDownInput, stabilize
-from forebay.scaling.rules.turning_points import ThresholdInput, ahead, would_lower, would_raise
+from forebay.scaling.rules.thresholds import ThresholdInput, ahead, would_lower, would_raise
 
 
 def guard_rules(situation: Situation) -> tuple[Proposal, ...]:

@@ -16,7 +16,7 @@ from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi, Resource
 from forebay.cluster.read.projections import KubernetesObject, Reader
 from forebay.workloads.spec.engine_versions import Defaults
-from forebay.workloads.spec.pool_place import pool_place, pool_shape
+from forebay.workloads.spec.warm_pool_placeholder import pool_place, pool_shape
 from forebay.world.world import ServiceKey, WarmPoolView
 
 WARM_POOLS: Final = Resource(INFERENCE_SERVICES.path, "warmpools", WARM_POOL_KIND, namespaced=False)
