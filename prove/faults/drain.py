@@ -6,7 +6,7 @@ DRAIN = "operator/forebay/planner/reconcile/drain.py"
 BALANCE = "operator/forebay/planner/reconcile/balance.py"
 ACTIONS = "operator/forebay/cluster/write/action_calls.py"
 VIEWS = "operator/forebay/cluster/read/views.py"
-CHILDREN = "operator/forebay/workloads/objects/children.py"
+CHILDREN = "operator/forebay/workloads/objects/child_objects.py"
 ARGUMENTS = "operator/forebay/workloads/spec/engine_arguments.py"
 TEMPLATE = "operator/forebay/workloads/objects/pod_template.py"
 
@@ -89,7 +89,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/workloads/objects/test_children.py::test_the_service_selects_a_serving_pod_and_no_draining_one",
+            "tests/workloads/objects/test_child_objects.py::test_the_service_selects_a_serving_pod_and_no_draining_one",
         ),
     ),
     Fault(

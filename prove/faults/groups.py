@@ -48,7 +48,7 @@ FAULTS = (
         "the Service leads to rank 0 alone",
         (
             Edit(
-                "operator/forebay/workloads/objects/children.py",
+                "operator/forebay/workloads/objects/child_objects.py",
                 '"selector": {**_serving(owner), RANK: "0"},',
                 '"selector": _serving(owner),',
             ),

@@ -112,7 +112,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/workloads/objects/test_children.py::test_no_serving_pod_can_be_evicted",
+            "tests/workloads/objects/test_child_objects.py::test_no_serving_pod_can_be_evicted",
             "tests/planner/report/test_service_status.py::test_the_budget_counts_pods",
         ),
     ),
@@ -121,11 +121,11 @@ FAULTS = (
         "the budget does not keep pods on a node that serve nobody",
         (
             Edit(
-                "operator/forebay/workloads/objects/children.py",
+                "operator/forebay/workloads/objects/child_objects.py",
                 '"unhealthyPodEvictionPolicy": "AlwaysAllow",',
                 '"unhealthyPodEvictionPolicy": "IfHealthyBudget",',
             ),
         ),
-        ("tests/workloads/objects/test_children.py::test_pods_that_are_not_ready_may_be_evicted",),
+        ("tests/workloads/objects/test_child_objects.py::test_pods_that_are_not_ready_may_be_evicted",),
     ),
 )

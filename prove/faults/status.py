@@ -3,7 +3,7 @@
 from prove.fault import Edit, Fault
 
 STATUS = "operator/forebay/planner/report/service_status.py"
-CHILDREN = "operator/forebay/workloads/objects/children.py"
+CHILDREN = "operator/forebay/workloads/objects/child_objects.py"
 HANDLERS = "operator/forebay/controller/handlers.py"
 
 FAULTS = (
@@ -55,7 +55,7 @@ FAULTS = (
             ),
         ),
         (
-            "tests/workloads/objects/test_children.py::test_what_the_api_server_and_others_add_is_no_change",
+            "tests/workloads/objects/test_child_objects.py::test_what_the_api_server_and_others_add_is_no_change",
             "e2e/apiserver/test_operator.py::test_applying_the_same_again_changes_nothing",
         ),
     ),
@@ -69,7 +69,7 @@ FAULTS = (
                 '    names = ("selector", "unhealthyPodEvictionPolicy")\n',
             ),
         ),
-        ("tests/workloads/objects/test_children.py::test_a_change_by_hand_is_seen",),
+        ("tests/workloads/objects/test_child_objects.py::test_a_change_by_hand_is_seen",),
     ),
     Fault(
         "status.its-write-wakes-the-loop",

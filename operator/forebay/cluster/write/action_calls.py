@@ -23,7 +23,7 @@ from forebay.cluster.read.projections import ChildObject, KubernetesObject, Read
 from forebay.cluster.read.views import child_view
 from forebay.cluster.write.write_gate import Gate
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.objects.children import DISRUPTION_BUDGET, SERVICE
+from forebay.workloads.objects.child_objects import DISRUPTION_BUDGET, SERVICE
 from forebay.world.plan import (
     Action,
     AdoptPod,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from forebay.api import labels
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.objects.children import RENDEZVOUS_PORT, ranks_service_name
+from forebay.workloads.objects.child_objects import RENDEZVOUS_PORT, ranks_service_name
 from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.world.world import Revision
 

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
-from forebay.workloads.objects.children import (
+from forebay.workloads.objects.child_objects import (
     disruption_budget_body,
     fingerprint,
     min_available,
