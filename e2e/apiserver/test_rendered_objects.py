@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import ControlPlane, eventually
-from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.child_objects import disruption_budget_body, fingerprint, service_body
+from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.spec.resolve import controller_revision, read_revision
 from forebay.world.world import ServiceKey
 from tests.workloads.manifests import MANIFESTS

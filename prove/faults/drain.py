@@ -88,9 +88,7 @@ FAULTS = (
                 '"selector": {SERVICE_UID: owner.uid, RANK: "0"},',
             ),
         ),
-        (
-            "tests/workloads/objects/test_child_objects.py::test_the_service_selects_a_serving_pod_and_no_draining_one",
-        ),
+        ("tests/workloads/objects/test_child_objects.py::test_the_service_selects_a_serving_pod_and_no_draining_one",),
     ),
     Fault(
         "drain.start-not-persisted",

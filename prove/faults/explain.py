@@ -42,7 +42,7 @@ FAULTS = (
         (
             Edit(
                 TURNING_POINTS,
-                "most = floor(limits.queue_depth * load.known_carry)",
+                "most = floor(limits.queue_depth * load.known_capacity)",
                 "most = floor(limits.queue_depth)",
             ),
         ),

@@ -15,7 +15,7 @@ from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow, RequestLengths
 from forebay.scaling.load.observed_latency import Latency
 from forebay.scaling.load.pod_history import PodHistory, remember
-from forebay.scaling.load.service_load import Served, ServiceLoad, Silent
+from forebay.scaling.load.service_load import ServedTokens, ServiceLoad, SilentReplica
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory, situation_of
 from forebay.scaling.rules.situation import remember as remember_count
@@ -41,10 +41,10 @@ def a_load(
     queue_time: Latency | None = None,
     time_to_first_token: Latency | None = None,
     inter_token_latency: Latency | None = None,
-    silent: tuple[Silent, ...] = (),
+    silent: tuple[SilentReplica, ...] = (),
     draining_requests: float = 0.0,
     flow: ArrivalFlow | None = None,
-    served: Served | None = None,
+    served: ServedTokens | None = None,
     finished: float | None = None,
     preempted: float | None = None,
     rejected: float | None = None,
@@ -60,7 +60,7 @@ def a_load(
         waiting_requests=waiting,
         running_requests=running,
         kv_fraction=kv,
-        kv_total=kv * weights.carried(known),
+        kv_total=kv * weights.capacity_of(known),
         queue_time=queue_time,
         time_to_first_token=time_to_first_token,
         inter_token_latency=inter_token_latency,
@@ -74,7 +74,7 @@ def a_load(
         deferred_requests=deferred,
         active_at=active_at,
         ready_since=ready_since,
-        known_weight=None if weights.even else weights.carried(known),
+        known_weight=None if weights.even else weights.capacity_of(known),
         weights=weights,
     )
 

@@ -14,7 +14,7 @@ from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes, WarmState
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.freshness import Freshness
-from forebay.scaling.load.service_load import Silent
+from forebay.scaling.load.service_load import SilentReplica
 from forebay.scaling.rules.situation import Situation
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
@@ -177,9 +177,13 @@ def test_the_load_of_a_silent_replica_teaches_nothing():
     scaling = served.state.services[served.service.uid].scaling
     before = replace(served.learned, growth=Growth())
     situation = Situation(
-        limits=Limits(), load=a_load(1), now=served.now + 60, arrivals=scaling.arrivals, offered=scaling.offered
+        limits=Limits(),
+        load=a_load(1),
+        now=served.now + 60,
+        arrivals=scaling.arrivals,
+        offered_work=scaling.offered_work,
     )
-    silent = replace(situation, load=a_load(1, known=0, silent=(Silent("chat-0", Freshness.LOST, NOW, None),)))
+    silent = replace(situation, load=a_load(1, known=0, silent=(SilentReplica("chat-0", Freshness.LOST, NOW, None),)))
     assert seen_load(before, silent).growth == Growth()
     assert seen_load(before, situation).growth != Growth()
 

@@ -9,7 +9,7 @@ from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow
-from forebay.scaling.load.load_window import LoadWindow, extended
+from forebay.scaling.load.load_window import LoadWindow, update_load_window
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules.guards import late
 from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory
@@ -35,7 +35,7 @@ def decided(
 def watched_idle(replicas: int) -> LoadWindow:
     load_window = LoadWindow()
     for second in range(-300, 1, 5):
-        load_window = extended(load_window, a_load(replicas), LIMITS, NOW + second, late)
+        load_window = update_load_window(load_window, a_load(replicas), LIMITS, NOW + second, late)
     return load_window
 
 

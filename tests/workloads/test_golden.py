@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from forebay.workloads.objects.placeholder import build_placeholder
 from forebay.workloads.objects.child_objects import disruption_budget_body, ranks_service_body, service_body
+from forebay.workloads.objects.placeholder import build_placeholder
 from forebay.workloads.spec.resolve import controller_revision
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec

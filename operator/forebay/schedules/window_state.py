@@ -20,7 +20,7 @@ JUDGED: Final = (ScheduleState.MET, ScheduleState.MISSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class PendingPod:
     """One that is on its way."""
 
     name: str
@@ -28,7 +28,7 @@ class Coming:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCase:
+class WindowContext:
     """A window that is open or ahead, and what there is for it."""
 
     window_floor: WindowFloor
@@ -38,10 +38,10 @@ class WindowCase:
     """What was said last of the same window."""
     ready_times: tuple[float, ...]
     """Of those that are ready, the earliest first."""
-    coming: tuple[Coming, ...]
+    coming: tuple[PendingPod, ...]
     verb: str
     """What those do that are ready, such as serve."""
-    given_away: bool
+    consumable: bool
     """Whether they are there to be used up: once all were ready, one that has gone has been put to its use."""
 
     @property
@@ -51,7 +51,7 @@ class WindowCase:
     @property
     def done_at(self) -> float | None:
         """When all were ready of what is given away, whatever has become of them since."""
-        if not self.given_away or self.before is None or self.before.ready_at is None:
+        if not self.consumable or self.before is None or self.before.ready_at is None:
             return None
         return datetime.fromisoformat(self.before.ready_at).timestamp()
 
@@ -76,7 +76,7 @@ class WindowCase:
         return max(due) if len(due) == self.missing else self.now + lead
 
 
-def not_in_time(case: WindowCase) -> str | None:
+def not_in_time(case: WindowContext) -> str | None:
     """The lead time is longer than what is left of the time."""
     if not case.counts or not case.missing:
         return None
@@ -96,9 +96,9 @@ def not_in_time(case: WindowCase) -> str | None:
     return f"all will be ready at about {local_time(expected, case.window_floor.schedule.time_zone)}{tail}"
 
 
-def window_status_of(case: WindowCase, why: str) -> WindowStatus:
+def window_status_of(case: WindowContext, why: str) -> WindowStatus:
     """How it stands with the window, in words. `why` is what is in the way, if anything is."""
-    state, message = judged(case, why)
+    state, message = judge(case, why)
     window_floor = case.window_floor
     return WindowStatus(
         name=window_floor.schedule.name,
@@ -111,7 +111,7 @@ def window_status_of(case: WindowCase, why: str) -> WindowStatus:
     )
 
 
-def judged(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
+def judge(case: WindowContext, why: str) -> tuple[ScheduleState, str]:
     """The state and the sentence for it, without its full stop. `why` is what is in the way, if anything is."""
     done_at = case.done_at
     if case.window_floor.opened is not None:
@@ -132,7 +132,7 @@ def judged(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
     return ScheduleState.WARMING, text
 
 
-def ready_at(case: WindowCase) -> str | None:
+def ready_at(case: WindowContext) -> str | None:
     """Kept once it is known: what is replaced later does not change it."""
     if case.before is not None and case.before.ready_at is not None:
         return case.before.ready_at
@@ -140,7 +140,7 @@ def ready_at(case: WindowCase) -> str | None:
     return None if found is None else rfc3339(found)
 
 
-def _opened(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
+def _opened(case: WindowContext, why: str) -> tuple[ScheduleState, str]:
     zone = case.window_floor.schedule.time_zone
     text = f"{case.window_floor.asked} until {local_time(case.window.end, zone)}; {len(case.ready_times)} {case.verb}"
     rest = f"; {why}" if why and case.missing else ""
@@ -154,7 +154,7 @@ def _opened(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
     return state, text + rest
 
 
-def _at_the_start(case: WindowCase) -> ScheduleState:
+def _at_the_start(case: WindowContext) -> ScheduleState:
     """Judged once; what happens later is another matter."""
     if case.before is not None and case.before.state in JUDGED:
         return case.before.state

@@ -15,8 +15,8 @@ from forebay.scaling.learning.growth import (
     MOST_READINGS,
     STEP,
     Growth,
-    observed_growth,
     step_of,
+    update_growth,
 )
 from tests.builders.world import NOW
 
@@ -37,7 +37,7 @@ def watched(
     capacity: float = U,
 ) -> Growth:
     for index, amount in enumerate(work):
-        growth = observed_growth(growth, amount, capacity, lead, began + index * every)
+        growth = update_growth(growth, amount, capacity, lead, began + index * every)
     return growth
 
 
@@ -90,13 +90,13 @@ def test_too_little_is_not_known(pairs):
 @pytest.mark.parametrize("capacity", [None, nan, 0.0, U])
 def test_what_is_not_known_teaches_nothing(work, capacity):
     before = watched([1.0, 1.0])
-    assert observed_growth(before, work, capacity, LEAD, NOW + 600) is before
+    assert update_growth(before, work, capacity, LEAD, NOW + 600) is before
 
 
 @pytest.mark.parametrize("capacity", [None, nan, inf, 0.0])
 def test_without_a_capacity_nothing_is_learned(capacity):
     before = watched([1.0, 1.0])
-    assert observed_growth(before, 5.0, capacity, LEAD, NOW + 600) is before
+    assert update_growth(before, 5.0, capacity, LEAD, NOW + 600) is before
 
 
 def test_the_end_of_a_silence_is_no_growth():
@@ -142,7 +142,7 @@ def test_the_oldest_day_is_forgotten_and_a_quiet_week_forgets_nothing():
 def test_memory_is_bounded_whatever_comes(looks):
     growth = Growth()
     for after, work, lead in looks:
-        growth = observed_growth(growth, work, U, lead, NOW + after)
+        growth = update_growth(growth, work, U, lead, NOW + after)
         assert 0.0 <= growth.fraction <= 1.0
         assert len(growth.readings) <= MOST_READINGS
         assert len(growth.days) <= MOST_DAYS

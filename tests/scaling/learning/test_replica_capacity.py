@@ -8,12 +8,12 @@ from forebay.capacity.model.profile_choice import Basis
 from forebay.capacity.model.replica_model import load as loaded
 from forebay.scaling.learning.replica_capacity import FASTEST, SLOWEST, Refinement, ReplicaCapacity, refine
 from forebay.scaling.load.arrivals import RequestLengths
-from forebay.scaling.load.service_load import Served
+from forebay.scaling.load.service_load import ServedTokens
 from tests.builders.loads import CHAT, a_load, a_replica_capacity, known
 from tests.builders.world import NOW
 
 CARRIER = a_replica_capacity()
-PLANNED = known(CARRIER.carries(CHAT))
+PLANNED = known(CARRIER.mix_capacity(CHAT))
 
 
 def after(
@@ -32,7 +32,7 @@ def after(
     load = a_load(
         2,
         running=running,
-        served=Served(2, 2 * requests * 500, 2 * requests * 200, 2 / step if counts_steps else None),
+        served=ServedTokens(2, 2 * requests * 500, 2 * requests * 200, 2 / step if counts_steps else None),
     )
     found: Refinement | None = None
     for second in range(0, round(minutes * 60) + 1, 5):
@@ -61,9 +61,9 @@ def test_a_faster_engine_is_believed_as_far_as_it_was_full():
     requests = 1.1 * PLANNED.usable / PLANNED.work_seconds
     seen = after(60, true=0.8, requests=requests, saturated=False)
     assert 0.8 < seen.factor < 1.0
-    assert known(CARRIER.carries(CHAT, seen)).usable / known(CARRIER.carries(CHAT, seen)).work_seconds == pytest.approx(
-        requests, rel=0.01
-    )
+    assert known(CARRIER.mix_capacity(CHAT, seen)).usable / known(
+        CARRIER.mix_capacity(CHAT, seen)
+    ).work_seconds == pytest.approx(requests, rel=0.01)
 
 
 @pytest.mark.parametrize("unknown", [{"counts_steps": False}, {"running": 7}])
@@ -73,8 +73,8 @@ def test_an_engine_that_may_have_been_idle_or_counts_no_steps_measures_nothing(u
 
 def test_capacity_is_called_measured_after_a_minute_of_evidence():
     young, old = (after(minutes, true=1.2, requests=46, saturated=True) for minutes in (0.9, 30))
-    assert CARRIER.carries(CHAT, young) == PLANNED
-    slower = known(CARRIER.carries(CHAT, old))
+    assert CARRIER.mix_capacity(CHAT, young) == PLANNED
+    slower = known(CARRIER.mix_capacity(CHAT, old))
     assert (slower.basis, PLANNED.basis) == (Basis.MEASURED, Basis.PROFILE)
     assert slower.usable < PLANNED.usable
     assert slower.work_seconds == pytest.approx(1.2 * PLANNED.work_seconds, rel=0.01)
@@ -92,13 +92,13 @@ def test_silence_refines_nothing():
 
 
 def test_what_a_prefix_cache_spares_is_not_computed_but_is_read():
-    spared = known(CARRIER.carries(replace(CHAT, computed_share=0.2)))
+    spared = known(CARRIER.mix_capacity(replace(CHAT, computed_share=0.2)))
     assert PLANNED.work_seconds - spared.work_seconds == pytest.approx(0.8 * 500 * 17.3e-6)
 
 
 def test_a_replica_of_several_engines_carries_as_often():
-    assert known(a_replica_capacity(engines=4).carries(CHAT)).usable == pytest.approx(4 * PLANNED.usable)
+    assert known(a_replica_capacity(engines=4).mix_capacity(CHAT)).usable == pytest.approx(4 * PLANNED.usable)
 
 
 def test_the_mix_decides_what_tokens_are_worth():
-    assert known(CARRIER.carries(RequestLengths(6000, 300))).tokens_per_minute < PLANNED.tokens_per_minute
+    assert known(CARRIER.mix_capacity(RequestLengths(6000, 300))).tokens_per_minute < PLANNED.tokens_per_minute

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from forebay.scaling.load.observed_latency import Latency, observed
+from forebay.scaling.load.observed_latency import Latency, latency_of
 from forebay.scaling.load.signals import HistogramSample
 from tests.builders.loads import a_latency
 from tests.builders.world import a_histogram
@@ -43,14 +43,14 @@ def test_nothing_observed_has_no_quantile_and_no_mean():
 
 
 def test_only_what_came_between_the_scrapes_counts():
-    seen = observed([(a_histogram({0.1: 1000, 5.0: 0}), a_histogram({0.1: 1000, 5.0: 20}))])
+    seen = latency_of([(a_histogram({0.1: 1000, 5.0: 0}), a_histogram({0.1: 1000, 5.0: 20}))])
     assert seen is not None
     assert seen.count == 20
     assert seen.mean_seconds == pytest.approx(5.0)
 
 
 def test_counts_that_went_down_mean_a_restart():
-    seen = observed([(a_histogram({0.1: 1000}), a_histogram({0.1: 7}))])
+    seen = latency_of([(a_histogram({0.1: 1000}), a_histogram({0.1: 7}))])
     assert seen is not None
     assert seen.count == 7
 
@@ -58,7 +58,7 @@ def test_counts_that_went_down_mean_a_restart():
 def test_pods_are_summed_and_other_buckets_do_not_mix():
     nothing = a_histogram({0.1: 0})
     other = HistogramSample((0.2, inf), (3.0, 3.0), 0.6)
-    seen = observed(
+    seen = latency_of(
         [
             (nothing, a_histogram({0.1: 10})),
             (nothing, a_histogram({0.1: 5})),
@@ -71,5 +71,5 @@ def test_pods_are_summed_and_other_buckets_do_not_mix():
 
 
 def test_without_two_scrapes_nothing_is_known():
-    assert observed([]) is None
-    assert observed([(None, a_histogram({0.1: 10}))]) is None
+    assert latency_of([]) is None
+    assert latency_of([(None, a_histogram({0.1: 10}))]) is None

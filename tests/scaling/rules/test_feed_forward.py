@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from forebay.capacity.model.profile_choice import Basis
-from forebay.scaling.learning.offered_work import NO_CARRIER, NO_LENGTHS, NO_PROMISE, OfferedWork, lengths_of, offer
+from forebay.scaling.learning.offered_work import (
+    CAPACITY_UNKNOWN,
+    LENGTHS_UNKNOWN,
+    SLO_UNREACHABLE,
+    OfferedWork,
+    compute_offered_work,
+    lengths_of,
+)
 from forebay.scaling.load.arrivals import Arrivals, RequestLengths
 from forebay.scaling.load.gateway_demand import GatewayDemand
 from forebay.scaling.rules.backlog import backlog
@@ -18,18 +25,18 @@ LIMITS = some_limits(headroom=0.2)
 NOTHING_AHEAD = ScalingInputs()
 
 
-def offered(requests: float | None, *, dispersion: float = 1.0, lengths: RequestLengths = CHAT) -> OfferedWork:
-    return OfferedWork(requests, lengths, known(a_replica_capacity().carries(lengths)), dispersion)
+def offered_work(requests: float | None, *, dispersion: float = 1.0, lengths: RequestLengths = CHAT) -> OfferedWork:
+    return OfferedWork(requests, lengths, known(a_replica_capacity().mix_capacity(lengths)), dispersion)
 
 
 def test_the_reference_row():
     """100 requests a second of 500/200 on 8B: 2.134 replicas without headroom."""
-    carried = known(a_replica_capacity().carries(CHAT))
-    assert carried.work_seconds == pytest.approx(0.01589, rel=1e-3)
-    assert carried.usable == pytest.approx(0.745, abs=5e-4)
-    assert carried.tokens_per_minute == pytest.approx(1_968_502, rel=1e-3)
-    assert 100 * carried.work_seconds / carried.usable == pytest.approx(2.134, abs=5e-4)
-    assert carried.basis is Basis.PROFILE
+    capacity = known(a_replica_capacity().mix_capacity(CHAT))
+    assert capacity.work_seconds == pytest.approx(0.01589, rel=1e-3)
+    assert capacity.usable == pytest.approx(0.745, abs=5e-4)
+    assert capacity.tokens_per_minute == pytest.approx(1_968_502, rel=1e-3)
+    assert 100 * capacity.work_seconds / capacity.usable == pytest.approx(2.134, abs=5e-4)
+    assert capacity.basis is Basis.PROFILE
 
 
 @pytest.mark.parametrize(
@@ -44,12 +51,12 @@ def test_the_reference_row():
     ],
 )
 def test_feed_forward(requests, scaling_inputs, expected):
-    proposal = feed_forward(offered(requests), LIMITS, scaling_inputs)
+    proposal = feed_forward(offered_work(requests), LIMITS, scaling_inputs)
     assert (proposal and proposal.replicas) == expected
 
 
 def test_its_sentence_has_the_numbers():
-    assert known(feed_forward(offered(100), LIMITS, NOTHING_AHEAD)).because == (
+    assert known(feed_forward(offered_work(100), LIMITS, NOTHING_AHEAD)).because == (
         "1.6 GPU-seconds of work arrive per second (100 requests of 16 ms); with 20 % headroom that takes 2.6 replicas "
         "of 0.74 GPU-seconds per second each"
     )
@@ -61,14 +68,14 @@ def test_its_sentence_has_the_numbers():
 )
 def test_burst_is_a_matter_of_small_fleets(requests, expected):
     """Reference rows for IDC 12.8 and τ = 5 s: 56 %, 23 % and 10 %, the last one below headroomPercent."""
-    case = offered(requests, dispersion=12.8)
-    case = replace(case, carried=replace(case.carried, residence_seconds=5.0))
+    case = offered_work(requests, dispersion=12.8)
+    case = replace(case, capacity=replace(case.capacity, residence_seconds=5.0))
     assert headroom(case, LIMITS, NOTHING_AHEAD).fraction == pytest.approx(expected, abs=0.005)
 
 
 def test_burst_and_growth_add_up_as_independent_ones_do():
-    case = offered(45, dispersion=12.8)
-    case = replace(case, carried=replace(case.carried, residence_seconds=5.0))
+    case = offered_work(45, dispersion=12.8)
+    case = replace(case, capacity=replace(case.capacity, residence_seconds=5.0))
     assert headroom(case, LIMITS, ScalingInputs(growth=0.3)).fraction == pytest.approx(0.632, abs=0.005)
 
 
@@ -85,20 +92,20 @@ def test_burst_and_growth_add_up_as_independent_ones_do():
 )
 def test_backlog(arrives, waiting, replicas, expected):
     load = replace(a_load(replicas), waiting_requests=waiting)
-    proposal = backlog(offered(arrives), load, NOTHING_AHEAD)
+    proposal = backlog(offered_work(arrives), load, NOTHING_AHEAD)
     assert (proposal and proposal.replicas) == expected
 
 
 def test_waiting_work_is_to_be_done_within_the_lead_time():
     load = a_load(2, waiting=2000)
     quick, slow = ScalingInputs(lead_seconds=10), ScalingInputs(lead_seconds=600)
-    assert known(backlog(offered(80), load, quick)).replicas == 3, "31.8 GPU-seconds within 60 s"
-    assert known(backlog(offered(80), load, slow)).replicas == 2
+    assert known(backlog(offered_work(80), load, quick)).replicas == 3, "31.8 GPU-seconds within 60 s"
+    assert known(backlog(offered_work(80), load, slow)).replicas == 2
 
 
 def test_what_a_gateway_holds_back_waits_too():
     held = ScalingInputs(demand=GatewayDemand(held_requests=10))
-    assert known(backlog(offered(0), a_load(0), held)).replicas == 1
+    assert known(backlog(offered_work(0), a_load(0), held)).replicas == 1
     assert known(backlog(None, a_load(0), held)).because == "10 requests wait and no replica serves"
 
 
@@ -109,13 +116,15 @@ def test_without_a_carrier_a_queue_is_left_to_the_guards():
 @pytest.mark.parametrize(
     ("replica_capacity", "earlier", "expected"),
     [
-        pytest.param(None, None, NO_CARRIER, id="no model or GPU: no guess"),
-        pytest.param(a_replica_capacity(declared=None), None, NO_LENGTHS, id="no lengths"),
-        pytest.param(a_replica_capacity(inter_token_latency=0.005), None, NO_PROMISE, id="a step alone takes 6.9 ms"),
+        pytest.param(None, None, CAPACITY_UNKNOWN, id="no model or GPU: no guess"),
+        pytest.param(a_replica_capacity(declared=None), None, LENGTHS_UNKNOWN, id="no lengths"),
+        pytest.param(
+            a_replica_capacity(inter_token_latency=0.005), None, SLO_UNREACHABLE, id="a step alone takes 6.9 ms"
+        ),
     ],
 )
 def test_why_nothing_is_offered(replica_capacity, earlier, expected):
-    assert offer(replica_capacity, Arrivals(), None, earlier, NOW) == expected
+    assert compute_offered_work(replica_capacity, Arrivals(), None, earlier, NOW) == expected
 
 
 def test_lengths_seen_go_before_earlier_and_those_before_declared():

@@ -12,7 +12,7 @@ from forebay.scaling.decision import Decision, Proposal
 from forebay.scaling.load.freshness import Freshness
 from forebay.scaling.load.gateway_demand import GatewayDemand
 from forebay.scaling.load.idleness import Idleness
-from forebay.scaling.load.service_load import ServiceLoad, Silent
+from forebay.scaling.load.service_load import ServiceLoad, SilentReplica
 from forebay.scaling.rules.last_replica import keep_or_release
 from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory, Situation
 from forebay.scaling.scaling_inputs import ScalingInputs
@@ -27,7 +27,7 @@ IDLE = Situation(
     now=NOW,
     counts=ReplicaCounts(serving=1),
     desired=1,
-    idleness=Idleness(since=NOW - 900, looked_at=NOW - 5),
+    idleness=Idleness(since=NOW - 900, updated_at=NOW - 5),
 )
 
 
@@ -148,7 +148,7 @@ def test_the_record_says_when_it_goes():
 LOADS = st.builds(
     lambda replicas, silent, running, active_ago: a_load(
         replicas,
-        silent=tuple(Silent(f"chat-{n}", Freshness.STALE, NOW, None) for n in range(min(silent, replicas))),
+        silent=tuple(SilentReplica(f"chat-{n}", Freshness.STALE, NOW, None) for n in range(min(silent, replicas))),
         running=running,
         active_at=None if active_ago is None else NOW - active_ago,
     ),
@@ -167,7 +167,7 @@ COUNTS = st.builds(
 ANY_LOOK = st.tuples(LOADS, COUNTS, st.sampled_from([0.0, 1.0]), st.floats(1, 500))
 CALM_LOOK = st.tuples(st.just(IDLE.load), st.just(ReplicaCounts()), st.just(0.0), st.floats(10, 55))
 SILENT_LOOK = st.tuples(
-    st.just(a_load(1, silent=(Silent("chat-0", Freshness.STALE, NOW, None),))),
+    st.just(a_load(1, silent=(SilentReplica("chat-0", Freshness.STALE, NOW, None),))),
     st.just(ReplicaCounts()),
     st.just(0.0),
     st.floats(10, 55),

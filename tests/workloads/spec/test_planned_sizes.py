@@ -173,7 +173,7 @@ class TestCarrier:
     def test_it_is_known_without_any_traffic(self):
         found = known(sized(traffic=None).replica_capacity)
         assert found.declared is None
-        assert known(found.carries(RequestLengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
+        assert known(found.mix_capacity(RequestLengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
 
     def test_declared_lengths_stand_in(self):
         assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).replica_capacity).declared == RequestLengths(600, 260)

@@ -17,13 +17,13 @@ from forebay.planner.reconcile.outcome import PoolOutcome
 from forebay.planner.reconcile.placeholders import placeholder_counts_of
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
-from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of
+from forebay.schedules.window_state import NODE_SHARE, PendingPod, WindowContext, not_in_time, window_status_of
 from forebay.world.settings import Settings
 from forebay.world.world import PodView
 
 
 @dataclass(frozen=True, slots=True)
-class PoolCase(WindowCase):
+class PoolCase(WindowContext):
     """One schedule of a pool with a window that is open or ahead."""
 
     waiting: tuple[PodView, ...]
@@ -118,9 +118,9 @@ def pool_schedule_statuses(outcome: PoolOutcome, fleet: FleetContext) -> tuple[P
             now=fleet.now,
             before=before if same else None,
             ready_times=ready,
-            coming=tuple(Coming(pod.name, pod.created_at) for pod in counts.waiting),
+            coming=tuple(PendingPod(pod.name, pod.created_at) for pod in counts.waiting),
             verb="hold a place",
-            given_away=True,
+            consumable=True,
             waiting=counts.waiting,
             free=outcome.schedules.free,
             under_ceiling=outcome.under_ceiling,

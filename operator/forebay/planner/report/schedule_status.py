@@ -16,11 +16,11 @@ from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.reconcile.outcome import ServiceOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
-from forebay.schedules.window_state import NODE_SHARE, Coming, WindowCase, not_in_time, window_status_of
+from forebay.schedules.window_state import NODE_SHARE, PendingPod, WindowContext, not_in_time, window_status_of
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleCase(WindowCase):
+class ScheduleCase(WindowContext):
     """One schedule of a service with a window that is open or ahead, and the replicas there are for it."""
 
     outcome: ServiceOutcome
@@ -125,9 +125,9 @@ def _status(window_floor: WindowFloor, outcome: ServiceOutcome, before: Schedule
         now=outcome.context.now,
         before=before if same else None,
         ready_times=tuple(sorted(ready_since(replica) for replica in outcome.replicas(ReplicaState.SERVING))),
-        coming=tuple(Coming(replica.name, replica.created_at) for replica in loading),
+        coming=tuple(PendingPod(replica.name, replica.created_at) for replica in loading),
         verb="serve",
-        given_away=False,
+        consumable=False,
         outcome=outcome,
         loading=loading,
     )

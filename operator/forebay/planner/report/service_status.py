@@ -139,11 +139,13 @@ def capacity_status(service: ServiceView, carry: float) -> CapacityStatus | None
 
 def capacity_now(context: DecidedContext) -> CapacityStatus | None:
     """By the mix that arrives and what live replicas have shown; by the plan before there is either."""
-    offered, carry = context.memory.scaling.offered, context.load.weights.carried(context.load.replicas)
-    if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):
+    offered_work, carry = context.memory.scaling.offered_work, context.load.weights.capacity_of(context.load.replicas)
+    if offered_work is None or not (offered_work.lengths.requests or offered_work.capacity.basis is Basis.MEASURED):
         return capacity_status(context.service, carry)
-    each = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
-    return CapacityStatus(tokens_per_minute=round(each * carry), per_replica=each, basis=offered.carried.basis.value)
+    each = round(float(f"{offered_work.capacity.tokens_per_minute:.2g}"))
+    return CapacityStatus(
+        tokens_per_minute=round(each * carry), per_replica=each, basis=offered_work.capacity.basis.value
+    )
 
 
 def should_write(

@@ -33,7 +33,7 @@ Teller = Callable[[DecidedContext, Replica], Due | None]
 def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
     """The soonest first, and what has no time of its own after that."""
     found = [
-        *outcome.context.decision.ahead,
+        *outcome.context.decision.upcoming,
         *_named(outcome, ReplicaState.LOADING, _arrival, "loading", "expected or given up"),
         *_named(outcome, ReplicaState.BLOCKED, _retry, "stuck", "tried anew"),
         *_named(outcome, ReplicaState.DRAINING, _end, "draining", "deleted at the latest"),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import fsum
 
-from forebay.scaling.load.observed_latency import observed
+from forebay.scaling.load.observed_latency import latency_of
 from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.simulation.cluster.policy import ReplicaReading, View
 from forebay.simulation.cluster.scrape_model import SimulatedScrapes
@@ -74,7 +74,7 @@ def _replica(name: str, earlier: EngineSample, later: EngineSample) -> ReplicaSi
 
 
 def _mean(earlier: HistogramSample | None, later: HistogramSample | None) -> float | None:
-    seen = observed([(earlier, later)])
+    seen = latency_of([(earlier, later)])
     return None if seen is None else seen.mean_seconds
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from forebay.api import labels
 from forebay.workloads.objects.ownership import Owner, child_metadata
-from forebay.workloads.objects.ranks import HOSTNAME_LABEL, place
+from forebay.workloads.objects.ranks import HOSTNAME_LABEL, set_rank_fields
 from forebay.world.names import pod_names
 from forebay.world.world import Revision
 
@@ -29,7 +29,7 @@ def build_pod(
     metadata["annotations"] = template["metadata"]["annotations"]
     spec = template["spec"]
     if revision.shape.pods > 1:
-        place(spec, owner, revision, ordinal, rank, pod_names(owner.key, owner.uid, revision, ordinal))
+        set_rank_fields(spec, owner, revision, ordinal, rank, pod_names(owner.key, owner.uid, revision, ordinal))
     if avoid_nodes:
         spec["affinity"] = _avoiding(spec.get("affinity") or {}, sorted(set(avoid_nodes)))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

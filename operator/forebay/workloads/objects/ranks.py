@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from forebay.api import labels
-from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.child_objects import RENDEZVOUS_PORT, ranks_service_name
+from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.world.world import Revision
 
@@ -43,7 +43,7 @@ def worker_template(pod: Mapping[str, Any], container: str) -> dict[str, Any]:
     return {**pod, "spec": {**pod["spec"], "containers": containers}}
 
 
-def place(
+def set_rank_fields(
     spec: dict[str, Any], owner: Owner, revision: Revision, ordinal: int, rank: int, names: Sequence[str]
 ) -> None:
     """Turn a pod's spec into that of one rank of a replica; `names` are of all its pods, by rank."""

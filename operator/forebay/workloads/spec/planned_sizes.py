@@ -59,7 +59,7 @@ def sizing_of(
         plan = size(read(spec, known), known)
     except UnplannableError as error:
         return _unsized(spec, error.problems)
-    cannot_start = [fault for fault in plan.problems if fault.field.startswith(_OF_THE_ENGINE)]
+    cannot_start = [fault for fault in plan.problems if fault.field.startswith(_ENGINE_FIELDS)]
     fits = not cannot_start
     return Sizing(
         tensor_parallel_size=plan.replica.sizes.tensor if fits else None,
@@ -69,11 +69,11 @@ def sizing_of(
         warnings=tuple(_warning(fault) for fault in plan.problems if fault not in cannot_start),
         plan=_plan_status(plan),
         replica=_replica_status(plan),
-        replica_capacity=_carrier(plan, known) if fits else None,
+        replica_capacity=_replica_capacity(plan, known) if fits else None,
     )
 
 
-_OF_THE_ENGINE: Final = ("spec.model.", "spec.engine.")
+_ENGINE_FIELDS: Final = ("spec.model.", "spec.engine.")
 """Where faults are that keep an engine from starting; those of promises, traffic and bounds do not."""
 
 
@@ -128,7 +128,7 @@ def _replica_status(plan: CapacityPlan) -> CapacityStatus | None:
     return CapacityStatus(tokens_per_minute=tokens, per_replica=tokens, basis=plan.throughput.chosen.basis.value)
 
 
-def _carrier(plan: CapacityPlan, known: KnownParts) -> ReplicaCapacity:
+def _replica_capacity(plan: CapacityPlan, known: KnownParts) -> ReplicaCapacity:
     subject = plan.subject
     chosen, engine = engine_of(subject, plan.replica, known)
     mix = subject.mix

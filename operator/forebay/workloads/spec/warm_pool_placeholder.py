@@ -15,7 +15,7 @@ from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.world import Place, ReplicaShape
 
 
-def pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
+def warm_pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
     image = spec.engine.image or defaults.image.replace("{version}", spec.engine.version or defaults.engine_version)
     pod = present(
         {
@@ -38,7 +38,7 @@ def pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
     return place_of({"spec": pod}, spec.gpus_per_pod)
 
 
-def pool_shape(spec: PoolSpec) -> ReplicaShape:
+def warm_pool_shape(spec: PoolSpec) -> ReplicaShape:
     """What the nodes are counted by: a replica of one pod of this size."""
     return ReplicaShape(1, spec.gpus_per_pod, spec.gpu.resource_name, tuple(sorted(_selector(spec).items())))
 
