@@ -47,8 +47,8 @@ FAULTS = (
         (
             Edit(
                 CALENDAR,
-                "    while _skipped(found := wall.replace(tzinfo=zone)):\n        wall += _MINUTE\n",
-                "    found = wall.replace(tzinfo=zone)\n",
+                "    while _skipped(local := wall.replace(tzinfo=zone)):\n        wall += _MINUTE\n",
+                "    local = wall.replace(tzinfo=zone)\n",
             ),
         ),
         (
