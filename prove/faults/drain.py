@@ -6,7 +6,7 @@ DRAIN = "operator/forebay/planner/reconcile/drain.py"
 BALANCE = "operator/forebay/planner/reconcile/balance.py"
 ACTIONS = "operator/forebay/cluster/write/action_calls.py"
 VIEWS = "operator/forebay/cluster/read/views.py"
-CHILDREN = "operator/forebay/workloads/objects/child_objects.py"
+SERVICE = "operator/forebay/workloads/objects/service.py"
 ARGUMENTS = "operator/forebay/workloads/spec/engine_arguments.py"
 TEMPLATE = "operator/forebay/workloads/objects/pod_template.py"
 
@@ -83,8 +83,8 @@ FAULTS = (
         "the Service selects serving pods only",
         (
             Edit(
-                CHILDREN,
-                '"selector": {**_serving(owner), RANK: "0"},',
+                SERVICE,
+                '"selector": {**serving_selector(owner), RANK: "0"},',
                 '"selector": {SERVICE_UID: owner.uid, RANK: "0"},',
             ),
         ),

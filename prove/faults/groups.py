@@ -48,9 +48,9 @@ FAULTS = (
         "the Service leads to rank 0 alone",
         (
             Edit(
-                "operator/forebay/workloads/objects/child_objects.py",
-                '"selector": {**_serving(owner), RANK: "0"},',
-                '"selector": _serving(owner),',
+                "operator/forebay/workloads/objects/service.py",
+                '"selector": {**serving_selector(owner), RANK: "0"},',
+                '"selector": serving_selector(owner),',
             ),
         ),
         ("tests/workloads/objects/test_ranks.py::test_only_rank_0_has_clients_and_probes",),

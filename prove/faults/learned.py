@@ -21,8 +21,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/scaling/learning/lead_time.py",
-                "lambda seen: _next_keeps_to(seen, quantile)",
-                "lambda seen: _kept_to(seen, quantile)",
+                "lambda durations: _prediction_bound(durations, quantile)",
+                "lambda durations: _nearest_rank(durations, quantile)",
             ),
         ),
         (

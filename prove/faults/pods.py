@@ -121,7 +121,7 @@ FAULTS = (
         "the budget does not keep pods on a node that serve nobody",
         (
             Edit(
-                "operator/forebay/workloads/objects/child_objects.py",
+                "operator/forebay/workloads/objects/disruption_budget.py",
                 '"unhealthyPodEvictionPolicy": "AlwaysAllow",',
                 '"unhealthyPodEvictionPolicy": "IfHealthyBudget",',
             ),

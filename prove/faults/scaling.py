@@ -118,8 +118,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/scaling/load/arrivals.py",
-                "return lately if far and lasts else usual",
-                "return usual",
+                "return recent_mean if significant and lasting else mean",
+                "return mean",
             ),
         ),
         ("tests/scaling/load/test_arrivals.py::test_a_surge_is_believed_before_the_minute_is_over",),
@@ -130,8 +130,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/scaling/load/arrivals.py",
-                "return lately if far and lasts else usual",
-                "return lately if far else usual",
+                "return recent_mean if significant and lasting else mean",
+                "return recent_mean if significant else mean",
             ),
         ),
         ("tests/scaling/load/test_arrivals.py::test_a_burst_of_a_few_seconds_is_no_surge",),

@@ -3,7 +3,8 @@
 from prove.fault import Edit, Fault
 
 STATUS = "operator/forebay/planner/report/service_status.py"
-CHILDREN = "operator/forebay/workloads/objects/child_objects.py"
+SERVICE = "operator/forebay/workloads/objects/service.py"
+DISRUPTION_BUDGET = "operator/forebay/workloads/objects/disruption_budget.py"
 HANDLERS = "operator/forebay/controller/handlers.py"
 
 FAULTS = (
@@ -49,7 +50,7 @@ FAULTS = (
         "what the API server fills in, and what others own, is no change of ours",
         (
             Edit(
-                CHILDREN,
+                SERVICE,
                 'spec.get("publishNotReadyAddresses", False),',
                 'spec.get("publishNotReadyAddresses", False), "clusterIP": spec.get("clusterIP"),',
             ),
@@ -64,7 +65,7 @@ FAULTS = (
         "a Service or budget that was changed by hand is put right",
         (
             Edit(
-                CHILDREN,
+                DISRUPTION_BUDGET,
                 '    names = ("selector", "minAvailable", "unhealthyPodEvictionPolicy")\n',
                 '    names = ("selector", "unhealthyPodEvictionPolicy")\n',
             ),

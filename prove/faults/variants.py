@@ -49,8 +49,8 @@ FAULTS = (
         (
             Edit(
                 "operator/forebay/scaling/rules/stabilizer.py",
-                "    carry = weights.carried(replicas)\n",
-                "    carry = replicas\n",
+                "    capacity = weights.capacity_of(replicas)\n",
+                "    capacity = replicas\n",
             ),
         ),
         ("tests/scaling/test_replica_weights.py::test_the_way_down_asks_what_those_that_are_left_carry",),

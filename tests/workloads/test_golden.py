@@ -3,9 +3,11 @@
 import pytest
 import yaml
 
-from forebay.workloads.objects.child_objects import disruption_budget_body, ranks_service_body, service_body
+from forebay.workloads.objects.controller_revision import controller_revision
+from forebay.workloads.objects.disruption_budget import disruption_budget_body
 from forebay.workloads.objects.placeholder import build_placeholder
-from forebay.workloads.spec.resolve import controller_revision
+from forebay.workloads.objects.ranks_service import ranks_service_body
+from forebay.workloads.objects.service import service_body
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
 

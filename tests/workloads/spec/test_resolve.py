@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from pydantic import Field, create_model
 
 from forebay.api.inference_service import EngineSpec, InferenceServiceSpec
+from forebay.workloads.objects.controller_revision import controller_revision, engine_version, read_revision
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.pod import build_pod
 from forebay.workloads.spec.engine_versions import Defaults
-from forebay.workloads.spec.resolve import controller_revision, engine_version, read_revision, resolve, spec_hash
+from forebay.workloads.spec.resolve import resolve, spec_hash
 from forebay.world.world import ReplicaShape, Revision, ServiceKey
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import CHAT, GOLDEN, MODEL, a_pod, a_revision, a_spec

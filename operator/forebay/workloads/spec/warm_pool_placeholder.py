@@ -1,4 +1,4 @@
-"""The place that a WarmPool holds: as a pod of any service of its shape would take it."""
+"""WarmPool placeholder: the resources that a WarmPool reserves, the same as a pod of a service of its shape needs."""
 
 from forebay.api.warm_pool import PoolSpec
 from forebay.workloads.canonical_json import present
@@ -39,7 +39,7 @@ def warm_pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
 
 
 def warm_pool_shape(spec: PoolSpec) -> ReplicaShape:
-    """What the nodes are counted by: a replica of one pod of this size."""
+    """Shape by which free GPUs are counted: a replica of one pod of this size."""
     return ReplicaShape(1, spec.gpus_per_pod, spec.gpu.resource_name, tuple(sorted(_selector(spec).items())))
 
 
