@@ -4,7 +4,7 @@ from prove.fault import Edit, Fault
 
 STATUS = "operator/forebay/planner/report/service_status.py"
 RECORD = "operator/forebay/planner/report/decision_record.py"
-TURNING_POINTS = "operator/forebay/scaling/rules/thresholds.py"
+THRESHOLDS = "operator/forebay/scaling/rules/thresholds.py"
 TESTS = "tests/cli/explain/test_explain_decision.py"
 
 FAULTS = (
@@ -41,11 +41,11 @@ FAULTS = (
         "what would raise the number is the value at which the rule asks for more",
         (
             Edit(
-                TURNING_POINTS,
+                THRESHOLDS,
                 "most = floor(limits.queue_depth * load.known_capacity)",
                 "most = floor(limits.queue_depth)",
             ),
         ),
-        ("tests/scaling/rules/test_thresholds.py::test_past_the_turning_point_the_rule_asks_for_more",),
+        ("tests/scaling/rules/test_thresholds.py::test_past_the_threshold_the_rule_asks_for_more",),
     ),
 )

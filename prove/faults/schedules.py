@@ -20,7 +20,7 @@ FAULTS = (
         ),
         (
             "tests/schedules/test_schedule_floors.py::test_when_the_floor_counts",
-            "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
+            "tests/schedules/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
             "tests/planner/report/test_schedule_status.py::test_replicas_are_ordered_a_lead_time_ahead",
         ),
     ),
@@ -38,7 +38,7 @@ FAULTS = (
         ),
         (
             "tests/schedules/test_timetable.py::test_starts",
-            "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
+            "tests/schedules/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
         ),
     ),
     Fault(
@@ -53,7 +53,7 @@ FAULTS = (
         ),
         (
             "tests/schedules/test_timetable.py::test_starts",
-            "tests/scaling/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
+            "tests/schedules/test_schedule_minutes.py::test_the_floor_counts_in_exactly_those_minutes",
         ),
     ),
     Fault(

@@ -1,4 +1,4 @@
-"""Builders for scaling: loads, limits and histories without any pod."""
+"""Builders for scaling: loads, limits and pod histories."""
 
 from math import inf
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 def known(value: Value | None) -> Value:
-    """The value, which must be there."""
+    """The value, which must not be None."""
     assert value is not None
     return value
 
@@ -85,7 +85,7 @@ def some_limits(**fields: Any) -> Limits:
 
 
 def a_latency(observations: dict[float, float]) -> Latency:
-    """So many observations of each value, in seconds."""
+    """A latency with so many observations of each value in seconds."""
     histogram = a_histogram(observations)
     return Latency(histogram.bounds, histogram.counts, histogram.sum)
 
@@ -129,7 +129,7 @@ def decided(
     scaling_inputs: ScalingInputs | None = None,
     replica_capacity: ReplicaCapacity | None = None,
 ) -> tuple[Decision, ScalingMemory]:
-    """One look at a service and what follows from it, with nobody who shares GPUs in between."""
+    """The decision for a service and the memory after it, without a step that shares GPUs."""
     scaling_inputs = scaling_inputs or ScalingInputs()
     situation = situation_of(limits, load, counts, mode, memory, now, scaling_inputs, replica_capacity)
     decision = decide(situation)

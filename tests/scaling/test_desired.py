@@ -1,4 +1,4 @@
-"""From proposals to one decision: which rule binds, what it waits for, what bounds do to it."""
+"""From proposals to one decision: which rule wins, what it waits for, and how bounds change it."""
 
 import random
 from dataclasses import replace

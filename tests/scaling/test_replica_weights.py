@@ -1,4 +1,4 @@
-"""Replicas that do not carry alike, counted by what they carry."""
+"""Replicas of different capacity, counted by their weights."""
 
 import pytest
 from hypothesis import given

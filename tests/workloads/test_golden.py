@@ -1,4 +1,4 @@
-"""Rendered objects, kept as files and reviewed as diffs."""
+"""Rendered objects, stored as golden files and reviewed as diffs."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""By how much the load grows within a lead time, against what brute force says."""
+"""Growth of the load within a lead time, compared with a brute-force computation."""
 
 from collections.abc import Sequence
 from math import ceil, inf, nan
@@ -53,8 +53,8 @@ works = st.lists(st.floats(0, 20), min_size=5 + ENOUGH_PAIRS, max_size=200)
 @settings(deadline=None, max_examples=60)
 @given(works)
 def test_the_quantile_is_that_of_brute_force_to_a_step(work):
-    found = watched(work).fraction
-    assert exact(work, 5) - 1e-9 <= found <= exact(work, 5) + STEP
+    fraction = watched(work).fraction
+    assert exact(work, 5) - 1e-9 <= fraction <= exact(work, 5) + STEP
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_load_that_doubles_every_lead_time():
 
 
 def test_a_morning_in_twenty_is_what_counts():
-    """Nine of ten lead times see nothing, one sees (5 + 0.8)/(4 + 0.8) − 1 = 20.8 %, which 22 % covers."""
+    """Nine of ten lead times have no growth, one has (5 + 0.8)/(4 + 0.8) − 1 = 20.8 %; the step of 22 % covers it."""
     work = ([4.0] * 45 + [5.0] * 5) * 10
     assert watched(work).fraction == pytest.approx(0.22)
 
@@ -100,7 +100,7 @@ def test_without_a_capacity_nothing_is_learned(capacity):
 
 
 def test_the_end_of_a_silence_is_no_growth():
-    """Ten minutes of nobody looking, and the load is eight times as high: that is not what five minutes do."""
+    """After ten minutes without readings the load is eight times as high. That is no growth within five minutes."""
     before = watched([1.0] * 100)
     after = watched([8.0] * 100, growth=before, began=NOW + 100 * 60 + 600)
     assert before.pairs == 95

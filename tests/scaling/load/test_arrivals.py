@@ -1,4 +1,4 @@
-"""Arrivals from counters: resets, gaps and pods that come and go."""
+"""Arrivals from counters: resets, gaps, and pods that are added or deleted."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ def rate(*histories: PodHistory) -> float | None:
 
 
 def watched(rates: Mapping[int, float | None], *, every: int = 5, until: int = 300) -> Arrivals:
-    """Rates by the second from which on they hold."""
+    """Arrival rates, by the second from which they hold."""
     arrivals, now = Arrivals(), None
     for second in range(0, until + 1, every):
         now = next(rates[since] for since in sorted(rates, reverse=True) if since <= second)
@@ -48,22 +48,22 @@ def test_requests_that_arrive_at_a_pod(before, after, expected):
 
 
 def test_the_flow_is_the_sum_of_those_that_can_tell():
-    told = a_history({"finished": 0}, {"finished": 50})
+    counting = a_history({"finished": 0}, {"finished": 50})
     mute = a_history({}, {})
-    assert rate(told, mute, told) == 20
+    assert rate(counting, mute, counting) == 20
     assert rate(mute) is None
     assert rate() is None
 
 
 def test_a_pod_that_goes_or_comes_moves_load_and_adds_none():
-    """40 a second on four pods; one goes, later two come: the sum of what each sees is smoothed, not each of them."""
+    """40 a second on four pods. One is deleted, later two are added. The sum of rates is smoothed, not each rate."""
     four = [a_history({"finished": 0}, {"finished": 50})] * 4
     three = [a_history({"finished": 0}, {"finished": 66.666})] * 3
     arrivals = Arrivals()
     for second in range(0, 300, 5):
         arrivals = update_arrivals(arrivals, flow_of(four if second < 150 else three), NOW + second)
-        seen = arrivals.requests_per_second(NOW + second)
-        assert seen is None or seen == pytest.approx(40, rel=0.01)
+        requests = arrivals.requests_per_second(NOW + second)
+        assert requests is None or requests == pytest.approx(40, rel=0.01)
 
 
 def test_the_rate_is_the_mean_of_a_minute_and_unknown_at_first():
@@ -75,7 +75,7 @@ def test_the_rate_is_the_mean_of_a_minute_and_unknown_at_first():
 
 
 def test_a_surge_is_believed_before_the_minute_is_over():
-    """Three times the requests from 300 s on: half a minute later the minute's mean is at two times."""
+    """Three times the requests from 300 s on. Half a minute later the mean of the minute is at twice the rate."""
     surged = watched({0: 8.0, 300: 24.0}, until=325)
     assert surged.in_the_last_minute(NOW + 325) == pytest.approx(15.4, rel=0.1)
     assert surged.requests_per_second(NOW + 325) == pytest.approx(24.0)
@@ -89,14 +89,14 @@ def test_what_may_be_chance_is_no_surge(calm, later):
 
 @pytest.mark.parametrize("burst", [{300: 48.0, 305: 8.0}, {300: 28.0, 310: 8.0}, {300: 88.0, 305: 8.0}])
 def test_a_burst_of_a_few_seconds_is_no_surge(burst):
-    """200 or 400 requests at once, in one look or two: they are over before a replica could serve."""
+    """200 or 400 requests at once, within one or two scrapes: they are finished before a new replica could serve."""
     for until in range(300, 331, 5):
         arrivals = watched({0: 8.0, **burst}, until=until)
         assert arrivals.requests_per_second(NOW + until) == arrivals.in_the_last_minute(NOW + until)
 
 
 def test_where_requests_come_in_bursts_a_burst_is_no_surge():
-    """15 seconds of 20 every minute are usual here, and the first of them after a calm hour are not."""
+    """15 seconds at 20 a second in every minute are no surge; the first such burst after a quiet hour is one."""
     bursts = {second: 20.0 if second % 60 < 15 else 4.0 for second in range(0, 1200, 5)}
     used_to = watched(bursts, until=1195)
     assert used_to.dispersion > 10
@@ -182,8 +182,8 @@ def test_prompts_that_are_computed_before_their_requests_finish_are_not_taken_fo
 def test_lengths_of_a_pod_without_the_histograms_come_from_its_token_counters():
     began = {"finished": 10, "prompt_tokens": 5000, "generation_tokens": 2000}
     ended = {"finished": 60, "prompt_tokens": 30_000, "generation_tokens": 12_000}
-    found = known(flow_of([a_history(began, ended)]))
-    assert (found.finished_prompt_tokens, found.finished_output_tokens) == (5000, 2000)
+    flow = known(flow_of([a_history(began, ended)]))
+    assert (flow.finished_prompt_tokens, flow.finished_output_tokens) == (5000, 2000)
 
 
 @pytest.mark.parametrize(

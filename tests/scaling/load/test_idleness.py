@@ -1,4 +1,4 @@
-"""The idle clock: what starts it, what sets it back, and that silence never lets it run."""
+"""The idle clock: what starts it, what resets it, and that it never runs while metrics are missing."""
 
 from math import inf
 from typing import Any
@@ -39,9 +39,9 @@ def looked(
     ],
 )
 def test_what_stops_the_clock(load: ServiceLoad, because: str):
-    found = looked(load)
-    assert found.since is None
-    assert because in found.because
+    idleness = looked(load)
+    assert idleness.since is None
+    assert because in idleness.because
 
 
 def test_what_waits_at_the_gateway_stops_the_clock():

@@ -1,4 +1,4 @@
-"""The watched window: what it keeps, and what ends it."""
+"""The load window: what it keeps, and what clears it."""
 
 import pytest
 
@@ -88,10 +88,10 @@ def test_a_load_that_made_requests_late_is_remembered_for_six_cooldowns():
     assert update_load_window(load_window, a_load(2), LIMITS, NOW + 1800, late).overloads == ()
 
 
-def test_lateness_without_load_is_no_strain():
+def test_lateness_without_load_is_no_overload():
     assert update_load_window(LoadWindow(), a_load(2, running=1, queue_time=LATE), LIMITS, NOW, late).overloads == ()
 
 
-def test_strains_survive_a_gap():
+def test_overloads_survive_a_gap():
     load_window = update_load_window(LoadWindow(), a_load(2, running=90, queue_time=LATE), LIMITS, NOW, late)
     assert update_load_window(load_window, a_load(0), LIMITS, NOW + 5, late).overloads == load_window.overloads

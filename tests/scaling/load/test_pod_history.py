@@ -1,4 +1,4 @@
-"""What is remembered of a pod's samples."""
+"""Pod history: which samples are kept."""
 
 from math import inf
 
@@ -91,7 +91,7 @@ def test_a_sample_that_is_not_a_number_is_no_sample(field, value):
 
 
 def test_a_leap_is_no_reading_until_it_stays():
-    """5,000 requests a second are believed, a million at once are not; what stays is where counting begins anew."""
+    """5,000 requests a second are accepted, a million at once are not. If the count stays there, counting restarts."""
     before = a_history({"at": NOW, "finished": 10})
     believed = remember(before, a_sample(at=NOW + 5, finished=10 + 25_000))
     assert believed.newest.finished_requests == 25_010

@@ -22,7 +22,7 @@ from tests.builders.loads import CHAT, a_load, a_replica_capacity, known, some_l
 from tests.builders.world import NOW
 
 LIMITS = some_limits(headroom=0.2)
-NOTHING_AHEAD = ScalingInputs()
+NO_GROWTH = ScalingInputs()
 
 
 def offered_work(requests: float | None, *, dispersion: float = 1.0, lengths: RequestLengths = CHAT) -> OfferedWork:
@@ -42,12 +42,12 @@ def test_the_reference_row():
 @pytest.mark.parametrize(
     ("requests", "scaling_inputs", "expected"),
     [
-        pytest.param(0, NOTHING_AHEAD, 0, id="nothing arrives"),
-        pytest.param(100, NOTHING_AHEAD, 3, id="2.13 and 20 percent"),
+        pytest.param(0, NO_GROWTH, 0, id="nothing arrives"),
+        pytest.param(100, NO_GROWTH, 3, id="2.13 and 20 percent"),
         pytest.param(100, ScalingInputs(growth=0.5), 4, id="half as much again may come within the lead time"),
         pytest.param(100, ScalingInputs(growth=9.0), 5, id="headroom ends at 100 percent"),
-        pytest.param(1000, NOTHING_AHEAD, 26, id="21.3 and 20 percent"),
-        pytest.param(None, NOTHING_AHEAD, None, id="unknown arrivals are not zero"),
+        pytest.param(1000, NO_GROWTH, 26, id="21.3 and 20 percent"),
+        pytest.param(None, NO_GROWTH, None, id="unknown arrivals are not zero"),
     ],
 )
 def test_feed_forward(requests, scaling_inputs, expected):
@@ -56,7 +56,7 @@ def test_feed_forward(requests, scaling_inputs, expected):
 
 
 def test_its_sentence_has_the_numbers():
-    assert known(feed_forward(offered_work(100), LIMITS, NOTHING_AHEAD)).because == (
+    assert known(feed_forward(offered_work(100), LIMITS, NO_GROWTH)).because == (
         "1.6 GPU-seconds of work arrive per second (100 requests of 16 ms); with 20 % headroom that takes 2.6 replicas "
         "of 0.74 GPU-seconds per second each"
     )
@@ -70,7 +70,7 @@ def test_burst_is_a_matter_of_small_fleets(requests, expected):
     """Reference rows for IDC 12.8 and τ = 5 s: 56 %, 23 % and 10 %, the last one below headroomPercent."""
     case = offered_work(requests, dispersion=12.8)
     case = replace(case, capacity=replace(case.capacity, residence_seconds=5.0))
-    assert headroom(case, LIMITS, NOTHING_AHEAD).fraction == pytest.approx(expected, abs=0.005)
+    assert headroom(case, LIMITS, NO_GROWTH).fraction == pytest.approx(expected, abs=0.005)
 
 
 def test_burst_and_growth_add_up_as_independent_ones_do():
@@ -92,7 +92,7 @@ def test_burst_and_growth_add_up_as_independent_ones_do():
 )
 def test_backlog(arrives, waiting, replicas, expected):
     load = replace(a_load(replicas), waiting_requests=waiting)
-    proposal = backlog(offered_work(arrives), load, NOTHING_AHEAD)
+    proposal = backlog(offered_work(arrives), load, NO_GROWTH)
     assert (proposal and proposal.replicas) == expected
 
 
@@ -109,8 +109,8 @@ def test_what_a_gateway_holds_back_waits_too():
     assert known(backlog(None, a_load(0), held)).because == "10 requests wait and no replica serves"
 
 
-def test_without_a_carrier_a_queue_is_left_to_the_guards():
-    assert backlog(None, a_load(2, waiting=500), NOTHING_AHEAD) is None
+def test_with_an_unknown_capacity_a_queue_is_left_to_the_guards():
+    assert backlog(None, a_load(2, waiting=500), NO_GROWTH) is None
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_without_a_carrier_a_queue_is_left_to_the_guards():
         ),
     ],
 )
-def test_why_nothing_is_offered(replica_capacity, earlier, expected):
+def test_why_the_offered_work_is_unknown(replica_capacity, earlier, expected):
     assert compute_offered_work(replica_capacity, Arrivals(), None, earlier, NOW) == expected
 
 
-def test_lengths_seen_go_before_earlier_and_those_before_declared():
-    seen, earlier = RequestLengths(1000, 100, 1.0, 50), RequestLengths(2000, 100, 1.0, 50)
+def test_measured_lengths_take_precedence_over_earlier_and_those_over_declared_ones():
+    measured, earlier = RequestLengths(1000, 100, 1.0, 50), RequestLengths(2000, 100, 1.0, 50)
     replica_capacity = a_replica_capacity()
-    assert lengths_of(replica_capacity, Arrivals(lengths=seen), earlier) == seen
+    assert lengths_of(replica_capacity, Arrivals(lengths=measured), earlier) == measured
     assert lengths_of(replica_capacity, Arrivals(), earlier) == earlier
     assert lengths_of(replica_capacity, Arrivals(), None) == CHAT

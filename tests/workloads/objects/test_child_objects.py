@@ -1,4 +1,4 @@
-"""The Service and the PodDisruptionBudget, and what counts as a change of a live one."""
+"""The Service and the PodDisruptionBudget, and which differences of a live object count as a change."""
 
 import copy
 from dataclasses import replace

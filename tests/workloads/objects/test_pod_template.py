@@ -1,4 +1,4 @@
-"""What every rendered pod must have, whatever its spec says."""
+"""Fields that every rendered pod must have, for any spec."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""The pods of a replica of several: one command, told apart by rank."""
+"""The pods of a replica of several pods: the same command, with the arguments of each rank."""
 
 import json
 from typing import Any

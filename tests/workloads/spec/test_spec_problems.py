@@ -1,4 +1,4 @@
-"""What the schema accepts and an engine or the API server would refuse later."""
+"""Specs that the schema accepts and that an engine or the API server would reject later."""
 
 from typing import Any
 
@@ -175,9 +175,9 @@ def test_accepted(block):
 
 
 def test_all_that_is_wrong_is_said_at_once():
-    found = resolve(a_spec(**an_engine("0.32.0", "--tensor-par", "--swap-space")), CHAT)
-    assert isinstance(found, tuple)
-    assert [problem.reason for problem in found] == ["EngineFlagReserved", "EngineFlagUnavailable"]
+    problems = resolve(a_spec(**an_engine("0.32.0", "--tensor-par", "--swap-space")), CHAT)
+    assert isinstance(problems, tuple)
+    assert [problem.reason for problem in problems] == ["EngineFlagReserved", "EngineFlagUnavailable"]
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_a_schedule_that_cannot_be_read_stops_nothing():
     ],
 )
 def test_a_time_to_zero_beside_a_minimum_is_said_not_to_act(least, reasons):
-    found = warnings(a_spec(scaling={"minReplicas": least, "scaleToZeroAfter": "15m"}))
-    assert [warning.reason for warning in found] == reasons
+    given = warnings(a_spec(scaling={"minReplicas": least, "scaleToZeroAfter": "15m"}))
+    assert [warning.reason for warning in given] == reasons
 
 
 def test_the_warning_of_a_time_to_zero_says_what_to_change():
