@@ -81,6 +81,6 @@ FAULTS = (
                 "if newest is not None else None",
             ),
         ),
-        ("tests/scaling/learning/test_growth.py::test_the_end_of_a_silence_is_no_growth",),
+        ("tests/scaling/learning/test_growth.py::test_the_end_of_missing_metrics_is_no_growth",),
     ),
 )

@@ -36,7 +36,7 @@ FAULTS = (
         "pods.no-pre-stop",
         "an engine is told to end only after endpoint lists have had time to drop it",
         (Edit(TEMPLATE, '            "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},\n', ""),),
-        (f"{TESTS}::test_no_engine_is_told_to_end_before_endpoint_lists_have_dropped_it",),
+        (f"{TESTS}::test_no_engine_gets_sigterm_before_endpoint_lists_have_dropped_it",),
     ),
     Fault(
         "pods.started-by-health-alone",

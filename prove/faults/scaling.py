@@ -122,7 +122,7 @@ FAULTS = (
                 "return mean",
             ),
         ),
-        ("tests/scaling/load/test_arrivals.py::test_a_surge_is_believed_before_the_minute_is_over",),
+        ("tests/scaling/load/test_arrivals.py::test_a_surge_counts_before_the_minute_is_over",),
     ),
     Fault(
         "scaling.a-burst-of-seconds-is-a-surge",

@@ -53,7 +53,7 @@ FAULTS = (
                 "    capacity = replicas\n",
             ),
         ),
-        ("tests/scaling/test_replica_weights.py::test_the_way_down_asks_what_those_that_are_left_carry",),
+        ("tests/scaling/test_replica_weights.py::test_scaling_down_asks_for_the_capacity_of_the_replicas_left",),
     ),
     Fault(
         "variants.return-without-hold",

@@ -29,7 +29,7 @@ FAULTS = (
         ),
         (
             "tests/planner/test_zero.py::test_silence_never_leads_to_zero",
-            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics",
         ),
     ),
     Fault(
@@ -41,7 +41,7 @@ FAULTS = (
         ),
         (
             "tests/planner/test_zero.py::test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock",
-            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "tests/scaling/rules/test_last_replica.py::test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics",
         ),
     ),
     Fault(

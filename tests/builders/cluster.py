@@ -108,7 +108,7 @@ class Cluster(Machines, ClusterWrites):
         condition = next(c for c in self.status(name).conditions if c.type == kind)
         return condition.status, condition.reason
 
-    def told(self, name: str) -> list[str]:
+    def event_reasons(self, name: str) -> list[str]:
         return [event.reason for _, service, event in self.events if service == name]
 
     # Time.

@@ -82,7 +82,7 @@ def test_pods_that_live_tell_what_the_status_does_not():
     cluster.restart_operator()
     cluster.tick()
     assert seconds_of(cluster) == (95, 95, 95)
-    assert "LearnedReset" not in cluster.told("chat")
+    assert "LearnedReset" not in cluster.event_reasons("chat")
 
 
 def test_starts_that_were_over_while_no_operator_watched_are_counted():
@@ -106,7 +106,7 @@ def test_a_corrupt_status_is_told_of_once_and_set_right_by_the_pods():
     cluster.services["chat"] = replace(cluster.services["chat"], status=broken)
     cluster.restart_operator()
     cluster.run(120)
-    assert cluster.told("chat").count("LearnedReset") == 1
+    assert cluster.event_reasons("chat").count("LearnedReset") == 1
     assert seconds_of(cluster) == (95, 95, 95)
     assert len(cluster.serving("chat")) == 3
 

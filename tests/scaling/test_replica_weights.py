@@ -73,7 +73,7 @@ def test_a_guard_takes_the_queue_that_the_replicas_can_take():
     assert known(queue_depth(a_load(3, waiting=50, weights=MIXED), LIMITS)).replicas == 5, "2 × 1.5 = 1 + 4 × 0.5"
 
 
-def test_the_way_down_asks_what_those_that_are_left_carry():
+def test_scaling_down_asks_for_the_capacity_of_the_replicas_left():
     load_window = LoadWindow()
     for ago_seconds in range(320, -1, -20):
         load_window = update_load_window(load_window, a_load(3), LIMITS, NOW - ago_seconds, late, 1.5)
@@ -82,6 +82,6 @@ def test_the_way_down_asks_what_those_that_are_left_carry():
     assert enough_for_window(3, load_window, LIMITS, NOW, MIXED)
 
 
-def test_warm_replicas_are_told_by_what_the_others_carry():
+def test_warm_replicas_are_counted_by_the_capacity_of_the_others():
     assert fewest_for(a_load(3, kv=0.4), LIMITS) == 2
     assert fewest_for(a_load(3, kv=0.4, weights=ReplicaWeights((1.0, 0.2, 0.2))), LIMITS) == 1

@@ -274,9 +274,9 @@ def test_waiting_is_silent_and_writes_nothing():
     scale(cluster, 2)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 2)
     cluster.run(60)
-    told, writes = list(cluster.told("chat")), cluster.writes
+    told, writes = list(cluster.event_reasons("chat")), cluster.writes
     cluster.run(7200)
-    assert (cluster.told("chat"), cluster.writes) == (told, writes)
+    assert (cluster.event_reasons("chat"), cluster.writes) == (told, writes)
     assert not [reason for reason in told if "laceholder" in reason]
 
 

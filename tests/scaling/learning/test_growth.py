@@ -99,7 +99,7 @@ def test_without_a_capacity_nothing_is_learned(capacity):
     assert update_growth(before, 5.0, capacity, LEAD, NOW + 600) is before
 
 
-def test_the_end_of_a_silence_is_no_growth():
+def test_the_end_of_missing_metrics_is_no_growth():
     """After ten minutes without readings the load is eight times as high. That is no growth within five minutes."""
     before = watched([1.0] * 100)
     after = watched([8.0] * 100, growth=before, began=NOW + 100 * 60 + 600)
@@ -139,7 +139,7 @@ def test_the_oldest_day_is_forgotten_and_a_quiet_week_forgets_nothing():
         st.tuples(st.floats(0, 4e5), st.floats(0, 1e6) | st.none() | st.just(nan), st.floats(0, 1e5)), max_size=150
     )
 )
-def test_memory_is_bounded_whatever_comes(looks):
+def test_memory_is_bounded_for_any_readings(looks):
     growth = Growth()
     for after, work, lead in looks:
         growth = update_growth(growth, work, U, lead, NOW + after)
@@ -149,5 +149,5 @@ def test_memory_is_bounded_whatever_comes(looks):
         assert all(0 <= step <= LARGEST_STEP for steps in growth.days.values() for step in steps)
 
 
-def test_looks_in_between_count_once_a_minute():
+def test_one_reading_a_minute_counts():
     assert watched([1.0] * 121, every=5.0).readings == watched([1.0] * 11).readings

@@ -57,7 +57,7 @@ def test_live_replicas_correct_the_profile(true, requests, saturated, expected):
     assert after(30, true=true, requests=requests, saturated=saturated).factor == pytest.approx(expected, abs=0.005)
 
 
-def test_a_faster_engine_is_believed_as_far_as_it_was_full():
+def test_a_faster_engine_is_accepted_only_as_far_as_it_was_full():
     requests = 1.1 * PLANNED.usable / PLANNED.work_seconds
     refinement = after(60, true=0.8, requests=requests, saturated=False)
     assert 0.8 < refinement.factor < 1.0
@@ -86,7 +86,7 @@ def test_another_profile_begins_anew():
     assert refine(before, other, CHAT, a_load(2), True, NOW).factor == 1.0
 
 
-def test_silence_refines_nothing():
+def test_missing_metrics_refine_nothing():
     before = after(30, true=1.2, requests=46, saturated=True)
     assert refine(before, CAPACITY, CHAT, a_load(0), True, NOW + 2000).factor == before.factor
 

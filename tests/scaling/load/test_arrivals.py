@@ -74,7 +74,7 @@ def test_the_rate_is_the_mean_of_a_minute_and_unknown_at_first():
     assert watched({0: 10, 200: 30}, until=265).requests_per_second(NOW + 265) == pytest.approx(30)
 
 
-def test_a_surge_is_believed_before_the_minute_is_over():
+def test_a_surge_counts_before_the_minute_is_over():
     """Three times the requests from 300 s on. Half a minute later the mean of the minute is at twice the rate."""
     surged = watched({0: 8.0, 300: 24.0}, until=325)
     assert surged.in_the_last_minute(NOW + 325) == pytest.approx(15.4, rel=0.1)
@@ -113,7 +113,7 @@ def test_without_a_flow_the_rate_is_held_for_a_minute_and_then_unknown():
     assert watched({0: 10, 200: None}, until=280).requests_per_second(NOW + 280) is None
 
 
-def test_a_gap_in_looking_begins_anew():
+def test_a_gap_in_observation_resets_the_rate():
     arrivals = update_arrivals(watched({0: 10}), ArrivalFlow(50), NOW + 300 + 61)
     assert arrivals.requests_per_second(NOW + 361) is None
 
@@ -137,7 +137,7 @@ def flow(requests: float, prompt: float, output: float, computed: float | None =
     return ArrivalFlow(requests, requests, requests * prompt, requests * output, requests * computed)
 
 
-def test_lengths_are_believed_once_enough_requests_have_finished():
+def test_lengths_are_used_once_enough_requests_have_finished():
     arrivals = Arrivals()
     for second in (0, 5, 10):
         arrivals = update_arrivals(arrivals, flow(1, 500, 200), NOW + second)

@@ -68,7 +68,7 @@ def test_a_gap_ends_the_watch(gap, ends):
     assert load_window.covers(300, NOW + 305) is not ends
 
 
-def test_a_time_in_which_nobody_looked_is_a_gap():
+def test_a_time_without_an_observation_is_a_gap():
     load_window = update_load_window(watched(a_load(2), 300), a_load(2), LIMITS, NOW + 300 + 61, late)
     assert not load_window.covers(300, NOW + 361)
 

@@ -78,7 +78,7 @@ def test_a_stalled_engine(samples, expected):
     assert a_history(*samples).stalled(120) is expected
 
 
-def test_silence_is_no_stall():
+def test_missing_metrics_are_no_stall():
     history = a_history({"running": 3, "steps": 7}, {"running": 3, "steps": 7})
     assert not history.stalled(120)
 

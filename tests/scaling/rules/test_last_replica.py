@@ -90,7 +90,7 @@ def test_at_zero_it_stays_and_says_what_wakes_it():
     assert memory.desired == 0
 
 
-def test_without_the_field_one_is_kept_for_whoever_calls_next():
+def test_without_scale_to_zero_after_one_replica_is_kept():
     limits = replace(LIMITS, scale_to_zero_after_seconds=None)
     decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), limits=limits)
     assert (decision.desired, decision.rule) == (1, "last_replica")
@@ -185,7 +185,7 @@ STEPS = st.lists(
     began=st.sampled_from([1, 1, 1, 0, 2, 5]),
 )
 @settings(max_examples=200, deadline=None)
-def test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence(steps, after, least, began):
+def test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics(steps, after, least, began):
     limits = some_limits(min_replicas=least, max_replicas=4, scale_to_zero_after_seconds=after)
     memory, now, idle_since = ScalingMemory(desired=began), NOW, None
     for load, counts, held, passed in steps:

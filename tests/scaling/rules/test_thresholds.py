@@ -68,14 +68,14 @@ def test_a_kv_cache_past_its_threshold_asks_for_more():
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 5, 9])
-def test_a_queue_as_short_as_is_said_lets_a_replica_go(replicas: int):
+def test_a_queue_at_the_threshold_removes_a_replica(replicas: int):
     most = value(decided(replicas, waiting=20.0 * replicas).would_lower, r"at most ([0-9]+) requests? waiting")
     assert decided(replicas, waiting=most).desired == replicas - 1
     assert decided(replicas, waiting=most + 1).desired == replicas
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 5, 9])
-def test_a_kv_cache_as_empty_as_is_said_lets_a_replica_go(replicas: int):
+def test_a_kv_cache_at_the_threshold_removes_a_replica(replicas: int):
     most = value(decided(replicas, kv=0.79).would_lower, r"at most ([0-9]+) % full") / 100
     assert decided(replicas, kv=most - 0.01).desired == replicas - 1
     assert decided(replicas, kv=most + 0.01).desired == replicas

@@ -119,7 +119,7 @@ class TestProblems:
         sizing = sized(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
         assert [warning.reason for warning in sizing.warnings] == ["BoundsTooLow"]
 
-    def test_what_is_missing_for_a_plan_is_said_where_one_was_asked_for(self):
+    def test_missing_values_are_reported_where_a_plan_was_asked_for(self):
         asked, not_asked = sized(LLAMA_8B, None), sized(LLAMA_8B, None, traffic=None)
         assert asked.warnings[0].reason == "NotSized"
         assert asked.warnings[0].message.startswith("Not sized: spec.gpu.product: is not given, and memory and speed")
@@ -150,7 +150,7 @@ class TestStatus:
         assert "profile 8b-h100, ±20 %" in wire["assumptions"]
         assert (sizing.replica.per_replica, sizing.replica.basis) == (1_783_286, "profile")
 
-    def test_memory_is_planned_with_what_the_engine_is_told(self):
+    def test_memory_is_planned_with_the_utilization_of_the_engine(self):
         sizing = sizing_of(a_spec(traffic=None), Defaults(gpu_memory_utilization_percent=80))
         assert sizing.plan is not None
         assert sizing.plan.kv_tokens_per_replica < 441_520
