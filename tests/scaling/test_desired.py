@@ -18,7 +18,7 @@ from tests.builders.loads import decided as decided_once
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=1, max_replicas=6)
-IDLE = ScalingMemory(desired=2, raised_at=NOW - 9999, jumped_at=NOW - 9999)
+IDLE = ScalingMemory(desired=2, raised_at=NOW - 9999, guard_raised_at=NOW - 9999)
 
 
 def decided(
@@ -58,7 +58,7 @@ def test_a_guard_raises_in_one_jump_and_is_remembered():
     decision, memory = decided(a_load(2, waiting=100), ReplicaCounts(serving=2))
     assert (decision.desired, decision.rule, decision.before) == (3, "queue_depth", 2)
     assert decision.because == "100 requests wait on 2 replicas, target 20 each"
-    assert (memory.desired, memory.raised_at, memory.jumped_at) == (3, NOW, NOW)
+    assert (memory.desired, memory.raised_at, memory.guard_raised_at) == (3, NOW, NOW)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_guard_raises_in_one_jump_and_is_remembered():
     ],
 )
 def test_one_jump_per_cooldown(counts, jumped_ago, expected):
-    decision, _ = decided(a_load(2, waiting=100), counts, replace(IDLE, jumped_at=NOW - jumped_ago))
+    decision, _ = decided(a_load(2, waiting=100), counts, replace(IDLE, guard_raised_at=NOW - jumped_ago))
     assert decision.desired == expected
 
 
@@ -127,7 +127,7 @@ def test_a_restart_takes_the_newest_pod_for_the_last_rise():
     counts = ReplicaCounts(serving=8, wanted_before=8, newest_created_at=NOW - 100)
     decision, memory = decided(a_load(8), counts, ScalingMemory(), replace(LIMITS, max_replicas=8))
     assert (decision.desired, decision.rule) == (8, "recently_raised")
-    assert (memory.raised_at, memory.jumped_at) == (NOW - 100, NOW - 100)
+    assert (memory.raised_at, memory.guard_raised_at) == (NOW - 100, NOW - 100)
 
 
 def test_missing_signals_hold_whatever_was_wanted():

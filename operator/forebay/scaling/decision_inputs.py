@@ -89,7 +89,7 @@ def _work(situation: Situation) -> dict[str, str]:
         if work is None
         else f"{significant(work)} GPU-seconds per second: "
         f"{amount(offered_work.requests_per_second or 0.0, 'request')} of "
-        f"{seconds(capacity.work_seconds)}{offered_work.as_seen}",
+        f"{seconds(capacity.work_seconds)}{offered_work.held_clause}",
         "lengths": f"{lengths.prompt_tokens:.0f} tokens in, {lengths.output_tokens:.0f} out{declared}",
         "capacity": f"{significant(capacity.usable)} GPU-seconds per second and replica ({capacity.basis}), bound by "
         f"{BOUND_BY[capacity.bound]}",

@@ -114,6 +114,6 @@ def _guards_wait_for(situation: Situation) -> str:
     ordered = situation.desired - situation.stuck - counts.serving
     if counts.loading and ordered > 0:
         return f"{count(min(counts.loading, ordered), 'replica')} still loading"
-    if situation.now - situation.jumped_at < limits.scale_up_cooldown_seconds:
+    if situation.now - situation.guard_raised_at < limits.scale_up_cooldown_seconds:
         return f"scaleUpCooldown of {seconds(limits.scale_up_cooldown_seconds)}"
     return waits_for(situation.queue_recovery, limits, situation.now)

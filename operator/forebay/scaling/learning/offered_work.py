@@ -37,7 +37,7 @@ class OfferedWork:
         return None if rate is None else rate * self.capacity.work_seconds
 
     @property
-    def as_seen(self) -> str:
+    def held_clause(self) -> str:
         """A clause that marks a rate that is only held; empty for a current rate."""
         return ", as last seen" if self.held else ""
 

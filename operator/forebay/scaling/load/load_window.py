@@ -62,17 +62,17 @@ class LoadWindow:
 
     def most_replicas(self, window_seconds: float, now: float) -> float | None:
         """Most replicas that the work asked for in the window (scaleDownCooldown); None when not always known."""
-        if not self.knew_work_for(window_seconds, now):
+        if not self.work_known_for(window_seconds, now):
             return None
         return max((part.replicas for part in self.parts if part.replicas is not None), default=None)
 
     def most_replicas_long(self, now: float) -> float | None:
         """Most replicas that the work asked for in the last half hour; None when it was not always known."""
-        if not self.knew_work_for(LONG_SECONDS, now):
+        if not self.work_known_for(LONG_SECONDS, now):
             return None
         return max((replicas for _, replicas in self.long), default=None)
 
-    def knew_work_for(self, window_seconds: float, now: float) -> bool:
+    def work_known_for(self, window_seconds: float, now: float) -> bool:
         return self.work_since is not None and now - self.work_since >= window_seconds
 
     def covers(self, window_seconds: float, now: float) -> bool:

@@ -69,7 +69,7 @@ def feed_forward(
     return Proposal(
         replicas=replicas,
         rule="feed_forward",
-        because=f"{significant(work)} GPU-seconds of work arrive per second{offered_work.as_seen} "
+        because=f"{significant(work)} GPU-seconds of work arrive per second{offered_work.held_clause} "
         f"({amount(offered_work.requests_per_second or 0.0, 'request')} of {seconds(capacity.work_seconds)}); "
         f"with {percent(headroom(offered_work, limits, scaling_inputs).fraction)} headroom that takes {number(needed)} "
         f"replicas of {significant(capacity.usable)} GPU-seconds per second each{actual}",

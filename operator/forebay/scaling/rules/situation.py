@@ -51,7 +51,7 @@ class ScalingMemory:
     desired: int | None = None
     raised_at: float | None = None
     """When the count last rose."""
-    jumped_at: float | None = None
+    guard_raised_at: float | None = None
     """When a guard last made it rise."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     queue_recovery: QueueRecovery = field(default_factory=QueueRecovery)
@@ -76,7 +76,7 @@ class Situation:
     """Count that the planner worked towards until now."""
     raised_at: float = 0.0
     """When the count last rose."""
-    jumped_at: float = 0.0
+    guard_raised_at: float = 0.0
     """When a guard last made it rise."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     idleness: Idleness = field(default_factory=Idleness)
@@ -142,7 +142,7 @@ def situation_of(
         mode=mode,
         desired=counts.wanted_before if memory.desired is None else memory.desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
-        jumped_at=began if memory.jumped_at is None else memory.jumped_at,
+        guard_raised_at=began if memory.guard_raised_at is None else memory.guard_raised_at,
         load_window=window,
         idleness=update_idleness(memory.idleness, load, scaling_inputs.demand, counts.draining, now),
         queue_recovery=update_queue_recovery(
@@ -163,7 +163,7 @@ def remember(situation: Situation, decision: Decision) -> ScalingMemory:
     return ScalingMemory(
         desired=decision.applied,
         raised_at=situation.now if rose else situation.raised_at,
-        jumped_at=situation.now if by_guard else situation.jumped_at,
+        guard_raised_at=situation.now if by_guard else situation.guard_raised_at,
         load_window=situation.load_window,
         queue_recovery=situation.queue_recovery,
         arrivals=situation.arrivals,

@@ -64,9 +64,9 @@ def upcoming(threshold: ThresholdInput) -> tuple[Due, ...]:
     """The ends of the cooldowns and of the idle clock that are running."""
     situation, limits = threshold.situation, threshold.situation.limits
     due: list[Due] = []
-    may_jump = threshold.situation.jumped_at + limits.scale_up_cooldown_seconds
-    if may_jump > situation.now and any(proposal.waits_for for proposal in threshold.proposals):
-        due.append(Due(may_jump, _COOLED.format(seconds(limits.scale_up_cooldown_seconds))))
+    guards_wait_until = threshold.situation.guard_raised_at + limits.scale_up_cooldown_seconds
+    if guards_wait_until > situation.now and any(proposal.waits_for for proposal in threshold.proposals):
+        due.append(Due(guards_wait_until, _COOLED.format(seconds(limits.scale_up_cooldown_seconds))))
     if threshold.desired > situation.floor and threshold.desired == situation.desired and threshold.down.wanted >= 1:
         cooldown = limits.scale_down_cooldown_seconds
         after_rise, after_gap = (
