@@ -90,7 +90,7 @@ test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in
 	FOREBAY_MANIFESTS=10000 $(BIN)/pytest tests/cli/plan/test_plan_manifests.py
 
 test-schedules: install ## 10,000 schedules around clock changes: floor by the minute, ready by start or AtRisk
-	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/scaling/test_schedule_minutes.py tests/planner/test_schedule_loop.py
+	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/schedules/test_schedule_minutes.py tests/planner/test_schedule_loop.py
 
 test-long: install ## the property tests that take longest, with three times the examples of make test
 	FOREBAY_SCHEDULES=300 FOREBAY_HISTORIES=25 $(BIN)/pytest -n $(UNIT_WORKERS) tests/scaling/test_schedule_minutes.py \

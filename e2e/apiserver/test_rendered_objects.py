@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from e2e.harness import ControlPlane, eventually
+from forebay.workloads.objects.child_objects import fingerprint
+from forebay.workloads.objects.controller_revision import controller_revision, read_revision
+from forebay.workloads.objects.disruption_budget import disruption_budget_body
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.objects.service_objects import disruption_budget_body, fingerprint, service_body
-from forebay.workloads.spec.resolve import controller_revision, read_revision
+from forebay.workloads.objects.service import service_body
 from forebay.world.world import ServiceKey
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import a_pod, a_revision, a_spec

@@ -1,7 +1,7 @@
 """A cluster in memory and in virtual time: applies plans, schedules pods, loads models, ends streams.
 
-Actions are played and pods are placed by the code of `forebay simulate`. What is added here is small on purpose: time
-in steps, kubelets without chance, and engines with a crude model of load, so that a test can say what they do.
+The code of `forebay simulate` applies the actions and places the pods. This module adds only what tests need: time in
+steps, deterministic kubelets, and engines with a simple model of load, so that a test can control them.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,11 +36,11 @@ class Cluster(Machines, ClusterWrites):
     silent: set[str] = field(default_factory=set)
     """Names of services whose metrics do not answer."""
     hung: set[str] = field(default_factory=set)
-    """Names of pods whose engines stand still: the gauges stay, no step is made."""
+    """Names of pods whose engines hang: the gauges stay and no step is made."""
     refuse: Callable[[CreatePod | CreatePlaceholder], str | None] = lambda action: None
     """Why the API server refuses to create a pod, such as a quota."""
     after_write: Callable[[], None] = lambda: None
-    """Called after each single write, when a watcher would see the cluster half-way through a plan."""
+    """Called after each single write, when a watcher would see a partly applied plan."""
     children: list[ChildView] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     state: State = field(default_factory=lambda: State.empty(NOW))
@@ -48,7 +48,7 @@ class Cluster(Machines, ClusterWrites):
     plans: list[tuple[float, Plan]] = field(default_factory=list)
     writes: int = 0
 
-    # What tests do to it.
+    # Changes that tests make.
 
     def add(self, *services: ServiceView) -> None:
         for service in services:
@@ -69,18 +69,18 @@ class Cluster(Machines, ClusterWrites):
         self.nodes[node.name] = node
 
     def kill_node(self, node: str) -> None:
-        """Its kubelet stops: pods are no longer ready, and none of them ever ends by itself."""
+        """Stop its kubelet: its pods are no longer ready, and none of them ever ends by itself."""
         self.nodes[node] = replace(self.nodes[node], ready=False, unready_since=self.now)
         for key, pod in list(self.pods.items()):
             if pod.node == node:
                 self.store(key, replace(pod, ready=False, ready_since=None, unready_since=self.now))
 
     def delete_pod(self, name: str) -> None:
-        """By hand."""
+        """Delete a pod as a user would."""
         key = next(key for key in self.pods if key[1] == name)
         self.end(key)
 
-    # What tests read.
+    # State that tests read.
 
     def pods_of(self, name: str) -> list[PodView]:
         uid = self.services[name].uid
@@ -88,8 +88,8 @@ class Cluster(Machines, ClusterWrites):
 
     def placeholders_of(self, name: str) -> list[PodView]:
         uid = self.services[name].uid
-        there = (pod for pod in self.pods.values() if pod.owner_uid == uid and pod.place is not None)
-        return sorted(there, key=by_name)
+        placeholders = (pod for pod in self.pods.values() if pod.owner_uid == uid and pod.place is not None)
+        return sorted(placeholders, key=by_name)
 
     def _replicas(self) -> list[PodView]:
         return [pod for pod in self.pods.values() if pod.place is None]
@@ -98,17 +98,17 @@ class Cluster(Machines, ClusterWrites):
         return [p.name for p in self.pods_of(name) if self._serves(p) and revision in (None, p.revision)]
 
     def holding_places(self, name: str) -> list[str]:
-        """Neither draining nor ending: what maxReplicas bounds."""
+        """Names of pods that neither drain nor end: those that maxReplicas bounds."""
         return [p.name for p in self.pods_of(name) if p.drain_started_at is None and not p.deleting]
 
     def status(self, name: str) -> InferenceServiceStatus:
         return self.services[name].status
 
     def condition(self, name: str, kind: str) -> tuple[str, str]:
-        found = next(c for c in self.status(name).conditions if c.type == kind)
-        return found.status, found.reason
+        condition = next(c for c in self.status(name).conditions if c.type == kind)
+        return condition.status, condition.reason
 
-    def told(self, name: str) -> list[str]:
+    def event_reasons(self, name: str) -> list[str]:
         return [event.reason for _, service, event in self.events if service == name]
 
     # Time.
@@ -144,7 +144,7 @@ class Cluster(Machines, ClusterWrites):
     def world(self) -> World:
         return World(
             services=tuple(self.services.values()),
-            revisions={uid: tuple(found) for uid, found in self.revisions.items()},
+            revisions={uid: tuple(stored) for uid, stored in self.revisions.items()},
             pods=tuple(self.pods.values()),
             nodes=tuple(self.nodes.values()),
             children=tuple(self.children),
@@ -235,7 +235,7 @@ class Cluster(Machines, ClusterWrites):
 
 
 def a_cluster(*services: ServiceView, nodes: Iterable[NodeView] | None = None, **fields: object) -> Cluster:
-    """Two nodes of 8 GPUs unless told otherwise; the operator has just begun."""
+    """A cluster of two nodes of 8 GPUs, unless `nodes` are given, with an operator that has just started."""
     cluster = Cluster(**fields)  # type: ignore[arg-type]
     if nodes is not None:
         cluster.nodes = {node.name: node for node in nodes}

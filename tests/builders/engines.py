@@ -1,4 +1,4 @@
-"""Engines of a cluster in memory: what clients want of them, and what they say of it. A crude model of load."""
+"""Engines of a cluster in memory: a simple model of the load of clients and the metrics of engines."""
 
 from dataclasses import dataclass
 
@@ -9,21 +9,21 @@ from tests.builders.world import a_sample
 
 @dataclass(frozen=True)
 class Demand:
-    """What clients want of a service at a moment; spread evenly over what serves."""
+    """Load of clients on a service at a moment, spread evenly over the serving replicas."""
 
     requests: float = 0.0
-    """In flight, if there were room."""
+    """Requests in flight or waiting."""
     per_replica: float = 100.0
-    """That one engine runs at a time; the rest waits."""
+    """Requests that one engine runs at a time; the rest waits."""
     kv_at_full: float = 0.9
-    """KV fraction of an engine that runs `per_replica` requests."""
+    """KV use of an engine that runs `per_replica` requests."""
     arrivals: float | None = None
     """Requests that arrive and are served per second; None where engines do not count them."""
 
 
 @dataclass
 class Engine:
-    """What the cluster knows of a pod besides its view."""
+    """State of a pod that its view does not have."""
 
     scheduled_at: float | None = None
     ends_at: float | None = None
@@ -38,7 +38,7 @@ class Engine:
         self.last = PodSignals(self.last.sample if self.last else None, "no answer within 4 s")
 
     def share(self, pod: PodView, demand: Demand, among: int, now: float, stream_seconds: float) -> tuple[float, float]:
-        """(running, waiting) of what `among` so many serve. One that drains has what it had, until its streams end."""
+        """(running, waiting) requests of one of `among` serving replicas. A draining one keeps its streams."""
         if pod.drain_started_at is not None:
             if now - pod.drain_started_at >= stream_seconds:
                 self.held_requests = 0.0
@@ -47,7 +47,7 @@ class Engine:
         return min(share, demand.per_replica), max(0.0, share - demand.per_replica)
 
     def answer(self, now: float, demand: Demand, share: tuple[float, float], among: int, *, hung: bool) -> None:
-        """The metrics of this moment. `among`: replicas that serve, this one with them; 0 where it does not."""
+        """Set the metrics of this moment. `among`: number of serving replicas; 0 if this one does not serve."""
         running, waiting = share
         before = self.last.sample if self.last is not None else None
         if hung and before is not None:

@@ -1,4 +1,4 @@
-"""Builders for scaling: loads, limits and histories without any pod."""
+"""Builders for scaling: loads, limits and pod histories."""
 
 from math import inf
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow, RequestLengths
 from forebay.scaling.load.observed_latency import Latency
 from forebay.scaling.load.pod_history import PodHistory, remember
-from forebay.scaling.load.service_load import Served, ServiceLoad, Silent
+from forebay.scaling.load.service_load import ServedTokens, ServiceLoad, SilentReplica
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory, situation_of
 from forebay.scaling.rules.situation import remember as remember_count
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 def known(value: Value | None) -> Value:
-    """The value, which must be there."""
+    """The value, which must not be None."""
     assert value is not None
     return value
 
@@ -41,10 +41,10 @@ def a_load(
     queue_time: Latency | None = None,
     time_to_first_token: Latency | None = None,
     inter_token_latency: Latency | None = None,
-    silent: tuple[Silent, ...] = (),
+    silent: tuple[SilentReplica, ...] = (),
     draining_requests: float = 0.0,
     flow: ArrivalFlow | None = None,
-    served: Served | None = None,
+    served: ServedTokens | None = None,
     finished: float | None = None,
     preempted: float | None = None,
     rejected: float | None = None,
@@ -60,7 +60,7 @@ def a_load(
         waiting_requests=waiting,
         running_requests=running,
         kv_fraction=kv,
-        kv_total=kv * weights.carried(known),
+        kv_total=kv * weights.capacity_of(known),
         queue_time=queue_time,
         time_to_first_token=time_to_first_token,
         inter_token_latency=inter_token_latency,
@@ -74,7 +74,7 @@ def a_load(
         deferred_requests=deferred,
         active_at=active_at,
         ready_since=ready_since,
-        known_weight=None if weights.even else weights.carried(known),
+        known_weight=None if weights.even else weights.capacity_of(known),
         weights=weights,
     )
 
@@ -85,7 +85,7 @@ def some_limits(**fields: Any) -> Limits:
 
 
 def a_latency(observations: dict[float, float]) -> Latency:
-    """So many observations of each value, in seconds."""
+    """A latency with so many observations of each value in seconds."""
     histogram = a_histogram(observations)
     return Latency(histogram.bounds, histogram.counts, histogram.sum)
 
@@ -129,7 +129,7 @@ def decided(
     scaling_inputs: ScalingInputs | None = None,
     replica_capacity: ReplicaCapacity | None = None,
 ) -> tuple[Decision, ScalingMemory]:
-    """One look at a service and what follows from it, with nobody who shares GPUs in between."""
+    """The decision for a service and the memory after it, without a step that shares GPUs."""
     scaling_inputs = scaling_inputs or ScalingInputs()
     situation = situation_of(limits, load, counts, mode, memory, now, scaling_inputs, replica_capacity)
     decision = decide(situation)

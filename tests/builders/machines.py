@@ -11,12 +11,12 @@ from tests.builders.world import NOW, a_node
 Key = tuple[str, str]
 """Namespace and name."""
 PULL_SECONDS = 5.0
-"""Until a placeholder is ready."""
+"""Time until a placeholder is ready."""
 
 
 @dataclass
 class Machines:
-    """What happens to pods by itself, as time goes on."""
+    """The scheduler and the kubelets: what changes pods as time passes."""
 
     nodes: dict[str, NodeView] = field(default_factory=lambda: {n: a_node(n) for n in ("node-0", "node-1")})
     now: float = NOW
@@ -35,7 +35,7 @@ class Machines:
     """Nodes that a pod keeps away from, by its name."""
 
     def live(self) -> None:
-        """The kubelets and the scheduler do their part up to now."""
+        """Let the kubelets and the scheduler act until now."""
         for key, pod in sorted(self.pods.items()):
             engine = self.engines[pod.uid]
             if pod.deleting and engine.ends_at is not None and self.now >= engine.ends_at and self.node_ready(pod):
@@ -48,7 +48,7 @@ class Machines:
                 self._load(key, pod)
 
     def put(self, pod: PodView) -> None:
-        """A pod that comes from somewhere else."""
+        """Add a pod that the operator did not create."""
         self.pods[pod.key.namespace, pod.name] = pod
         self.engines[pod.uid] = Engine(scheduled_at=pod.created_at if pod.node else None)
 
@@ -83,8 +83,8 @@ class Machines:
             self.store(key, replace(pod, blocked=Reason.UNSCHEDULABLE, blocked_message="Insufficient nvidia.com/gpu"))
 
     def _selector(self, pod: PodView) -> dict[str, str]:
-        found = (r for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision)
-        return {name: value for revision in found for name, value in revision.shape.node_selector}
+        revisions = (r for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision)
+        return {name: value for revision in revisions for name, value in revision.shape.node_selector}
 
     def _load(self, key: Key, pod: PodView) -> None:
         began = self.engines[pod.uid].scheduled_at or pod.created_at
@@ -99,7 +99,7 @@ class Machines:
             self.store(key, replace(healthy, blocked=None, blocked_message=""))
 
     def _group_placed_for(self, pod: PodView, seconds: float) -> bool:
-        """Rank 0 loads with all the others, or not at all."""
+        """Whether all ranks have been placed for so long. Rank 0 loads together with all others."""
         names = [r.shape.pods for r in self.revisions.get(pod.service_uid or "", []) if r.hash == pod.revision]
         group = group_of(pod, self.pods.values())
         if len(group) < max(names, default=1) or any(p.node is None for p in group):

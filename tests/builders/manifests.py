@@ -1,4 +1,4 @@
-"""InferenceServices as people write them, for tests of reading and judging."""
+"""InferenceService manifests, for tests of parsing and validation."""
 
 import copy
 from typing import Any
@@ -11,7 +11,7 @@ _JUNK = st.one_of(st.integers(-2, 2000), st.booleans(), st.just([]), st.just({})
 
 
 def a_full_spec() -> dict[str, Any]:
-    """A valid spec that sets every field, save those that exclude each other."""
+    """A valid spec that sets every field, except fields that exclude each other."""
     return {
         "model": {
             "source": "hf://meta-llama/Llama-3.1-8B-Instruct@main",
@@ -173,7 +173,7 @@ def _affinity() -> dict[str, Any]:
 
 
 def changed_specs() -> st.SearchStrategy[dict[str, Any]]:
-    """The full spec with one of its values replaced by something else, mostly wrong."""
+    """The full spec with one value replaced, mostly by an invalid one."""
     return st.builds(_replaced, st.sampled_from(_leaves(a_full_spec())), st.one_of(_TEXTS, _JUNK))
 
 

@@ -1,4 +1,4 @@
-"""Reading plans in tests: what is done to which pod, by name."""
+"""Accessors for plans in tests: which pods are created, drained or deleted, by name."""
 
 from forebay.world.plan import (
     Action,
@@ -75,8 +75,8 @@ def events(plan: Plan) -> list[str]:
 
 def condition(plan: Plan, kind: str) -> tuple[str, str]:
     """Status and reason of one condition of the only service."""
-    found = next(c for c in only(plan).status.conditions if c.type == kind)
-    return found.status, found.reason
+    condition = next(c for c in only(plan).status.conditions if c.type == kind)
+    return condition.status, condition.reason
 
 
 def message(plan: Plan, kind: str) -> str:

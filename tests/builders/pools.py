@@ -1,4 +1,4 @@
-"""WarmPools and their placeholders, in one line each."""
+"""Builders of WarmPools and their placeholders."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,13 +33,13 @@ def a_pool(
 
 
 def a_peak(placeholders: int = 4, *, name: str = "peak", **fields: Any) -> PoolSchedule:
-    """From 08:00 to noon in Berlin, unless told otherwise."""
+    """A schedule from 08:00 to noon in Berlin, by default."""
     window = {"start": "0 8 * * *", "time_zone": "Europe/Berlin", "duration": Duration("4h")} | fields
     return PoolSchedule(name=name, placeholders=placeholders, **window)
 
 
 def holding(pool: WarmPoolView, count: int, first: int = 0, **fields: Any) -> tuple[PodView, ...]:
-    """Placeholders that hold a place each; the arguments are those of `a_pod`."""
+    """Placeholders of a WarmPool; the arguments are those of `a_pod`."""
     owner = a_service(pool.key.name)
     return tuple(
         replace(

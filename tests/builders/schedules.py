@@ -1,4 +1,4 @@
-"""Schedules for tests, and a second opinion on when their windows are open: minute by minute, without any search."""
+"""Schedules for tests, and a reference model that finds open windows minute by minute, without any search."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from forebay.api.inference_service import ScheduleFloor, ScheduleSpec
 
 MINUTE = 60
 AROUND_MINUTES = 24 * 60
-"""So far on both sides of an edge the two opinions are compared."""
+"""Time before and after an edge that is compared with the reference model."""
 LONGEST_MINUTES = 36 * 60
-"""The longest duration that is drawn."""
+"""The longest window that is drawn."""
 ZONES = (
     "Europe/Berlin",
     "America/New_York",
@@ -37,7 +37,7 @@ CALM = (
     datetime(2026, 12, 31, 23, tzinfo=UTC),
     datetime(2027, 2, 28, tzinfo=UTC),
 )
-"""Edges of the calendar, where the clocks do nothing."""
+"""Edges of the calendar without a change of the clocks."""
 
 
 def a_schedule(
@@ -52,7 +52,7 @@ def a_schedule(
     tokens_per_minute: int | None = None,
     except_dates: tuple[str, ...] = (),
 ) -> ScheduleSpec:
-    """Three replicas unless a floor is given; with `at` there is no cron line."""
+    """A schedule of three replicas unless a floor is given; with `at` it has no cron line."""
     if requests_per_second is None and tokens_per_minute is None and replicas is None:
         replicas = 3
     return ScheduleSpec(
@@ -70,28 +70,28 @@ def a_schedule(
 
 @cache
 def edges(zone: str) -> tuple[float, ...]:
-    """Moments around which something is special: every change of the clocks in some years, and ends of months."""
-    found, clock = [], ZoneInfo(zone)
+    """Moments of special interest: every change of the clocks in some years, and ends of months."""
+    moments, clock = [], ZoneInfo(zone)
     years = ((2011, 2012),) if zone == "Pacific/Apia" else ((2024, 2031),)
     for first, last in years:
         at, end = datetime(first, 1, 1, tzinfo=UTC), datetime(last, 1, 1, tzinfo=UTC)
         while at < end:
             if at.astimezone(clock).utcoffset() != (at + timedelta(hours=1)).astimezone(clock).utcoffset():
-                found.append(at.timestamp())
+                moments.append(at.timestamp())
             at += timedelta(hours=1)
-    return (*found, *(calm.timestamp() for calm in CALM))
+    return (*moments, *(calm.timestamp() for calm in CALM))
 
 
 @dataclass(frozen=True)
 class Days:
-    """The minutes around an edge, with the wall-clock times that each shows for the first time or jumps over."""
+    """The minutes around an edge, with the wall-clock times that each minute shows first or skips."""
 
     begin: float
     walls: tuple[tuple[datetime, ...], ...]
 
     @property
     def first(self) -> int:
-        """Index of the first minute that is compared; those before it only open windows."""
+        """Index of the first compared minute. Earlier minutes are there only because windows open in them."""
         return LONGEST_MINUTES
 
 
@@ -113,14 +113,14 @@ def days_around(zone: str, edge: float) -> Days:
 
 @dataclass(frozen=True)
 class Line:
-    """A cron line by what it means: sets of numbers, None for every one."""
+    """A cron line as sets of numbers; None stands for all values."""
 
     minutes: frozenset[int]
     hours: frozenset[int] | None
     days: frozenset[int] | None = None
     months: frozenset[int] | None = None
     weekdays: frozenset[int] | None = None
-    """0 is Sunday."""
+    """Days of the week; 0 is Sunday."""
 
     def text(self) -> str:
         fields = (self.minutes, self.hours, self.days, self.months, self.weekdays)
@@ -148,8 +148,8 @@ def held_minutes(days: Days, line: Line, duration: int, lead: int, excepted: Seq
     for index in range(len(days.walls)):
         passed = bisect_right(starts, index)
         is_open = passed > 0 and index - starts[passed - 1] < duration
-        ahead = bisect_left(starts, index)
-        held.append(is_open or (ahead < len(starts) and starts[ahead] - index <= lead))
+        position = bisect_left(starts, index)
+        held.append(is_open or (position < len(starts) and starts[position] - index <= lead))
     return held
 
 
@@ -158,7 +158,7 @@ def some(values: Sequence[int], most: int = 3) -> st.SearchStrategy[frozenset[in
 
 
 def lines() -> st.SearchStrategy[Line]:
-    """Most start in the hours in which clocks change."""
+    """A random schedule. Most start in the hours in which clocks change."""
     return st.builds(
         Line,
         minutes=some((0, 1, 15, 29, 30, 45, 59)),

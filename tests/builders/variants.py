@@ -10,7 +10,7 @@ BIG, SMALL, OLD = "H100", "L40S", "A100"
 
 
 def a_mixed_cluster(*, big: int = 2, small: int = 8, replicas: int = 3, **fields) -> Cluster:
-    """`chat` on H100s, with L40S as its variant; so many GPUs of each."""
+    """A service `chat` on H100s with a variant on L40S, and so many GPUs of each."""
     service = a_service(
         "chat",
         wanted=a_revision("own", product=BIG),

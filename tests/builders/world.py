@@ -1,4 +1,4 @@
-"""Builders of worlds: every argument has a sensible default, so that a test names only what it is about."""
+"""Builders of worlds: every argument has a default, so a test names only the values that matter to it."""
 
 import hashlib
 import json
@@ -44,13 +44,13 @@ from forebay.world.world import (
 )
 
 NOW = 1_750_000_000.0
-"""A moment for tests that need only one: 2025-06-15T15:06:40Z."""
+"""The usual present of tests: 2025-06-15T15:06:40Z."""
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 
 
 def uid_of(name: str) -> str:
-    """A uid that looks like one, the same for the same name."""
+    """A realistic uid, the same for the same name."""
     digits = hashlib.sha256(name.encode()).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
 
@@ -131,13 +131,13 @@ def a_revision(
 
 
 def _stored_pod(revision: str) -> dict[str, Any]:
-    """What a revision stores of its pods: enough to build one that tells its revision."""
+    """Stored data of a revision: enough to build a pod that names its revision."""
     engine = {"name": "engine", "image": IMAGE, "args": ["serve", revision]}
     return {"metadata": {"annotations": {}}, "spec": {"containers": [engine]}}
 
 
 def a_place(hash_: str = "same", gpus: int = 1, image: str = IMAGE) -> Place:
-    """A place whose placeholder can be built: enough to tell which place it is."""
+    """A place whose placeholder can be built."""
     container = {"name": "engine", "image": image}
     data = {"spec": {"nodeSelector": {"place": hash_}}, "spread": [], "container": container}
     return Place(hash_, gpus, json.dumps(data), image)
@@ -146,7 +146,7 @@ def a_place(hash_: str = "same", gpus: int = 1, image: str = IMAGE) -> Place:
 def a_variant(
     name: str, *, product: str = "", replica_capacity: ReplicaCapacity | None = None, **fields: Any
 ) -> VariantView:
-    """A variant whose revision is called like it, unless told otherwise; `fields` are those of `a_revision`."""
+    """A variant. By default its revision has the same name; `fields` are those of `a_revision`."""
     hash_ = fields.pop("hash", name)
     return VariantView(a_revision(hash_, product=product, variant=name, **fields), replica_capacity)
 
@@ -173,7 +173,7 @@ def a_service(
     variants: tuple[VariantView, ...] = (),
     **spec_fields: Any,
 ) -> ServiceView:
-    """`spec_fields` are the arguments of `a_spec`. With `problems` nothing is wanted."""
+    """A service. `spec_fields` are the arguments of `a_spec`. With `problems` it has no wanted revision."""
     return ServiceView(
         key=ServiceKey(namespace, name),
         uid=uid_of(f"{namespace}/{name}") if uid is None else uid,
@@ -222,9 +222,9 @@ def a_pod(
     gpus: int = 1,
     scheduled_at: float | None = None,
 ) -> PodView:
-    """A ready pod of the service, unless told otherwise. `owner_uid=None` makes an orphan of it.
+    """A pod of the service, ready by default. `owner_uid=None` makes it an orphan.
 
-    One that drains has lost its serving label; one that is blocked or has no node is not ready.
+    A draining pod has no serving label; a pod that is blocked or has no node is not ready.
     """
     hash_ = revision.hash if isinstance(revision, Revision) else revision or (service.wanted or a_revision()).hash
     name = name or f"{service.key.name}-{service.uid[:5]}-{hash_}-{ordinal}" + (f"-{rank}" if rank else "")
@@ -291,7 +291,7 @@ def nodes(count: int, *, gpus: int = 8) -> tuple[NodeView, ...]:
 
 
 def a_histogram(observations: Mapping[float, float] | None = None, *, total: float | None = None) -> HistogramSample:
-    """From counts per value, on bounds that are the values themselves (and infinity)."""
+    """A histogram from counts per value. Its bounds are the values and infinity."""
     counts = observations or {}
     bounds = (*sorted(counts), inf)
     reached, cumulative = 0.0, []
@@ -359,7 +359,7 @@ def a_world(
     refusals: Iterable[Refusal] = (),
     warm_pools: Iterable[WarmPoolView] = (),
 ) -> World:
-    """Unless told otherwise: two nodes of 8 GPUs, each service's wanted revision stored, each child as wanted."""
+    """A world. By default it has two nodes of 8 GPUs, the wanted revision of each service, and all child objects."""
     stored = revisions
     if stored is None:
         stored = {s.uid: (_stored(s.wanted),) for s in services if s.wanted is not None}

@@ -14,7 +14,7 @@ from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes, WarmState
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.freshness import Freshness
-from forebay.scaling.load.service_load import Silent
+from forebay.scaling.load.service_load import SilentReplica
 from forebay.scaling.rules.situation import Situation
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
@@ -82,7 +82,7 @@ def test_existing_pods_tell_starts_that_the_status_lacks():
     cluster.restart_operator()
     cluster.tick()
     assert seconds_of(cluster) == (95, 95, 95)
-    assert "LearnedReset" not in cluster.told("chat")
+    assert "LearnedReset" not in cluster.event_reasons("chat")
 
 
 def test_starts_that_were_over_while_no_operator_watched_are_counted():
@@ -106,7 +106,7 @@ def test_a_corrupt_status_is_reported_once_and_corrected_by_the_pods():
     cluster.services["chat"] = replace(cluster.services["chat"], status=broken)
     cluster.restart_operator()
     cluster.run(120)
-    assert cluster.told("chat").count("LearnedReset") == 1
+    assert cluster.event_reasons("chat").count("LearnedReset") == 1
     assert seconds_of(cluster) == (95, 95, 95)
     assert len(cluster.serving("chat")) == 3
 
@@ -177,9 +177,13 @@ def test_the_load_of_a_silent_replica_teaches_nothing():
     scaling = served.state.services[served.service.uid].scaling
     before = replace(served.learned, growth=Growth())
     situation = Situation(
-        limits=Limits(), load=a_load(1), now=served.now + 60, arrivals=scaling.arrivals, offered=scaling.offered
+        limits=Limits(),
+        load=a_load(1),
+        now=served.now + 60,
+        arrivals=scaling.arrivals,
+        offered_work=scaling.offered_work,
     )
-    silent = replace(situation, load=a_load(1, known=0, silent=(Silent("chat-0", Freshness.LOST, NOW, None),)))
+    silent = replace(situation, load=a_load(1, known=0, silent=(SilentReplica("chat-0", Freshness.LOST, NOW, None),)))
     assert learn_load(before, silent).growth == Growth()
     assert learn_load(before, situation).growth != Growth()
 

@@ -52,7 +52,5 @@ def test_200_services_of_8_replicas_each():
         took.append(time.process_time() - began)
         assert [share.error for share in done.services] == [None] * SERVICES
     assert min(took[8:]) < MOST_SECONDS
-    offered = [memory.scaling.offered for memory in state.services.values()]
-    assert all(offered_work is not None and offered_work.work is not None for offered_work in offered), (
-        "the work was counted"
-    )
+    offered_work = [memory.scaling.offered_work for memory in state.services.values()]
+    assert all(found is not None and found.work is not None for found in offered_work), "the work was counted"

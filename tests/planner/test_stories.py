@@ -45,8 +45,8 @@ def test_load_adds_replicas_and_its_end_takes_them_away_again():
     cluster.run_until(settled(cluster, "chat", 1))
     cluster.run(1800)
     assert len(cluster.serving("chat")) == 1
-    assert cluster.told("chat").count("ScaledUp") == 4
-    assert cluster.told("chat").count("ScaledDown") == 3
+    assert cluster.event_reasons("chat").count("ScaledUp") == 4
+    assert cluster.event_reasons("chat").count("ScaledDown") == 3
 
 
 def test_steady_load_changes_nothing_in_a_day():
@@ -74,7 +74,7 @@ def test_a_rollout_at_maxreplicas_ends():
     cluster.run(600, watch=watch)
     assert settled(cluster, "chat", 2, "9d1e")()
     assert cluster.condition("chat", "UpToDate") == ("True", "UpToDate")
-    assert [reason for reason in cluster.told("chat") if reason.startswith("Rollout")] == [
+    assert [reason for reason in cluster.event_reasons("chat") if reason.startswith("Rollout")] == [
         "RolloutStarted",
         "RolloutFinished",
     ]
@@ -87,7 +87,7 @@ def test_a_failing_revision_halts_and_the_old_one_serves_and_grows():
     cluster.run(300, watch=never_above(cluster, "chat", 4))
     assert cluster.condition("chat", "UpToDate") == ("False", "RolloutFailed")
     assert len(cluster.serving("chat", "7f3c")) == 2
-    assert cluster.told("chat").count("RolloutFailed") == 1
+    assert cluster.event_reasons("chat").count("RolloutFailed") == 1
 
     cluster.demand["chat"] = Demand(requests=240)
     cluster.run(300, watch=never_above(cluster, "chat", 4))
@@ -131,7 +131,7 @@ def test_a_lost_node_is_replaced_within_its_lead_time():
     cluster.kill_node("node-0")
     took = cluster.run_until(lambda: len(cluster.serving("chat")) == 2)
     assert took <= 60 + cluster.load_seconds + 10
-    assert "ReplicaNodeLost" in cluster.told("chat")
+    assert "ReplicaNodeLost" in cluster.event_reasons("chat")
 
 
 def test_a_pod_deleted_by_hand_is_replaced_under_another_name_at_once():
@@ -161,8 +161,8 @@ def test_a_metrics_outage_at_load_lowers_nothing():
     back_at = cluster.now
     cluster.run_until(lambda: len(cluster.holding_places("chat")) < len(before))
     assert cluster.now - back_at >= 300
-    metric_events = [reason for reason in cluster.told("chat") if reason.startswith("Metrics")]
-    assert metric_events == ["MetricsStale", "MetricsLost", "MetricsBack"]
+    told = [reason for reason in cluster.event_reasons("chat") if reason.startswith("Metrics")]
+    assert told == ["MetricsStale", "MetricsLost", "MetricsBack"]
 
 
 def test_an_operator_that_restarts_in_the_middle_of_a_drain_goes_on_with_it():
@@ -176,7 +176,7 @@ def test_an_operator_that_restarts_in_the_middle_of_a_drain_goes_on_with_it():
     cluster.restart_operator()
     cluster.run(150)
     assert not [pod for pod in cluster.pods_of("chat") if pod.name in leaving]
-    assert "DrainCancelled" not in cluster.told("chat")
+    assert "DrainCancelled" not in cluster.event_reasons("chat")
 
 
 def test_an_operator_that_restarts_drains_nothing_before_it_has_watched():
@@ -241,7 +241,7 @@ def test_two_at_most_and_one_image_error_recovers():
     assert len(cluster.serving("chat")) == 1
     cluster.run(120, watch=never_above(cluster, "chat", 2))
     assert settled(cluster, "chat", 2)(), "tried once more, on the other node"
-    assert "ReplicaImagePull" in cluster.told("chat")
+    assert "ReplicaImagePull" in cluster.event_reasons("chat")
 
 
 def test_one_pending_pod_does_not_blind_the_guards():
@@ -276,7 +276,7 @@ def test_no_spare_gpu_replaces_one_by_one_while_the_load_allows_it():
     cluster.nodes = {"node-0": a_node("node-0", gpus=2)}
     cluster.edit("chat", wanted=a_revision("9d1e"))
     cluster.run_until(settled(cluster, "chat", 2, "9d1e"))
-    assert "WaitingForSpare" not in cluster.told("chat")
+    assert "WaitingForSpare" not in cluster.event_reasons("chat")
 
 
 def test_a_service_that_pods_cannot_be_created_for_says_so_and_recovers():
@@ -304,7 +304,7 @@ def test_a_hung_engine_is_replaced():
     cluster.run_until(lambda: victim.name not in cluster.holding_places("chat"), within_seconds=400)
     cluster.run_until(settled(cluster, "chat", 2), within_seconds=900)
     assert victim.name not in cluster.serving("chat")
-    assert "ReplicaStalled" in cluster.told("chat")
+    assert "ReplicaStalled" in cluster.event_reasons("chat")
 
 
 def test_the_same_manifests_again_change_nothing():
@@ -322,7 +322,7 @@ def test_a_peak_from_before_the_new_replica_served_does_not_order_another_one():
     cluster.demand["chat"] = Demand(requests=95)
     cluster.run(600)
     assert len(cluster.serving("chat")) == 2
-    assert cluster.told("chat").count("ScaledUp") == 2
+    assert cluster.event_reasons("chat").count("ScaledUp") == 2
 
 
 def test_replicas_are_ordered_for_what_arrives_before_anything_waits():
@@ -351,7 +351,7 @@ def test_a_restart_at_8_does_not_drain_at_the_first_dip():
     cluster.demand["chat"] = Demand(requests=400, arrivals=300)
     cluster.run(3600)
     assert len(cluster.serving("chat")) == 8
-    assert "ScaledDown" not in cluster.told("chat")
+    assert "ScaledDown" not in cluster.event_reasons("chat")
 
 
 def test_a_rollout_at_maxreplicas_ends_while_more_work_arrives_than_fits():

@@ -64,7 +64,7 @@ def test_a_new_service_starts_once_and_goes_to_zero_when_nobody_asks():
     cluster.run_until(lambda: cluster.status("chat").replicas.desired == 0)
     assert AFTER <= cluster.now - ready_at <= AFTER + 15
     cluster.run_until(at_zero(cluster))
-    assert cluster.told("chat").count("ScaledDown") == 1
+    assert cluster.event_reasons("chat").count("ScaledDown") == 1
     zero = cluster.status("chat").scaled_to_zero
     cluster.run(24 * 3600, tick_seconds=60)
     assert at_zero(cluster)()
@@ -194,7 +194,7 @@ def test_a_call_in_the_middle_of_the_last_drain_takes_it_back():
     wakes(cluster)
     cluster.run(10)
     assert serves(cluster)()
-    assert "DrainCancelled" in cluster.told("chat")
+    assert "DrainCancelled" in cluster.event_reasons("chat")
 
 
 def test_a_new_spec_at_zero_is_what_wakes():

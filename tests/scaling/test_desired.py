@@ -1,4 +1,4 @@
-"""From proposals to one decision: which rule binds, what it waits for, what bounds do to it."""
+"""From proposals to one decision: which rule wins, what it waits for, and how bounds change it."""
 
 import random
 from dataclasses import replace
@@ -9,7 +9,7 @@ from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import ArrivalFlow
-from forebay.scaling.load.load_window import LoadWindow, extended
+from forebay.scaling.load.load_window import LoadWindow, update_load_window
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules.guards import late
 from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory
@@ -18,7 +18,7 @@ from tests.builders.loads import decided as decided_once
 from tests.builders.world import NOW
 
 LIMITS = some_limits(min_replicas=1, max_replicas=6)
-IDLE = ScalingMemory(desired=2, raised_at=NOW - 9999, jumped_at=NOW - 9999)
+IDLE = ScalingMemory(desired=2, raised_at=NOW - 9999, guard_raised_at=NOW - 9999)
 
 
 def decided(
@@ -35,7 +35,7 @@ def decided(
 def watched_idle(replicas: int) -> LoadWindow:
     load_window = LoadWindow()
     for second in range(-300, 1, 5):
-        load_window = extended(load_window, a_load(replicas), LIMITS, NOW + second, late)
+        load_window = update_load_window(load_window, a_load(replicas), LIMITS, NOW + second, late)
     return load_window
 
 
@@ -58,7 +58,7 @@ def test_a_guard_raises_in_one_jump_and_is_remembered():
     decision, memory = decided(a_load(2, waiting=100), ReplicaCounts(serving=2))
     assert (decision.desired, decision.rule, decision.before) == (3, "queue_depth", 2)
     assert decision.because == "100 requests wait on 2 replicas, target 20 each"
-    assert (memory.desired, memory.raised_at, memory.jumped_at) == (3, NOW, NOW)
+    assert (memory.desired, memory.raised_at, memory.guard_raised_at) == (3, NOW, NOW)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_guard_raises_in_one_jump_and_is_remembered():
     ],
 )
 def test_one_jump_per_cooldown(counts, jumped_ago, expected):
-    decision, _ = decided(a_load(2, waiting=100), counts, replace(IDLE, jumped_at=NOW - jumped_ago))
+    decision, _ = decided(a_load(2, waiting=100), counts, replace(IDLE, guard_raised_at=NOW - jumped_ago))
     assert decision.desired == expected
 
 
@@ -127,7 +127,7 @@ def test_a_restart_takes_the_newest_pod_for_the_last_rise():
     counts = ReplicaCounts(serving=8, wanted_before=8, newest_created_at=NOW - 100)
     decision, memory = decided(a_load(8), counts, ScalingMemory(), replace(LIMITS, max_replicas=8))
     assert (decision.desired, decision.rule) == (8, "recently_raised")
-    assert (memory.raised_at, memory.jumped_at) == (NOW - 100, NOW - 100)
+    assert (memory.raised_at, memory.guard_raised_at) == (NOW - 100, NOW - 100)
 
 
 def test_missing_signals_hold_whatever_was_wanted():

@@ -1,4 +1,4 @@
-"""What a schedule asks for, from when on, and in which words."""
+"""Schedule floors: their size, the time from which they count, and their sentences."""
 
 from math import inf
 
@@ -22,15 +22,15 @@ from tests.schedules.test_timetable import unix
 EIGHT = unix("2026-03-30T08:00", "Europe/Berlin")
 LEAD = 300.0
 ONE = PlannedCapacity(tokens_per_minute=1_000_000, tokens_per_request=1000)
-"""So 16.67 requests per second."""
+"""A capacity of 16.67 requests per second."""
 
 
 def window_floor(
     now: float, *, max_replicas: int = 9, replica_capacity: PlannedCapacity | None = None, **fields
 ) -> WindowFloor:
     pace = StartPace(lambda k: LEAD + 10 * k)
-    found = timetable(a_schedule(**fields), None, now, since=0.0)
-    return schedule_floor_of(found, replica_capacity, pace, Limits(max_replicas=max_replicas), now)
+    starts = timetable(a_schedule(**fields), None, now, since=0.0)
+    return schedule_floor_of(starts, replica_capacity, pace, Limits(max_replicas=max_replicas), now)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_a_rate_in_replicas(floor, expected):
 
 
 def test_an_unknown_capacity_is_not_guessed():
-    found = window_floor(EIGHT, tokens_per_minute=9)
-    assert (found.replicas, schedule_floor(found, EIGHT)) == (0, None)
-    assert "floor.tokensPerMinute cannot be turned into replicas" in found.fault
-    assert "give spec.traffic" in found.fault
+    floor = window_floor(EIGHT, tokens_per_minute=9)
+    assert (floor.replicas, schedule_floor(floor, EIGHT)) == (0, None)
+    assert "floor.tokensPerMinute cannot be turned into replicas" in floor.fault
+    assert "give spec.traffic" in floor.fault
 
 
 def test_the_lead_time_is_that_of_all_replicas_that_may_have_to_come():
@@ -98,29 +98,29 @@ def test_more_pods_than_can_be_created_in_a_minute_begin_earlier():
 
 
 def test_warming_that_has_begun_is_not_undone_by_a_shorter_lead_time():
-    found = timetable(a_schedule(), None, EIGHT - 500, since=0.0)
+    starts = timetable(a_schedule(), None, EIGHT - 500, since=0.0)
     again = schedule_floor_of(
-        found, None, StartPace(lambda _: 10.0), Limits(max_replicas=9), EIGHT - 500, warmed_from=EIGHT - 600
+        starts, None, StartPace(lambda _: 10.0), Limits(max_replicas=9), EIGHT - 500, warmed_from=EIGHT - 600
     )
     assert again.warm_from == EIGHT - 600
     assert again.counts(EIGHT - 500)
 
 
 def test_single_times_end():
-    found = window_floor(EIGHT, at=("2026-03-30T08:00",), duration="1h")
-    assert found.opened is not None
-    assert (found.coming, found.warm_from, found.released_at) == (None, inf, None)
+    floor = window_floor(EIGHT, at=("2026-03-30T08:00",), duration="1h")
+    assert floor.opened is not None
+    assert (floor.coming, floor.warm_from, floor.released_at) == (None, inf, None)
     over = window_floor(EIGHT + 3600, at=("2026-03-30T08:00",), duration="1h")
     assert (over.window, over.released_at) == (None, EIGHT + 3600)
 
 
 def test_the_sentences_name_window_zone_and_local_time():
     before, during = EIGHT - 100, EIGHT + 100
-    ahead, kept = schedule_floor(window_floor(before), before), schedule_floor(window_floor(during), during)
-    assert ahead is not None
+    early, kept = schedule_floor(window_floor(before), before), schedule_floor(window_floor(during), during)
+    assert early is not None
     assert kept is not None
-    assert (ahead.rule, kept.rule) == ("schedule_floor", "schedule_floor")
-    assert ahead.because == (
+    assert (early.rule, kept.rule) == ("schedule_floor", "schedule_floor")
+    assert early.because == (
         'schedule "morning" asks for 3 replicas by Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00), and new ones take '
         "up to 320 s to serve"
     )

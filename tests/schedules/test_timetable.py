@@ -1,4 +1,4 @@
-"""When windows open, at every edge that clocks and calendars have."""
+"""Starts of windows at every edge case of clocks and calendars."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -17,17 +17,17 @@ def unix(text: str, zone: str = "UTC") -> float:
 
 
 def starts(schedule: ScheduleSpec, after: str, number: int) -> list[str]:
-    """The next starts as the wall clock shows them, with its offset; searched backwards they are the same."""
-    zone, at, found = schedule.time_zone, unix(after, schedule.time_zone), []
+    """The next starts as wall-clock times with UTC offsets. A backward search must give the same starts."""
+    zone, at, starts = schedule.time_zone, unix(after, schedule.time_zone), []
     for _ in range(number):
         coming = next_start_after(schedule, at)
         if coming is None:
             break
         assert last_start_until(schedule, coming) == coming
         assert last_start_until(schedule, coming - 0.5) != coming
-        found.append(datetime.fromtimestamp(coming, ZoneInfo(zone)).isoformat(timespec="minutes"))
+        starts.append(datetime.fromtimestamp(coming, ZoneInfo(zone)).isoformat(timespec="minutes"))
         at = coming
-    return found
+    return starts
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_starts(schedule, after, expected):
 )
 def test_what_the_schema_cannot_see(schedule, says):
     assert fault_of(schedule).startswith(says)
-    found = timetable(schedule, None, unix("2026-01-01T00:00"), since=0.0)
-    assert (found.last_start, found.next_start, found.fault) == (None, None, fault_of(schedule))
+    starts = timetable(schedule, None, unix("2026-01-01T00:00"), since=0.0)
+    assert (starts.last_start, starts.next_start, starts.fault) == (None, None, fault_of(schedule))
 
 
 def test_every_zone_of_the_tests_is_installed():

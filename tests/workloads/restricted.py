@@ -1,4 +1,4 @@
-"""The `restricted` Pod Security Standard, as far as it speaks of fields that a pod can have."""
+"""The `restricted` Pod Security Standard, for the fields that our pods can have."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,16 +19,16 @@ VOLUMES = {
 def violations(pod: Mapping[str, Any]) -> list[str]:
     """What the admission controller would refuse in a namespace that enforces `restricted`."""
     spec = pod["spec"]
-    found = [field for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
-    found += [
+    faults = [field for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
+    faults += [
         f"volume {volume['name']} is a {kind}"
         for volume in spec.get("volumes", [])
         for kind in volume
         if kind != "name" and kind not in VOLUMES
     ]
     for container in [*spec["containers"], *spec.get("initContainers", [])]:
-        found += [f"{container['name']}: {fault}" for fault in _container_faults(container, spec)]
-    return found
+        faults += [f"{container['name']}: {fault}" for fault in _container_faults(container, spec)]
+    return faults
 
 
 def _container_faults(container: Mapping[str, Any], spec: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Services, as short as a test needs them."""
+"""Builders of specs, revisions and pods."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ MODEL = {"source": "hf://Qwen/Qwen2.5-7B-Instruct"}
 
 
 def a_spec(text: str = "", /, **blocks: Any) -> InferenceServiceSpec:
-    """From YAML or keyword blocks; the model is filled in when neither names one."""
+    """A spec from YAML or keyword blocks, with a default model."""
     return InferenceServiceSpec.model_validate({"model": MODEL} | (yaml.safe_load(text) or {}) | blocks)
 
 
@@ -43,7 +43,7 @@ def a_pod(
     owner: Owner = CHAT,
     rank: int = 0,
 ) -> dict[str, Any]:
-    """The first replica's pod of that rank."""
+    """The pod of that rank of the first replica."""
     revision = a_revision(spec, template=template, owner=owner)
     name = pod_names(owner.key, owner.uid, revision, 0)[rank]
     return build_pod(owner, revision, 0, rank, name, avoid_nodes)
@@ -51,7 +51,7 @@ def a_pod(
 
 def engine_of(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """The pod's engine container."""
-    engine: Mapping[str, Any] = next(one for one in pod["spec"]["containers"] if one["name"] == "engine")
+    engine: Mapping[str, Any] = next(entry for entry in pod["spec"]["containers"] if entry["name"] == "engine")
     return engine
 
 

@@ -1,4 +1,4 @@
-"""The stand-in for vLLM reads what is rendered for vLLM, and takes it for what it means."""
+"""The simulated vLLM server parses the rendered command line as vLLM does."""
 
 import pytest
 

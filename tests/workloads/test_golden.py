@@ -1,11 +1,13 @@
-"""Rendered objects, kept as files and reviewed as diffs."""
+"""Rendered objects, stored as golden files and reviewed as diffs."""
 
 import pytest
 import yaml
 
+from forebay.workloads.objects.controller_revision import controller_revision
+from forebay.workloads.objects.disruption_budget import disruption_budget_body
 from forebay.workloads.objects.placeholder import build_placeholder
-from forebay.workloads.objects.service_objects import disruption_budget_body, ranks_service_body, service_body
-from forebay.workloads.spec.resolve import controller_revision
+from forebay.workloads.objects.ranks_service import ranks_service_body
+from forebay.workloads.objects.service import service_body
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
 

@@ -1,6 +1,6 @@
-"""The decision record: what every rule proposed, which one bound, and with what numbers.
+"""The decision record: what every rule proposed, which proposal won, and the numbers behind it.
 
-Status, events and the command line are rendered from it and from nothing else, so that they cannot disagree.
+Status, Events and the command line are rendered from this record alone, so they cannot disagree.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from math import ceil
 from typing import Final
 
 ROUNDING: Final = 1e-9
-"""What floating point may add to a whole number before it counts as more."""
+"""Tolerance when rounding up: a smaller excess over a whole number is a floating-point error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,67 +21,67 @@ class Proposal:
     """Name of the function that proposes."""
     because: str
     waits_for: str = ""
-    """Why the proposal does not count yet, such as a cooldown; empty when it does."""
+    """What the proposal has to wait for before it counts, such as a cooldown; empty when it counts now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Something that comes by itself."""
+    """A change that will happen without any change in load, such as the end of a cooldown."""
 
     at: float | None
-    """Unix seconds; None when only the order is known."""
+    """Unix seconds; None when only the order of changes is known."""
     what: str
-    """A sentence that says it without its time."""
+    """A sentence that describes the change without its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is wanted for one service at one moment."""
+    """The replica count of one service at one moment, and how the rules arrived at it."""
 
     desired: int
-    """What the rules come to. In mode Recommend this is advice."""
+    """Replica count by the rules, within maxReplicas. In mode Recommend this is advice."""
     rule: str
     because: str
     applied: int
-    """What the planner works towards; differs from `desired` in the modes that only advise."""
+    """Replica count that the planner works towards; differs from `desired` in modes that only advise."""
     proposals: tuple[Proposal, ...] = ()
-    """Of every rule that had one, in the order of the rules."""
+    """All proposals, in the order of the rules."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """The numbers that the rules saw, with units."""
+    """The numbers that the rules read, with units."""
     unbounded: int = 0
-    """What would be wanted without maxReplicas."""
+    """Replica count without the limit of maxReplicas."""
     before: int = 0
-    """What was worked towards until now."""
+    """Replica count that the planner worked towards before this decision."""
     needed: int = 0
-    """What arrives, waits or holds as a floor asks for, without warm replicas."""
+    """Replica count that arrivals, backlog and floors ask for, without warm replicas."""
     would_raise: tuple[str, ...] = ()
-    """What would have to change for more replicas, each a sentence with what it is now."""
+    """Changes that would raise the count; each sentence also gives the present value."""
     would_lower: tuple[str, ...] = ()
-    """The same for one replica less."""
-    ahead: tuple[Due, ...] = ()
-    """The clocks of scaling that run."""
+    """Changes that would lower the count by one replica."""
+    upcoming: tuple[Due, ...] = ()
+    """Ends of the cooldowns and idle clocks that are running."""
 
 
 def whole_replicas(replicas: float) -> int:
-    """Replicas are not divisible: the next whole number, forgiving what floating point added."""
+    """The count rounded up, except for an excess that is only a floating-point error."""
     return ceil(replicas - ROUNDING)
 
 
 def number(value: float) -> str:
-    """As people write it: 3 for 3.0, 2.5 for 2.46."""
+    """At most one decimal place: 3 for 3.0, 2.5 for 2.46."""
     rounded = round(value, 1)
     return f"{rounded:.0f}" if rounded == int(rounded) else f"{rounded:.1f}"
 
 
 def significant(value: float) -> str:
-    """With two digits that count, so that noise does not look like news: 0.35, 2.1, 130."""
+    """Two significant digits, so that noise does not look like a change: 0.35, 2.1, 130."""
     if value <= 0:
         return "0"
     return f"{float(f'{value:.2g}'):g}"
 
 
 def seconds(value: float) -> str:
-    """A latency or a span with its unit: 40 ms, 1.5 s, 300 s."""
+    """A latency or a duration with its unit: 40 ms, 1.5 s, 300 s."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
 
 
@@ -90,7 +90,7 @@ def percent(fraction: float) -> str:
 
 
 def amount(value: float, noun: str) -> str:
-    """`1 request`, `2.5 requests`: of what is measured, with two digits that count."""
+    """`1 request`, `2.5 requests`: a measured quantity with two significant digits."""
     shown = significant(value)
     return f"{shown} {noun}" if shown == "1" else f"{shown} {noun}s"
 

@@ -1,6 +1,6 @@
-"""The numbers that a decision was made from, as people read them in `status.decision.inputs`.
+"""The numbers behind a decision, as people read them in `status.decision.inputs`.
 
-Rounded to what matters, so that noise is not news and a status that says the same is not written again.
+Numbers are rounded, so that noise does not change the status and an unchanged status is not written again.
 """
 
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Final
 
 from forebay.capacity.model.replica_model import Bound
 from forebay.scaling.decision import Proposal, amount, count, number, percent, seconds, significant
-from forebay.scaling.learning.offered_work import NO_ARRIVALS
+from forebay.scaling.learning.offered_work import ARRIVALS_UNKNOWN
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.idleness import idle_text
 from forebay.scaling.load.observed_latency import Latency
@@ -68,44 +68,45 @@ def _load(load: ServiceLoad, limits: Limits) -> dict[str, str]:
     ):
         if value is not None:
             inputs[name] = f"{seconds(value)}, limit {seconds(limit)}"
-    for name, value, what in (
+    for name, value, outcome in (
         ("preemptions", load.preempted_requests, "preempted"),
         ("rejections", load.rejected_requests, "turned away"),
     ):
         if value:
-            inputs[name] = f"{count(round(value), 'request')} {what} in the last minute"
+            inputs[name] = f"{count(round(value), 'request')} {outcome} in the last minute"
     return inputs
 
 
 def _work(situation: Situation) -> dict[str, str]:
-    """The work that arrives, what a replica carries of it and with what headroom; or why feed-forward is silent."""
-    offered = situation.offered
-    if offered is None:
-        return {"offeredWork": situation.silent_because}
-    carried, lengths, work = offered.carried, offered.lengths, offered.work
+    """Offered work, capacity of a replica and headroom; or the reason why feed-forward proposes nothing."""
+    offered_work = situation.offered_work
+    if offered_work is None:
+        return {"offeredWork": situation.unknown_because}
+    capacity, lengths, work = offered_work.capacity, offered_work.lengths, offered_work.work
     declared = "" if lengths.requests else ", declared"
     inputs = {
-        "offeredWork": NO_ARRIVALS
+        "offeredWork": ARRIVALS_UNKNOWN
         if work is None
-        else f"{significant(work)} GPU-seconds per second: {amount(offered.requests_per_second or 0.0, 'request')} of "
-        f"{seconds(carried.work_seconds)}{offered.as_seen}",
+        else f"{significant(work)} GPU-seconds per second: "
+        f"{amount(offered_work.requests_per_second or 0.0, 'request')} of "
+        f"{seconds(capacity.work_seconds)}{offered_work.held_clause}",
         "lengths": f"{lengths.prompt_tokens:.0f} tokens in, {lengths.output_tokens:.0f} out{declared}",
-        "capacity": f"{significant(carried.usable)} GPU-seconds per second and replica ({carried.basis}), bound by "
-        f"{BOUND_BY[carried.bound]}",
+        "capacity": f"{significant(capacity.usable)} GPU-seconds per second and replica ({capacity.basis}), bound by "
+        f"{BOUND_BY[capacity.bound]}",
     }
     if work is not None:
-        inputs["headroom"] = str(headroom(offered, situation.limits, situation.scaling_inputs))
+        inputs["headroom"] = str(headroom(offered_work, situation.limits, situation.scaling_inputs))
     return inputs
 
 
-def _requests(number_of: float) -> str:
-    shown = number(number_of)
+def _requests(requests: float) -> str:
+    shown = number(requests)
     return f"{shown} request" if shown == "1" else f"{shown} requests"
 
 
-def _quantile(seen: Latency | None, quantile: float) -> float | None:
-    return None if seen is None else seen.quantile_seconds(quantile)
+def _quantile(latency: Latency | None, quantile: float) -> float | None:
+    return None if latency is None else latency.quantile_seconds(quantile)
 
 
-def _mean(seen: Latency | None) -> float | None:
-    return None if seen is None else seen.mean_seconds
+def _mean(latency: Latency | None) -> float | None:
+    return None if latency is None else latency.mean_seconds

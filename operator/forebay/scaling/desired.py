@@ -1,7 +1,7 @@
-"""Desired replicas: every rule proposes, the largest proposal binds, bounds cut it.
+"""Desired replicas: every rule proposes a count, the largest proposal wins, and maxReplicas cuts it.
 
-Feed-forward, backlog and floors say what is needed, and warm replicas come on top of that; guards and the stabilizer
-speak of the replicas that exist, warm ones among them.
+Feed-forward, backlog and floors compute what is needed; warm replicas are added to their proposals. Guards and the
+stabilizer start from the replicas that exist, which already include the warm ones.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from forebay.scaling.rules.last_replica import keep_or_release, scaled_to_zero
 from forebay.scaling.rules.queue_recovery import waits_for
 from forebay.scaling.rules.situation import Situation, binding
 from forebay.scaling.rules.stabilizer import ScaleDownInput, stabilize
-from forebay.scaling.rules.turning_points import ThresholdInput, ahead, would_lower, would_raise
+from forebay.scaling.rules.thresholds import ThresholdInput, upcoming, would_lower, would_raise
 
 
 def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
-    """What the guards propose, on top of stuck replicas, which carry nothing.
+    """Proposals of the guards, raised by the number of stuck replicas, which serve nothing.
 
-    They wait while replicas that they asked for load, since the signal they look at is not cured before those serve,
-    and for scaleUpCooldown between two steps.
+    Guards wait while replicas load, because their signals cannot improve before those replicas serve. They also wait
+    for scaleUpCooldown between two steps.
     """
     waits_for = _guards_wait_for(situation)
     stuck = situation.replaceable
@@ -47,10 +47,12 @@ def _stuck_text(counted: int, stuck: int) -> str:
 
 
 def arrival_rules(situation: Situation) -> tuple[Proposal, ...]:
-    """What the work asks for that arrives and that waits; replicas on their way are in the count already."""
-    offered, load, scaling_inputs = situation.offered, situation.load, situation.scaling_inputs
-    ahead = None if offered is None else feed_forward(offered, situation.limits, scaling_inputs, load.weights)
-    proposals = (ahead, backlog(offered, load, scaling_inputs))
+    """Proposals for the work that arrives and the work that waits. Loading replicas are part of these counts."""
+    offered_work, load, scaling_inputs = situation.offered_work, situation.load, situation.scaling_inputs
+    arriving = (
+        None if offered_work is None else feed_forward(offered_work, situation.limits, scaling_inputs, load.weights)
+    )
+    proposals = (arriving, backlog(offered_work, load, scaling_inputs))
     return tuple(floors.with_warm(proposal, situation.limits) for proposal in proposals if proposal is not None)
 
 
@@ -59,7 +61,7 @@ def floor_rules(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def stabilizer_rules(situation: Situation) -> tuple[Proposal, ...]:
-    """One step down or none. Nothing at the floor, which needs nobody to hold it."""
+    """A step down, or the reason to stay. At the floor there is no proposal, since the floor rules hold the count."""
     if situation.desired == situation.floor == situation.counts.serving == 0:
         return (scaled_to_zero(),)
     if situation.desired <= situation.floor > 0:
@@ -74,7 +76,7 @@ RULES: Final[tuple[Rule, ...]] = (guard_rules, arrival_rules, stabilizer_rules, 
 
 
 def decide(situation: Situation) -> Decision:
-    """The decision for one service. It remembers nothing: `situation.remember` does, once the count is final."""
+    """The decision for one service. Nothing is stored here: `situation.remember` does that once the count is final."""
     limits = situation.limits
     proposals = tuple(proposal for rule in RULES for proposal in rule(situation))
     largest = binding(proposals)
@@ -92,26 +94,26 @@ def decide(situation: Situation) -> Decision:
         needed=_needed(situation),
         would_raise=would_raise(threshold_input),
         would_lower=would_lower(threshold_input),
-        ahead=ahead(threshold_input),
+        upcoming=upcoming(threshold_input),
     )
 
 
 def _needed(situation: Situation) -> int:
-    """By the largest of the rules that warm replicas come on top of, without them."""
+    """The largest proposal of the arrival and floor rules, without the warm replicas that were added to it."""
     proposals = (*arrival_rules(situation), *floor_rules(situation))
     return max(proposal.replicas for proposal in proposals) - situation.limits.warm_replicas
 
 
 def _advised_only(situation: Situation) -> int:
-    """Load only advises: the count stays as it is, within its bounds."""
+    """The count in a mode where load only advises: unchanged, except that it stays within its bounds."""
     return min(max(situation.desired, situation.floor), situation.limits.max_replicas)
 
 
 def _guards_wait_for(situation: Situation) -> str:
     counts, limits = situation.counts, situation.limits
-    coming = situation.desired - situation.stuck - counts.serving
-    if counts.loading and coming > 0:
-        return f"{count(min(counts.loading, coming), 'replica')} still loading"
-    if situation.now - situation.jumped_at < limits.scale_up_cooldown_seconds:
+    ordered = situation.desired - situation.stuck - counts.serving
+    if counts.loading and ordered > 0:
+        return f"{count(min(counts.loading, ordered), 'replica')} still loading"
+    if situation.now - situation.guard_raised_at < limits.scale_up_cooldown_seconds:
         return f"scaleUpCooldown of {seconds(limits.scale_up_cooldown_seconds)}"
     return waits_for(situation.queue_recovery, limits, situation.now)

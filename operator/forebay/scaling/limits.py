@@ -1,4 +1,4 @@
-"""Limits: the numbers of a spec that scaling works with, in base units (seconds, fractions)."""
+"""Limits: the numbers of a spec that scaling uses, in base units (seconds, fractions)."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -16,27 +16,27 @@ class Limits:
     """Waiting requests per replica."""
     kv_fraction: float = 0.8
     headroom: float = 0.2
-    """Margin on top of what the load asks for, as a fraction."""
+    """Smallest margin added to the load, as a fraction."""
     queue_wait_seconds: float = 1.0
-    """For the 99th percentile."""
+    """Limit of the 99th percentile."""
     time_to_first_token_seconds: float = 0.5
-    """For the 95th percentile."""
+    """Limit of the 95th percentile."""
     inter_token_latency_seconds: float = 0.04
-    """For the mean."""
+    """Limit of the mean."""
     latency_share: float = 1.0
-    """Of the three limits above, from which on they count as reached."""
+    """A latency counts as late above this share of its limit; below 1 it counts before the limit is reached."""
     idle_token_seconds: float | None = None
-    """Between two tokens on an engine that has nothing else to do; None while no profile tells."""
+    """a: time between two tokens on an engine with no other work; None while no profile gives it."""
     max_num_seqs: int = 256
-    """Requests that one engine works on at a time, of whichever variant; the rest wait."""
+    """Requests that one engine runs at a time, the smallest of all variants; further requests wait."""
     scale_up_cooldown_seconds: float = 90.0
     scale_down_cooldown_seconds: float = 300.0
     scale_to_zero_after_seconds: float | None = None
-    """How long nothing may be asked before the last replica goes; None when it never does."""
+    """The last replica is removed after this long without a request; None when it stays."""
 
     @property
     def to_zero_after_seconds(self) -> float | None:
-        """scaleToZeroAfter where it acts: a service with a minimum keeps it."""
+        """scaleToZeroAfter; None for a service with minReplicas or warm replicas, which never goes to zero."""
         return None if self.min_replicas + self.warm_replicas > 0 else self.scale_to_zero_after_seconds
 
     @classmethod
@@ -51,7 +51,7 @@ class Limits:
             queue_wait_seconds=spec.slo.queue_wait.p99.seconds,
             time_to_first_token_seconds=spec.slo.time_to_first_token.p95.seconds,
             inter_token_latency_seconds=spec.slo.inter_token_latency.mean.seconds,
-            max_num_seqs=min((spec.engine.max_num_seqs, *(_sequences(spec, each) for each in spec.variants))),
+            max_num_seqs=min((spec.engine.max_num_seqs, *(_sequences(spec, variant) for variant in spec.variants))),
             scale_up_cooldown_seconds=spec.scaling.scale_up_cooldown.seconds,
             scale_down_cooldown_seconds=spec.scaling.scale_down_cooldown.seconds,
             scale_to_zero_after_seconds=_seconds(spec.scaling.scale_to_zero_after),

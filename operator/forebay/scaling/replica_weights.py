@@ -1,8 +1,8 @@
-"""Weights: what each replica carries, in replicas of the service's own shape.
+"""Replica weights: the capacity of each replica, in replicas of the service's own shape.
 
-A replica of a variant may carry half as much, or twice. Rules that come to so many replicas mean the service's own; how
-many of those that there are, and of those to come, carry as much is counted here. Where all are alike, it is that
-number rounded up.
+A replica of a variant may have half the capacity, or twice. Scaling rules compute a need in replicas of the service's
+own shape. This module converts that need into a number of actual replicas, existing and new. If all replicas are
+alike, that number is the need rounded up.
 """
 
 from dataclasses import dataclass
@@ -15,33 +15,33 @@ from forebay.scaling.decision import count, number, whole_replicas
 @dataclass(frozen=True, slots=True)
 class ReplicaWeights:
     live: tuple[float, ...] = ()
-    """Of the replicas there are; those that would go first come last."""
+    """Weights of the existing replicas; those that would be removed first come last."""
     new: float = 1.0
-    """Of each that would be created."""
+    """Weight of each replica that would be created."""
 
     @property
     def even(self) -> bool:
-        """Whether replicas are simply counted."""
+        """Whether every weight is 1, so that replicas are simply counted."""
         return self.new == 1.0 and all(weight == 1.0 for weight in self.live)
 
-    def carried(self, replicas: int) -> float:
-        """What so many carry: the last ones to go, and new ones beyond those there are."""
+    def capacity_of(self, replicas: int) -> float:
+        """Capacity of so many replicas: the existing ones that would be removed last, then new ones."""
         kept = self.live[: max(0, replicas)]
         return fsum(kept) + max(0, replicas - len(kept)) * self.new
 
     def replicas_for(self, need: float) -> int:
-        """The fewest that carry it."""
+        """The smallest number of replicas whose capacity covers the need."""
         if self.even:
             return whole_replicas(need)
         for replicas in range(len(self.live)):
-            if whole_replicas(need - self.carried(replicas)) <= 0:
+            if whole_replicas(need - self.capacity_of(replicas)) <= 0:
                 return replicas
-        return len(self.live) + max(0, whole_replicas((need - self.carried(len(self.live))) / self.new))
+        return len(self.live) + max(0, whole_replicas((need - self.capacity_of(len(self.live))) / self.new))
 
     def shown(self, replicas: int) -> str:
-        """So many, as people read it where they are compared with a need."""
+        """The count with its capacity, for sentences that compare it with a need."""
         shown = count(replicas, "replica")
-        return shown if self.even else f"{shown}, which carry as much as {number(self.carried(replicas))} of base"
+        return shown if self.even else f"{shown}, which carry as much as {number(self.capacity_of(replicas))} of base"
 
 
 EVEN: Final = ReplicaWeights()

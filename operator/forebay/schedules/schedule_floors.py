@@ -1,7 +1,7 @@
-"""Schedule floors: replicas that are there from the first minute of a window, whatever the load was before.
+"""Schedule floors: replicas that serve from the first minute of a window, whatever the load was before.
 
-A floor counts from `warm_from`, which is so long before the start that the replicas it needs are ready by then, until
-the window ends. It needs no load and no headroom: what is promised for a window is what the window gets.
+A floor counts from `warm_from` until the window ends. `warm_from` is early enough for new replicas to be ready at the
+start of the window. The floor does not depend on load and gets no headroom: a window gets exactly what it asks for.
 """
 
 from collections.abc import Callable
@@ -18,24 +18,29 @@ from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.schedules.timetable import S, Timetable
 
 MARGIN_SECONDS: Final = 30.0
-"""Between deciding on a replica and its creation: a tick, the call, and what either may be late."""
+"""Time between the decision for a replica and its creation: a tick, the API call, and possible delays of both."""
 CREATE_WINDOW_SECONDS: Final = 60.0
+"""Interval of the limit on created pods."""
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 LeadTimes = Callable[[int], float]
-"""Seconds within which all of so many new replicas serve, 19 times out of 20: for each of k replicas that is the
-0.95^(1/k) quantile of its time from creation to ready."""
+"""Seconds within which all of k new replicas serve with a probability of 95 %: the 0.95^(1/k) quantile of the time from
+creation to ready of one replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCapacity:
-    """What one replica carries within the promises, by the capacity plan: 60·(I + O)·u/s tokens per minute."""
+    """Capacity of one replica within the SLO, by the capacity plan: 60·(I + O)·u/s tokens per minute.
+
+    I and O are the prompt and output tokens of a request, s its work in GPU-seconds, and u the GPU-seconds of work per
+    second that one replica can serve.
+    """
 
     tokens_per_minute: float
     tokens_per_request: float
-    """I + O of the mix that it was planned for."""
+    """I + O of the planned mix."""
     weights: ReplicaWeights = EVEN
-    """Of the replicas there are and that would be created, against the one that was planned."""
+    """Capacities of existing and new replicas, in replicas of the planned shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,44 +51,46 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class StartPace:
-    """How fast replicas come to serve."""
+    """How fast new replicas can be created and become ready."""
 
     lead_times: LeadTimes
     creates_per_minute: int = 1_000_000
-    """Pods that the operator creates at most."""
+    """Limit on the pods that the operator creates per minute."""
     pods_per_replica: int = 1
 
     def warming_seconds(self, replicas: int) -> float:
-        """How long before a start so many replicas have to be ordered."""
+        """Time before the start of a window at which so many replicas have to be created."""
         rounds = max(0, replicas * self.pods_per_replica - 1) // max(1, self.creates_per_minute)
         return self.lead_times(replicas) + MARGIN_SECONDS + rounds * CREATE_WINDOW_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFloor:
-    """What one schedule asks for, as seen from one moment."""
+    """The floor of one schedule and its windows at one moment."""
 
     schedule: WindowSpec
     since: float
-    """From when on the schedule has been known."""
+    """Time since which this version of the schedule is known."""
     asked: str = ""
-    """What is asked for, in words: `6 replicas`, or `6 replicas (50 requests per second)`."""
+    """The floor in words: `6 replicas`, or `6 replicas (50 requests per second)`."""
     fault: str = ""
-    """Why it cannot be followed; empty when it can."""
+    """Why the schedule cannot be followed; empty when it can."""
     replicas: int = 0
-    """What the floor comes to; 0 with a fault. Places, where the schedule is that of a WarmPool."""
+    """The floor in replicas, or in placeholders for a schedule of a WarmPool; 0 with a fault."""
     lead_seconds: float = 0.0
-    """How long all of those take that may have to be created for it."""
+    """Lead time of all replicas that may have to be created for the floor."""
     opened: Window | None = None
+    """The window that is open now."""
     coming: Window | None = None
+    """The next window."""
     warm_from: float = inf
-    """From when on the floor counts for the window that comes."""
+    """Time from which the floor counts for the next window."""
     released_at: float | None = None
-    """End of the last window, when it is over."""
+    """End of the last window; None while a window is open."""
 
     @property
     def window(self) -> Window | None:
-        """The one that is open, else the next."""
+        """The open window, or the next one when none is open."""
         return self.opened or self.coming
 
     def counts(self, now: float) -> bool:
@@ -92,16 +99,19 @@ class WindowFloor:
 
 def schedule_floor_of(
     timetable: Timetable[ScheduleSpec],
-    one: PlannedCapacity | None,
+    capacity: PlannedCapacity | None,
     pace: StartPace,
     limits: Limits,
     now: float,
     warmed_from: float = inf,
 ) -> WindowFloor:
-    """Of a service. `warmed_from` is when warming for the next start began, if it has: a lead time that is learned to
-    be shorter meanwhile does not undo it."""
+    """The floor of one schedule of a service.
+
+    `warmed_from` is when warming for the next window began, if it has begun. It does not stop again when a shorter lead
+    time is learned meanwhile.
+    """
     schedule = timetable.schedule
-    replicas = replicas_for(schedule.floor, one)
+    replicas = replicas_for(schedule.floor, capacity)
     if timetable.fault or replicas is None:
         return WindowFloor(schedule, timetable.since, fault=timetable.fault or capacity_unknown(schedule.floor))
     created = min(replicas, limits.max_replicas) - limits.min_replicas
@@ -111,7 +121,7 @@ def schedule_floor_of(
 def floor_of_window(
     timetable: Timetable[S], floor: int, asked: str, created: int, pace: StartPace, now: float, warmed_from: float = inf
 ) -> WindowFloor:
-    """A floor that is known, and `created` of it that may have to be created first. There must be no fault."""
+    """The floor of a schedule without a fault. `created` is the number of replicas that may have to be created."""
     schedule = timetable.schedule
     last, coming = (_window(start, schedule) for start in (timetable.last_start, timetable.next_start))
     new = max(1, created)
@@ -130,38 +140,41 @@ def floor_of_window(
     )
 
 
-def replicas_for(floor: ScheduleFloor, one: PlannedCapacity | None) -> int | None:
-    """⌈F·s/u⌉, without headroom; None for a rate while it is not known what a replica carries."""
+def replicas_for(floor: ScheduleFloor, capacity: PlannedCapacity | None) -> int | None:
+    """⌈F·s/u⌉ replicas for F requests per second, without headroom.
+
+    None for a rate while the capacity of a replica is unknown.
+    """
     if floor.replicas is not None:
         return floor.replicas
-    if one is None or one.tokens_per_minute <= 0:
+    if capacity is None or capacity.tokens_per_minute <= 0:
         return None
-    asked = float(floor.tokens_per_minute or 0.0)
+    tokens_per_minute = float(floor.tokens_per_minute or 0.0)
     if floor.tokens_per_minute is None:
-        asked = (floor.requests_per_second or 0.0) * 60 * one.tokens_per_request
-    return max(1, one.weights.replicas_for(asked / one.tokens_per_minute))
+        tokens_per_minute = (floor.requests_per_second or 0.0) * 60 * capacity.tokens_per_request
+    return max(1, capacity.weights.replicas_for(tokens_per_minute / capacity.tokens_per_minute))
 
 
 def capacity_unknown(floor: ScheduleFloor) -> str:
-    """Why a rate is not followed: what is missing, as a clause."""
+    """Why a floor that is given as a rate cannot be followed, and what is missing, as a clause."""
     return _CAPACITY_UNKNOWN.format(_unit(floor))
 
 
-def schedule_floor(found: WindowFloor, now: float) -> Proposal | None:
-    """The floor of a window that is open, or that opens before its replicas could be ready if they were not ordered."""
-    window = found.window
-    if window is None or not found.counts(now):
+def schedule_floor(window_floor: WindowFloor, now: float) -> Proposal | None:
+    """The floor as a proposal, if its window is open or its replicas have to be created now to be ready in time."""
+    window = window_floor.window
+    if window is None or not window_floor.counts(now):
         return None
-    name, zone = found.schedule.name, found.schedule.time_zone
-    asked = found.asked
-    if found.opened is not None:
+    name, zone = window_floor.schedule.name, window_floor.schedule.time_zone
+    asked = window_floor.asked
+    if window_floor.opened is not None:
         because = f'schedule "{name}" keeps {asked} until {local_time(window.end, zone)}'
     else:
         because = (
             f'schedule "{name}" asks for {asked} by {local_time(window.start, zone)}, and new ones take up to '
-            f"{seconds(found.lead_seconds)} to serve"
+            f"{seconds(window_floor.lead_seconds)} to serve"
         )
-    return Proposal(found.replicas, schedule_floor.__name__, because)
+    return Proposal(window_floor.replicas, schedule_floor.__name__, because)
 
 
 def asked_for(floor: ScheduleFloor, replicas: int) -> str:
@@ -173,7 +186,7 @@ def asked_for(floor: ScheduleFloor, replicas: int) -> str:
 
 
 def local_time(at: float, zone: str) -> str:
-    """With the offset, which tells the two occurrences of a repeated hour apart."""
+    """Local time with its UTC offset, which distinguishes the two occurrences of a repeated hour."""
     local = datetime.fromtimestamp(int(at), ZoneInfo(zone))
     offset = local.strftime("%z")
     clock = local.strftime("%Y-%m-%d %H:%M" if local.second == 0 else "%Y-%m-%d %H:%M:%S")

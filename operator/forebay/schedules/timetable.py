@@ -1,12 +1,12 @@
-"""Calendar: when a schedule's windows open, in unix seconds.
+"""Timetable: when a schedule's windows open, in unix seconds.
 
-cronsim finds the wall-clock times that a cron line names, on a clock without a zone; what the zone makes of them is
-decided here, by one rule for every line: a time that the clocks skip opens at the first minute after the gap, a time
-that they repeat opens once, at its first occurrence. (cronsim itself goes by elapsed time where a line begins with `*`,
-so that an hourly start would come twice in the repeated hour.) Both map later wall-clock times to no earlier moments,
-which is what the searches rest on.
+cronsim finds the wall-clock times that a cron line names, without a time zone. This module converts them to moments of
+the zone by one rule for every line. A time that the clocks skip becomes the first minute after the gap; a time that
+they repeat counts once, at its first occurrence. (With a zone, cronsim goes by elapsed time where a line begins with
+`*`, so an hourly start would come twice in the repeated hour.) A later wall-clock time never becomes an earlier moment;
+the searches depend on that.
 
-The zones are those of the IANA database that the process has; no clock is asked.
+The zones are those of the IANA database of the process. This module reads no clock.
 """
 
 from collections.abc import Iterator
@@ -27,18 +27,18 @@ S = TypeVar("S", bound=WindowSpec)
 
 @dataclass(frozen=True, slots=True)
 class Timetable(Generic[S]):
-    """The starts of one schedule on both sides of a moment. Searched anew only when that moment passes a start."""
+    """The last start and the next start of one schedule. They are searched again only when the next start passes."""
 
     schedule: S
     since: float
-    """From when on the schedule has been known as it is; what began before that could not be warmed."""
+    """Time since which this version of the schedule is known. Windows that opened earlier could not be prepared."""
     last_start: float | None = None
     next_start: float | None = None
     fault: str = ""
-    """Why there are no starts, in words; empty for a schedule that can be read."""
+    """Why the schedule has no starts, in words; empty for a valid schedule."""
 
     def covers(self, schedule: S, now: float) -> bool:
-        """Whether both starts still are the neighbours of `now`."""
+        """Whether the schedule is unchanged and both starts are still the last and the next one."""
         return (
             (self.schedule is schedule or self.schedule == schedule)
             and (self.last_start is None or self.last_start <= now)
@@ -47,7 +47,7 @@ class Timetable(Generic[S]):
 
 
 def timetable(schedule: S, before: Timetable[S] | None, now: float, since: float) -> Timetable[S]:
-    """The timetable around `now`; `since` counts when `before` is of another schedule, or there is none."""
+    """The timetable at `now`. `since` is used when `before` is None or belongs to another schedule."""
     if before is not None and before.covers(schedule, now):
         return before
     known = since if before is None or before.schedule != schedule else before.since
@@ -61,7 +61,7 @@ def timetable(schedule: S, before: Timetable[S] | None, now: float, since: float
 
 
 def fault_of(schedule: WindowSpec) -> str:
-    """What the schema could not refuse, as a sentence with the way out; empty when all is well."""
+    """A fault that the schema cannot detect, as a sentence that says how to correct it; empty when there is none."""
     try:
         ZoneInfo(schedule.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -83,7 +83,7 @@ def next_start_after(schedule: WindowSpec, at: float) -> float | None:
     zone = ZoneInfo(schedule.time_zone)
     local = datetime.fromtimestamp(at // 1, zone).replace(tzinfo=None)
     moments = (moment(wall, zone) for wall in _later(schedule, local))
-    return next((found for found in moments if found > at), None)
+    return next((start for start in moments if start > at), None)
 
 
 def last_start_until(schedule: WindowSpec, at: float) -> float | None:
@@ -92,17 +92,17 @@ def last_start_until(schedule: WindowSpec, at: float) -> float | None:
     local = datetime.fromtimestamp(at // 1, zone)
     wall = local.replace(tzinfo=None)
     if local.fold:
-        # The wall clock has been here before: later times than it shows have been first seen already.
+        # This is the second occurrence of a repeated hour: the wall clock already showed times later than `wall`.
         wall += (local.replace(fold=0).utcoffset() or timedelta()) - (local.utcoffset() or timedelta())
-    moments = (moment(found, zone) for found in _earlier(schedule, wall + _SECOND))
-    return next((found for found in moments if found <= at), None)
+    moments = (moment(earlier, zone) for earlier in _earlier(schedule, wall + _SECOND))
+    return next((start for start in moments if start <= at), None)
 
 
 def moment(wall: datetime, zone: ZoneInfo) -> float:
-    """When the clocks of a zone show `wall` for the first time; the first minute after the gap when they skip it."""
-    while _skipped(found := wall.replace(tzinfo=zone)):
+    """When the clocks of a zone first show `wall`; the first minute after the gap when they skip it."""
+    while _skipped(local := wall.replace(tzinfo=zone)):
         wall += _MINUTE
-    return found.timestamp()
+    return local.timestamp()
 
 
 def _skipped(local: datetime) -> bool:
@@ -115,13 +115,13 @@ def _later(schedule: WindowSpec, wall: datetime) -> Iterator[datetime]:
     if schedule.start is None:
         yield from (time_ for time_ in _single(schedule) if time_ > wall and time_.date() not in excepted)
         return
-    found: datetime | None = wall
-    while found is not None:
-        found = next(CronSim(schedule.start, found), None)
-        if found is not None and found.date() in excepted:
-            found = datetime.combine(found.date(), time(23, 59, 59))
-        elif found is not None:
-            yield found
+    start: datetime | None = wall
+    while start is not None:
+        start = next(CronSim(schedule.start, start), None)
+        if start is not None and start.date() in excepted:
+            start = datetime.combine(start.date(), time(23, 59, 59))
+        elif start is not None:
+            yield start
 
 
 def _earlier(schedule: WindowSpec, wall: datetime) -> Iterator[datetime]:
@@ -130,13 +130,13 @@ def _earlier(schedule: WindowSpec, wall: datetime) -> Iterator[datetime]:
     if schedule.start is None:
         yield from (t for t in reversed(_single(schedule)) if t < wall and t.date() not in excepted)
         return
-    found: datetime | None = wall
-    while found is not None:
-        found = next(CronSim(schedule.start, found, reverse=True), None)
-        if found is not None and found.date() in excepted:
-            found = datetime.combine(found.date(), time())
-        elif found is not None:
-            yield found
+    start: datetime | None = wall
+    while start is not None:
+        start = next(CronSim(schedule.start, start, reverse=True), None)
+        if start is not None and start.date() in excepted:
+            start = datetime.combine(start.date(), time())
+        elif start is not None:
+            yield start
 
 
 def _single(schedule: WindowSpec) -> list[datetime]:

@@ -1,7 +1,8 @@
-"""Windows: how it stands with one window of a schedule, whatever it is that has to be there when it opens.
+"""Window state: whether what a schedule asks for is, or will be, ready when its window opens.
 
-A start is judged once, by when things became ready, so a late tick changes nothing. What is in the way is found by
-whoever knows the things: replicas of a service, or places of a pool.
+The same rules serve services, which need replicas, and WarmPools, which need placeholders. The start of a window is
+judged once, by the times when pods became ready, so a late tick changes nothing. The caller determines the obstacles,
+since they differ between replicas and placeholders.
 """
 
 from dataclasses import dataclass
@@ -15,34 +16,35 @@ from forebay.scaling.decision import seconds
 from forebay.schedules.schedule_floors import MARGIN_SECONDS, Window, WindowFloor, local_time
 
 NODE_SHARE: Final = 0.5
-"""Of the lead time; what has found no node by then will not be ready within the rest of it."""
+"""Share of the lead time within which a pod has to be scheduled; later it will not be ready in time."""
 JUDGED: Final = (ScheduleState.MET, ScheduleState.MISSED)
 
 
 @dataclass(frozen=True, slots=True)
-class PendingStart:
-    """One that is on its way."""
+class PendingPod:
+    """A replica or a placeholder that has been created and is not ready yet."""
 
     name: str
     created_at: float
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCase:
-    """A window that is open or ahead, and what there is for it."""
+class WindowContext:
+    """A window that is open or next, and the replicas or placeholders that exist for it."""
 
     window_floor: WindowFloor
     window: Window
     now: float
     before: WindowStatus | None
-    """What was said last of the same window."""
+    """Last status of the same window."""
     ready_times: tuple[float, ...]
-    """Of those that are ready, the earliest first."""
-    pending: tuple[PendingStart, ...]
+    """Times when the ready ones became ready, in ascending order."""
+    pending: tuple[PendingPod, ...]
+    """Those that are not ready yet."""
     verb: str
-    """What those do that are ready, such as serve."""
+    """What ready ones do, in words, such as serve."""
     consumable: bool
-    """Whether they are there to be used up: once all were ready, one that has gone has been put to its use."""
+    """Whether they are used up, as placeholders are: once all were ready, a missing one has served its purpose."""
 
     @property
     def missing(self) -> int:
@@ -50,7 +52,7 @@ class WindowCase:
 
     @property
     def done_at(self) -> float | None:
-        """When all were ready of what is given away, whatever has become of them since."""
+        """Time when all consumable ones were ready, whatever happened to them since; None before, or for others."""
         if not self.consumable or self.before is None or self.before.ready_at is None:
             return None
         return datetime.fromisoformat(self.before.ready_at).timestamp()
@@ -61,28 +63,28 @@ class WindowCase:
 
     @property
     def ready_at(self) -> float | None:
-        """When as many were ready as were asked for."""
+        """Time when as many were ready as the floor asks for."""
         return self.ready_times[self.window_floor.replicas - 1] if not self.missing else None
 
     @property
     def expected_at(self) -> float | None:
-        """When all will be ready if each takes its lead time; None when one is later than that already."""
+        """Time when all will be ready if each takes the lead time; None when one has already taken longer."""
         if not self.missing:
             return self.now
         lead = self.window_floor.lead_seconds
-        due = sorted(start.created_at + lead for start in self.pending)[: self.missing]
+        due = sorted(pod.created_at + lead for pod in self.pending)[: self.missing]
         if due and due[0] < self.now:
             return None
         return max(due) if len(due) == self.missing else self.now + lead
 
 
-def not_in_time(case: WindowCase) -> str | None:
-    """The lead time is longer than what is left of the time."""
+def not_in_time(case: WindowContext) -> str | None:
+    """Why all will not be ready in time: the lead time is longer than the time left."""
     if not case.counts or not case.missing:
         return None
     expected = case.expected_at
     if expected is None:
-        late = [start for start in case.pending if start.created_at + case.window_floor.lead_seconds < case.now]
+        late = [pod for pod in case.pending if pod.created_at + case.window_floor.lead_seconds < case.now]
         return (
             f"{late[0].name} takes longer than the {seconds(case.window_floor.lead_seconds)} that were expected, and "
             f"it cannot be told when it will {case.verb}"
@@ -96,9 +98,9 @@ def not_in_time(case: WindowCase) -> str | None:
     return f"all will be ready at about {local_time(expected, case.window_floor.schedule.time_zone)}{tail}"
 
 
-def window_status_of(case: WindowCase, why: str) -> WindowStatus:
-    """How it stands with the window, in words. `why` is what is in the way, if anything is."""
-    state, message = judged(case, why)
+def window_status_of(case: WindowContext, why: str) -> WindowStatus:
+    """The status of the window. `why` is the obstacle, if there is one."""
+    state, message = judge(case, why)
     window_floor = case.window_floor
     return WindowStatus(
         name=window_floor.schedule.name,
@@ -111,8 +113,8 @@ def window_status_of(case: WindowCase, why: str) -> WindowStatus:
     )
 
 
-def judged(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
-    """The state and the sentence for it, without its full stop. `why` is what is in the way, if anything is."""
+def judge(case: WindowContext, why: str) -> tuple[ScheduleState, str]:
+    """The state and its message without the full stop. `why` is the obstacle, if there is one."""
     done_at = case.done_at
     if case.window_floor.opened is not None:
         return _opened(case, why if done_at is None else "")
@@ -132,15 +134,15 @@ def judged(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
     return ScheduleState.WARMING, text
 
 
-def ready_at(case: WindowCase) -> str | None:
-    """Kept once it is known: what is replaced later does not change it."""
+def ready_at(case: WindowContext) -> str | None:
+    """Time when all were ready. Once known it stays: later replacements do not change it."""
     if case.before is not None and case.before.ready_at is not None:
         return case.before.ready_at
-    found = case.ready_at if case.counts else None
-    return None if found is None else rfc3339(found)
+    at = case.ready_at if case.counts else None
+    return None if at is None else rfc3339(at)
 
 
-def _opened(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
+def _opened(case: WindowContext, why: str) -> tuple[ScheduleState, str]:
     zone = case.window_floor.schedule.time_zone
     text = f"{case.window_floor.asked} until {local_time(case.window.end, zone)}; {len(case.ready_times)} {case.verb}"
     rest = f"; {why}" if why and case.missing else ""
@@ -148,14 +150,14 @@ def _opened(case: WindowCase, why: str) -> tuple[ScheduleState, str]:
         text += "; it was asked for after its start"
         return (ScheduleState.AT_RISK if case.missing else ScheduleState.MET), text + rest
     state = _at_the_start(case)
-    if state is ScheduleState.MISSED and (found := case.ready_at) is not None:
-        late = seconds(max(0.0, found - case.window.start))
-        return state, f"{text}, all since {local_time(found, zone)}, {late} after the start{rest}"
+    if state is ScheduleState.MISSED and (all_ready_at := case.ready_at) is not None:
+        late = seconds(max(0.0, all_ready_at - case.window.start))
+        return state, f"{text}, all since {local_time(all_ready_at, zone)}, {late} after the start{rest}"
     return state, text + rest
 
 
-def _at_the_start(case: WindowCase) -> ScheduleState:
-    """Judged once; what happens later is another matter."""
+def _at_the_start(case: WindowContext) -> ScheduleState:
+    """Met or Missed. The state is set once and does not change later in the window."""
     if case.before is not None and case.before.state in JUDGED:
         return case.before.state
     if case.done_at is not None and case.done_at <= case.window.start:

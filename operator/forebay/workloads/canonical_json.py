@@ -1,4 +1,4 @@
-"""Canonical JSON and short hashes: equal content gives equal text, whatever order it was written in."""
+"""Canonical JSON and short hashes: equal content gives equal text, whatever the order of its keys."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ def short_hash(text: str, length: int) -> str:
 
 
 def without_empty(value: Any) -> Any:
-    """The same without None, `{}` and `[]`: an empty block says no more than an absent one."""
+    """The value without None, `{}` and `[]` at any depth: an empty block means the same as an absent one."""
     if isinstance(value, dict):
         pruned = {key: without_empty(item) for key, item in value.items()}
         return {key: item for key, item in pruned.items() if item is not None and item != {} and item != []}
@@ -34,5 +34,5 @@ def without_empty(value: Any) -> Any:
 
 
 def present(mapping: dict[str, Any]) -> dict[str, Any]:
-    """The entries that say something; only at this level, as `emptyDir: {}` deeper down says a lot."""
+    """The entries that are not empty. Only this level is checked: a nested empty `emptyDir: {}` has a meaning."""
     return {key: item for key, item in mapping.items() if item is not None and item != {} and item != []}

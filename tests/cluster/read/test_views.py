@@ -7,8 +7,9 @@ import pytest
 from forebay.api import labels
 from forebay.cluster.read.projections import NodeObject, PodObject, RevisionObject
 from forebay.cluster.read.views import node_view, owned_revision, pod_facts, pod_view, same_pod
+from forebay.workloads.objects.controller_revision import controller_revision
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.spec.resolve import controller_revision, resolve
+from forebay.workloads.spec.resolve import resolve
 from forebay.world.world import ServiceKey
 from tests.builders.world import a_spec
 

@@ -192,7 +192,7 @@ def test_a_rollout_with_two_variants_alive_ends():
     assert {pod.revision for pod in cluster.pods_of("chat")} <= {"own2", "small2"}
     assert len(cluster.serving("chat")) == 3
     assert cluster.condition("chat", "UpToDate") == ("True", "UpToDate")
-    assert "RolloutFinished" in cluster.told("chat")
+    assert "RolloutFinished" in cluster.event_reasons("chat")
 
 
 def test_a_failing_rollout_halts_with_two_variants_alive():

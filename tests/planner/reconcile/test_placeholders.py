@@ -274,9 +274,9 @@ def test_waiting_is_silent_and_writes_nothing():
     scale(cluster, 2)
     cluster.run_until(lambda: len(cluster.serving("chat")) == 2)
     cluster.run(60)
-    events_before, writes = list(cluster.told("chat")), cluster.writes
+    events_before, writes = list(cluster.event_reasons("chat")), cluster.writes
     cluster.run(7200)
-    assert (cluster.told("chat"), cluster.writes) == (events_before, writes)
+    assert (cluster.event_reasons("chat"), cluster.writes) == (events_before, writes)
     assert not [reason for reason in events_before if "laceholder" in reason]
 
 

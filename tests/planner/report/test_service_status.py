@@ -17,7 +17,7 @@ from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.planner.report.service_status import should_write
 from forebay.scaling.load.signals import PodSignals
-from forebay.workloads.objects.service_objects import min_available
+from forebay.workloads.objects.disruption_budget import min_available
 from forebay.world.plan import ApplyChildren
 from forebay.world.world import ChildView, ServiceView, SpecProblem
 from tests.builders.plans import actions, condition, creates, events, message, only

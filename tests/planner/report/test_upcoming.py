@@ -80,7 +80,7 @@ class TestStandingStill:
         cluster = a_served_cluster(3)
         cluster.stream_seconds = 600
         cluster.hung = set(cluster.serving("chat")[:2])
-        cluster.run_until(lambda: "ReplicaStalled" in cluster.told("chat"))
+        cluster.run_until(lambda: "ReplicaStalled" in cluster.event_reasons("chat"))
         cluster.run(10)
         (waiting,) = [what for what in upcoming(cluster) if "has made no step since" in what]
         assert waiting.endswith("; it is replaced in its turn, one at a time.")

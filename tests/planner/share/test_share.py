@@ -22,7 +22,7 @@ def with_a_queue() -> tuple[Plan, ScalingMemory]:
     """One replica, and twice the queue that it may have: a second one is decided."""
     pods = pods_of(SERVICE, 1)
     world = a_world(SERVICE, pods=pods, signals=signals_of(pods, waiting=40))
-    scaling = ScalingMemory(desired=1, raised_at=RAISED_AT, jumped_at=RAISED_AT)
+    scaling = ScalingMemory(desired=1, raised_at=RAISED_AT, guard_raised_at=RAISED_AT)
     state = State(since=NOW - 3600, services={SERVICE.uid: ServiceMemory(scaling=scaling)})
     done, after = plan(world, state, NOW)
     return done, after.services[SERVICE.uid].scaling
@@ -31,7 +31,7 @@ def with_a_queue() -> tuple[Plan, ScalingMemory]:
 def test_every_service_gets_what_it_decided():
     done, remembered = with_a_queue()
     assert len(creates(done)) == 1
-    assert (remembered.desired, remembered.raised_at, remembered.jumped_at) == (2, NOW, NOW)
+    assert (remembered.desired, remembered.raised_at, remembered.guard_raised_at) == (2, NOW, NOW)
 
 
 def test_a_count_that_sharing_cuts_is_remembered_as_it_was_cut(monkeypatch: pytest.MonkeyPatch):
@@ -47,4 +47,4 @@ def test_a_count_that_sharing_cuts_is_remembered_as_it_was_cut(monkeypatch: pyte
     done, remembered = with_a_queue()
     assert decided == [2]
     assert creates(done) == []
-    assert (remembered.desired, remembered.raised_at, remembered.jumped_at) == (1, RAISED_AT, RAISED_AT)
+    assert (remembered.desired, remembered.raised_at, remembered.guard_raised_at) == (1, RAISED_AT, RAISED_AT)

@@ -1,4 +1,4 @@
-"""By how much the load grows within a lead time, against what brute force says."""
+"""Growth of the load within a lead time, compared with a brute-force computation."""
 
 from collections.abc import Sequence
 from math import ceil, inf, nan
@@ -15,8 +15,8 @@ from forebay.scaling.learning.growth import (
     MOST_READINGS,
     STEP,
     Growth,
-    observed_growth,
     step_of,
+    update_growth,
 )
 from tests.builders.world import NOW
 
@@ -37,7 +37,7 @@ def watched(
     capacity: float = U,
 ) -> Growth:
     for index, amount in enumerate(work):
-        growth = observed_growth(growth, amount, capacity, lead, began + index * every)
+        growth = update_growth(growth, amount, capacity, lead, began + index * every)
     return growth
 
 
@@ -53,8 +53,8 @@ works = st.lists(st.floats(0, 20), min_size=5 + ENOUGH_PAIRS, max_size=200)
 @settings(deadline=None, max_examples=60)
 @given(works)
 def test_the_quantile_is_that_of_brute_force_to_a_step(work):
-    found = watched(work).fraction
-    assert exact(work, 5) - 1e-9 <= found <= exact(work, 5) + STEP
+    fraction = watched(work).fraction
+    assert exact(work, 5) - 1e-9 <= fraction <= exact(work, 5) + STEP
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_load_that_doubles_every_lead_time():
 
 
 def test_a_morning_in_twenty_is_what_counts():
-    """Nine of ten lead times see nothing, one sees (5 + 0.8)/(4 + 0.8) − 1 = 20.8 %, which 22 % covers."""
+    """Nine of ten lead times have no growth, one has (5 + 0.8)/(4 + 0.8) − 1 = 20.8 %; the step of 22 % covers it."""
     work = ([4.0] * 45 + [5.0] * 5) * 10
     assert watched(work).fraction == pytest.approx(0.22)
 
@@ -90,17 +90,17 @@ def test_too_little_is_not_known(pairs):
 @pytest.mark.parametrize("capacity", [None, nan, 0.0, U])
 def test_what_is_not_known_teaches_nothing(work, capacity):
     before = watched([1.0, 1.0])
-    assert observed_growth(before, work, capacity, LEAD, NOW + 600) is before
+    assert update_growth(before, work, capacity, LEAD, NOW + 600) is before
 
 
 @pytest.mark.parametrize("capacity", [None, nan, inf, 0.0])
 def test_without_a_capacity_nothing_is_learned(capacity):
     before = watched([1.0, 1.0])
-    assert observed_growth(before, 5.0, capacity, LEAD, NOW + 600) is before
+    assert update_growth(before, 5.0, capacity, LEAD, NOW + 600) is before
 
 
-def test_the_end_of_a_silence_is_no_growth():
-    """Ten minutes of nobody looking, and the load is eight times as high: that is not what five minutes do."""
+def test_the_end_of_missing_metrics_is_no_growth():
+    """After ten minutes without readings the load is eight times as high. That is no growth within five minutes."""
     before = watched([1.0] * 100)
     after = watched([8.0] * 100, growth=before, began=NOW + 100 * 60 + 600)
     assert before.pairs == 95
@@ -139,15 +139,15 @@ def test_the_oldest_day_is_forgotten_and_a_quiet_week_forgets_nothing():
         st.tuples(st.floats(0, 4e5), st.floats(0, 1e6) | st.none() | st.just(nan), st.floats(0, 1e5)), max_size=150
     )
 )
-def test_memory_is_bounded_whatever_comes(looks):
+def test_memory_is_bounded_for_any_readings(looks):
     growth = Growth()
     for after, work, lead in looks:
-        growth = observed_growth(growth, work, U, lead, NOW + after)
+        growth = update_growth(growth, work, U, lead, NOW + after)
         assert 0.0 <= growth.fraction <= 1.0
         assert len(growth.readings) <= MOST_READINGS
         assert len(growth.days) <= MOST_DAYS
         assert all(0 <= step <= LARGEST_STEP for steps in growth.days.values() for step in steps)
 
 
-def test_looks_in_between_count_once_a_minute():
+def test_one_reading_a_minute_counts():
     assert watched([1.0] * 121, every=5.0).readings == watched([1.0] * 11).readings

@@ -1,4 +1,4 @@
-"""How long replicas take to start: what is kept, and what is made of it."""
+"""Lead times: which durations are kept, and the quantiles and bounds computed from them."""
 
 from math import ceil
 from random import Random
@@ -26,7 +26,7 @@ quantiles = st.floats(0.01, 1.0)
 
 
 def a_start(state: WarmState = READY, *, scheduled: float | None = 0.0, ready: float = 60.0, at: float = 0.0) -> Start:
-    """Times after its creation."""
+    """A start; the times are relative to its creation."""
     return Start(at, None if scheduled is None else at + scheduled, at + ready, state)
 
 
@@ -78,14 +78,14 @@ def test_quantiles_and_priors(starts, state, quantile, expected):
     ],
 )
 def test_the_slowest_of_those_that_are_ordered_together_counts(prospect, replicas, expected):
-    ahead = Prospect(**prospect)
-    assert ahead.lead_seconds_for(replicas) == PRIOR_SECONDS[expected]
+    next_replicas = Prospect(**prospect)
+    assert next_replicas.lead_seconds_for(replicas) == PRIOR_SECONDS[expected]
 
 
 def test_ten_replicas_need_a_longer_lead_than_one():
-    """0.95^(1/10) = 0.9949 of 32 starts is slower than any of them; for one the 31st of them will do."""
-    ahead = Prospect(LeadTimes({READY: tuple(range(101, 133))}), free_places=10)
-    assert (ahead.lead_seconds_for(1), ahead.lead_seconds_for(10)) == (131, 172)
+    """The quantile 0.95^(1/10) = 0.9949 of 32 starts is the slowest of them; for one replica the 31st is enough."""
+    next_replicas = Prospect(LeadTimes({READY: tuple(range(101, 133))}), free_places=10)
+    assert (next_replicas.lead_seconds_for(1), next_replicas.lead_seconds_for(10)) == (131, 172)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_few_starts_leave_room_for_a_slower_one(seen, expected):
 
 @pytest.mark.parametrize("starts", [3, 6, 12, 24, 32])
 def test_what_was_promised_of_the_next_start_holds_however_few_were_seen(starts):
-    """The slowest of three alone would be kept to by three of four; the 23rd of 24 is by 23 of 25."""
+    """Only three of four starts would stay within the slowest of three; 23 of 25 stay within the 23rd of 24."""
     draw = Random(starts)
     kept = 0
     for _ in range(2000):
@@ -129,16 +129,16 @@ def test_a_quantile_is_the_smallest_duration_that_so_many_keep_to(seen, quantile
 
 @given(lead_times, st.integers(0, 5), st.integers(0, 5), st.integers(1, 60))
 def test_more_replicas_never_need_a_shorter_lead(learned, placeholders, free, replicas):
-    ahead = Prospect(learned, placeholders, free)
-    assert ahead.lead_seconds_for(replicas) <= ahead.lead_seconds_for(replicas + 1)
+    next_replicas = Prospect(learned, placeholders, free)
+    assert next_replicas.lead_seconds_for(replicas) <= next_replicas.lead_seconds_for(replicas + 1)
 
 
 @given(lead_times, st.integers(0, 4), st.integers(0, 4), st.integers(1, 12))
 def test_the_lead_covers_every_state_that_is_used(learned, placeholders, free, replicas):
-    ahead = Prospect(learned, placeholders, free)
-    used = {ahead.state_of(nth) for nth in range(1, replicas + 1)}
+    next_replicas = Prospect(learned, placeholders, free)
+    used = {next_replicas.state_of(nth) for nth in range(1, replicas + 1)}
     slowest = max(learned.bound_seconds(state, 0.95 ** (1 / replicas)) for state in used)
-    assert ahead.lead_seconds_for(replicas) == slowest
+    assert next_replicas.lead_seconds_for(replicas) == slowest
 
 
 starts = st.builds(

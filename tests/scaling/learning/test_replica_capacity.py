@@ -1,4 +1,4 @@
-"""What a replica carries, and how live replicas correct it."""
+"""Capacity of a replica, and its correction by measurements of live replicas."""
 
 from dataclasses import replace
 
@@ -8,12 +8,12 @@ from forebay.capacity.model.profile_choice import Basis
 from forebay.capacity.model.replica_model import load as loaded
 from forebay.scaling.learning.replica_capacity import FASTEST, SLOWEST, Refinement, ReplicaCapacity, refine
 from forebay.scaling.load.arrivals import RequestLengths
-from forebay.scaling.load.service_load import Served
+from forebay.scaling.load.service_load import ServedTokens
 from tests.builders.loads import CHAT, a_load, a_replica_capacity, known
 from tests.builders.world import NOW
 
-CARRIER = a_replica_capacity()
-PLANNED = known(CARRIER.carries(CHAT))
+CAPACITY = a_replica_capacity()
+PLANNED = known(CAPACITY.mix_capacity(CHAT))
 
 
 def after(
@@ -22,29 +22,29 @@ def after(
     true: float,
     requests: float,
     saturated: bool,
-    replica_capacity: ReplicaCapacity = CARRIER,
+    replica_capacity: ReplicaCapacity = CAPACITY,
     running: float = 40,
     counts_steps: bool = True,
 ) -> Refinement:
-    """So long under so many requests per second on each of two replicas that are `true` times as slow."""
+    """The refinement after some seconds of a request rate on each of two replicas that are `true` times as slow."""
     engine = replace(replica_capacity.engine, profile=replica_capacity.engine.profile.slowed(true))
     step = loaded(engine, replica_capacity.mix(CHAT), requests).token_seconds
     load = a_load(
         2,
         running=running,
-        served=Served(2, 2 * requests * 500, 2 * requests * 200, 2 / step if counts_steps else None),
+        served=ServedTokens(2, 2 * requests * 500, 2 * requests * 200, 2 / step if counts_steps else None),
     )
-    found: Refinement | None = None
+    refinement: Refinement | None = None
     for second in range(0, round(minutes * 60) + 1, 5):
-        found = refine(found, replica_capacity, CHAT, load, saturated, NOW + second)
-    return known(found)
+        refinement = refine(refinement, replica_capacity, CHAT, load, saturated, NOW + second)
+    return known(refinement)
 
 
 @pytest.mark.parametrize(
     ("true", "requests", "saturated", "expected"),
     [
         pytest.param(1.0, 46, True, 1.0, id="as the profile says"),
-        pytest.param(1.2, 46, True, 1.2, id="slower, seen at saturation"),
+        pytest.param(1.2, 46, True, 1.2, id="slower, refinement at saturation"),
         pytest.param(1.2, 34, False, 1.2, id="slower, from seven tenths of what it may give on"),
         pytest.param(1.2, 30, False, 1.0, id="slower, but with little to do: not believed"),
         pytest.param(0.8, 40, False, 1.0, id="faster, but not full: not believed"),
@@ -57,13 +57,13 @@ def test_live_replicas_correct_the_profile(true, requests, saturated, expected):
     assert after(30, true=true, requests=requests, saturated=saturated).factor == pytest.approx(expected, abs=0.005)
 
 
-def test_a_faster_engine_is_believed_as_far_as_it_was_full():
+def test_a_faster_engine_is_accepted_only_as_far_as_it_was_full():
     requests = 1.1 * PLANNED.usable / PLANNED.work_seconds
-    seen = after(60, true=0.8, requests=requests, saturated=False)
-    assert 0.8 < seen.factor < 1.0
-    assert known(CARRIER.carries(CHAT, seen)).usable / known(CARRIER.carries(CHAT, seen)).work_seconds == pytest.approx(
-        requests, rel=0.01
-    )
+    refinement = after(60, true=0.8, requests=requests, saturated=False)
+    assert 0.8 < refinement.factor < 1.0
+    assert known(CAPACITY.mix_capacity(CHAT, refinement)).usable / known(
+        CAPACITY.mix_capacity(CHAT, refinement)
+    ).work_seconds == pytest.approx(requests, rel=0.01)
 
 
 @pytest.mark.parametrize("unknown", [{"counts_steps": False}, {"running": 7}])
@@ -73,32 +73,32 @@ def test_an_engine_that_may_have_been_idle_or_counts_no_steps_measures_nothing(u
 
 def test_capacity_is_called_measured_after_a_minute_of_evidence():
     young, old = (after(minutes, true=1.2, requests=46, saturated=True) for minutes in (0.9, 30))
-    assert CARRIER.carries(CHAT, young) == PLANNED
-    slower = known(CARRIER.carries(CHAT, old))
+    assert CAPACITY.mix_capacity(CHAT, young) == PLANNED
+    slower = known(CAPACITY.mix_capacity(CHAT, old))
     assert (slower.basis, PLANNED.basis) == (Basis.MEASURED, Basis.PROFILE)
     assert slower.usable < PLANNED.usable
     assert slower.work_seconds == pytest.approx(1.2 * PLANNED.work_seconds, rel=0.01)
 
 
 def test_another_profile_begins_anew():
-    other = replace(CARRIER, engine=replace(CARRIER.engine, max_num_seqs=64))
+    other = replace(CAPACITY, engine=replace(CAPACITY.engine, max_num_seqs=64))
     before = after(30, true=1.2, requests=46, saturated=True)
     assert refine(before, other, CHAT, a_load(2), True, NOW).factor == 1.0
 
 
-def test_silence_refines_nothing():
+def test_missing_metrics_refine_nothing():
     before = after(30, true=1.2, requests=46, saturated=True)
-    assert refine(before, CARRIER, CHAT, a_load(0), True, NOW + 2000).factor == before.factor
+    assert refine(before, CAPACITY, CHAT, a_load(0), True, NOW + 2000).factor == before.factor
 
 
 def test_what_a_prefix_cache_spares_is_not_computed_but_is_read():
-    spared = known(CARRIER.carries(replace(CHAT, computed_share=0.2)))
+    spared = known(CAPACITY.mix_capacity(replace(CHAT, computed_share=0.2)))
     assert PLANNED.work_seconds - spared.work_seconds == pytest.approx(0.8 * 500 * 17.3e-6)
 
 
 def test_a_replica_of_several_engines_carries_as_often():
-    assert known(a_replica_capacity(engines=4).carries(CHAT)).usable == pytest.approx(4 * PLANNED.usable)
+    assert known(a_replica_capacity(engines=4).mix_capacity(CHAT)).usable == pytest.approx(4 * PLANNED.usable)
 
 
 def test_the_mix_decides_what_tokens_are_worth():
-    assert known(CARRIER.carries(RequestLengths(6000, 300))).tokens_per_minute < PLANNED.tokens_per_minute
+    assert known(CAPACITY.mix_capacity(RequestLengths(6000, 300))).tokens_per_minute < PLANNED.tokens_per_minute

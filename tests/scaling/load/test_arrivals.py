@@ -1,10 +1,10 @@
-"""Arrivals from counters: resets, gaps and pods that come and go."""
+"""Arrivals from counters: resets, gaps, and pods that are added or deleted."""
 
 from collections.abc import Mapping
 
 import pytest
 
-from forebay.scaling.load.arrivals import ArrivalFlow, Arrivals, RequestLengths, flow_of, observe
+from forebay.scaling.load.arrivals import ArrivalFlow, Arrivals, RequestLengths, flow_of, update_arrivals
 from forebay.scaling.load.pod_history import PodHistory
 from tests.builders.loads import a_history, known
 from tests.builders.world import NOW
@@ -18,11 +18,11 @@ def rate(*histories: PodHistory) -> float | None:
 
 
 def watched(rates: Mapping[int, float | None], *, every: int = 5, until: int = 300) -> Arrivals:
-    """Rates by the second from which on they hold."""
+    """Arrival rates, by the second from which they hold."""
     arrivals, now = Arrivals(), None
     for second in range(0, until + 1, every):
         now = next(rates[since] for since in sorted(rates, reverse=True) if since <= second)
-        arrivals = observe(arrivals, None if now is None else ArrivalFlow(now), NOW + second)
+        arrivals = update_arrivals(arrivals, None if now is None else ArrivalFlow(now), NOW + second)
     return arrivals
 
 
@@ -48,22 +48,22 @@ def test_requests_that_arrive_at_a_pod(before, after, expected):
 
 
 def test_the_flow_is_the_sum_of_those_that_can_tell():
-    told = a_history({"finished": 0}, {"finished": 50})
+    counting = a_history({"finished": 0}, {"finished": 50})
     mute = a_history({}, {})
-    assert rate(told, mute, told) == 20
+    assert rate(counting, mute, counting) == 20
     assert rate(mute) is None
     assert rate() is None
 
 
 def test_a_pod_that_goes_or_comes_moves_load_and_adds_none():
-    """40 a second on four pods; one goes, later two come: the sum of what each sees is smoothed, not each of them."""
+    """40 a second on four pods. One is deleted, later two are added. The sum of rates is smoothed, not each rate."""
     four = [a_history({"finished": 0}, {"finished": 50})] * 4
     three = [a_history({"finished": 0}, {"finished": 66.666})] * 3
     arrivals = Arrivals()
     for second in range(0, 300, 5):
-        arrivals = observe(arrivals, flow_of(four if second < 150 else three), NOW + second)
-        seen = arrivals.requests_per_second(NOW + second)
-        assert seen is None or seen == pytest.approx(40, rel=0.01)
+        arrivals = update_arrivals(arrivals, flow_of(four if second < 150 else three), NOW + second)
+        requests = arrivals.requests_per_second(NOW + second)
+        assert requests is None or requests == pytest.approx(40, rel=0.01)
 
 
 def test_the_rate_is_the_mean_of_a_minute_and_unknown_at_first():
@@ -74,8 +74,8 @@ def test_the_rate_is_the_mean_of_a_minute_and_unknown_at_first():
     assert watched({0: 10, 200: 30}, until=265).requests_per_second(NOW + 265) == pytest.approx(30)
 
 
-def test_a_surge_is_believed_before_the_minute_is_over():
-    """Three times the requests from 300 s on: half a minute later the minute's mean is at two times."""
+def test_a_surge_counts_before_the_minute_is_over():
+    """Three times the requests from 300 s on. Half a minute later the mean of the minute is at twice the rate."""
     surged = watched({0: 8.0, 300: 24.0}, until=325)
     assert surged.in_the_last_minute(NOW + 325) == pytest.approx(15.4, rel=0.1)
     assert surged.requests_per_second(NOW + 325) == pytest.approx(24.0)
@@ -89,19 +89,19 @@ def test_what_may_be_chance_is_no_surge(calm, later):
 
 @pytest.mark.parametrize("burst", [{300: 48.0, 305: 8.0}, {300: 28.0, 310: 8.0}, {300: 88.0, 305: 8.0}])
 def test_a_burst_of_a_few_seconds_is_no_surge(burst):
-    """200 or 400 requests at once, in one look or two: they are over before a replica could serve."""
+    """200 or 400 requests at once, within one or two scrapes: they are finished before a new replica could serve."""
     for until in range(300, 331, 5):
         arrivals = watched({0: 8.0, **burst}, until=until)
         assert arrivals.requests_per_second(NOW + until) == arrivals.in_the_last_minute(NOW + until)
 
 
 def test_where_requests_come_in_bursts_a_burst_is_no_surge():
-    """15 seconds of 20 every minute are usual here, and the first of them after a calm hour are not."""
+    """15 seconds at 20 a second in every minute are no surge; the first such burst after a quiet hour is one."""
     bursts = {second: 20.0 if second % 60 < 15 else 4.0 for second in range(0, 1200, 5)}
     used_to = watched(bursts, until=1195)
     assert used_to.dispersion > 10
-    again = observe(
-        observe(observe(used_to, ArrivalFlow(20.0), NOW + 1200), ArrivalFlow(20.0), NOW + 1205),
+    again = update_arrivals(
+        update_arrivals(update_arrivals(used_to, ArrivalFlow(20.0), NOW + 1200), ArrivalFlow(20.0), NOW + 1205),
         ArrivalFlow(20.0),
         NOW + 1210,
     )
@@ -113,8 +113,8 @@ def test_without_a_flow_the_rate_is_held_for_a_minute_and_then_unknown():
     assert watched({0: 10, 200: None}, until=280).requests_per_second(NOW + 280) is None
 
 
-def test_a_gap_in_looking_begins_anew():
-    arrivals = observe(watched({0: 10}), ArrivalFlow(50), NOW + 300 + 61)
+def test_a_gap_in_observation_resets_the_rate():
+    arrivals = update_arrivals(watched({0: 10}), ArrivalFlow(50), NOW + 300 + 61)
     assert arrivals.requests_per_second(NOW + 361) is None
 
 
@@ -126,9 +126,9 @@ def test_it_is_bounded(every):
 def test_what_the_gateway_was_asked_goes_before_what_engines_saw():
     arrivals = Arrivals()
     for second in range(0, 121, 5):
-        arrivals = observe(arrivals, ArrivalFlow(10), NOW + second, asked_requests=second * 25.0)
+        arrivals = update_arrivals(arrivals, ArrivalFlow(10), NOW + second, asked_requests=second * 25.0)
     assert arrivals.requests_per_second(NOW + 120) == pytest.approx(25)
-    again = observe(arrivals, ArrivalFlow(10), NOW + 125, asked_requests=3.0)
+    again = update_arrivals(arrivals, ArrivalFlow(10), NOW + 125, asked_requests=3.0)
     assert known(again.requests_per_second(NOW + 125)) < 25, "a gateway that began anew is not a burst"
 
 
@@ -137,13 +137,13 @@ def flow(requests: float, prompt: float, output: float, computed: float | None =
     return ArrivalFlow(requests, requests, requests * prompt, requests * output, requests * computed)
 
 
-def test_lengths_are_believed_once_enough_requests_have_finished():
+def test_lengths_are_used_once_enough_requests_have_finished():
     arrivals = Arrivals()
     for second in (0, 5, 10):
-        arrivals = observe(arrivals, flow(1, 500, 200), NOW + second)
+        arrivals = update_arrivals(arrivals, flow(1, 500, 200), NOW + second)
     assert arrivals.lengths is None
     for second in (15, 20, 25):
-        arrivals = observe(arrivals, flow(1, 500, 200), NOW + second)
+        arrivals = update_arrivals(arrivals, flow(1, 500, 200), NOW + second)
     lengths = known(arrivals.lengths)
     assert lengths == RequestLengths(500, 200, 1.0, lengths.requests)
     assert lengths.requests == pytest.approx(25, rel=0.05)
@@ -152,19 +152,19 @@ def test_lengths_are_believed_once_enough_requests_have_finished():
 def test_lengths_follow_slowly_and_a_quiet_night_does_not_forget_them():
     arrivals = Arrivals()
     for second in range(0, 3600, 5):
-        arrivals = observe(arrivals, flow(10, 500, 200), NOW + second)
+        arrivals = update_arrivals(arrivals, flow(10, 500, 200), NOW + second)
     for second in range(3600, 3660, 5):
-        arrivals = observe(arrivals, flow(10, 8000, 200), NOW + second)
+        arrivals = update_arrivals(arrivals, flow(10, 8000, 200), NOW + second)
     assert 900 < known(arrivals.lengths).prompt_tokens < 1600
     for second in range(3660, 40_000, 5):
-        arrivals = observe(arrivals, flow(0, 0, 0), NOW + second)
+        arrivals = update_arrivals(arrivals, flow(0, 0, 0), NOW + second)
     assert 900 < known(arrivals.lengths).prompt_tokens < 1600
 
 
 def test_a_prefix_cache_spares_work_and_not_length():
     arrivals = Arrivals()
     for second in range(0, 300, 5):
-        arrivals = observe(arrivals, flow(10, 500, 200, computed=100), NOW + second)
+        arrivals = update_arrivals(arrivals, flow(10, 500, 200, computed=100), NOW + second)
     lengths = known(arrivals.lengths)
     assert lengths.prompt_tokens == 500
     assert lengths.computed_share == pytest.approx(0.2)
@@ -173,15 +173,17 @@ def test_a_prefix_cache_spares_work_and_not_length():
 def test_prompts_that_are_computed_before_their_requests_finish_are_not_taken_for_spared_ones():
     arrivals = Arrivals()
     for second in range(0, 3600, 5):
-        arrivals = observe(arrivals, flow(10, 500, 200, computed=500 + 200 * (-1) ** (second // 5)), NOW + second)
+        arrivals = update_arrivals(
+            arrivals, flow(10, 500, 200, computed=500 + 200 * (-1) ** (second // 5)), NOW + second
+        )
     assert known(arrivals.lengths).computed_share == pytest.approx(1, abs=0.01)
 
 
 def test_lengths_of_a_pod_without_the_histograms_come_from_its_token_counters():
     began = {"finished": 10, "prompt_tokens": 5000, "generation_tokens": 2000}
     ended = {"finished": 60, "prompt_tokens": 30_000, "generation_tokens": 12_000}
-    found = known(flow_of([a_history(began, ended)]))
-    assert (found.finished_prompt_tokens, found.finished_output_tokens) == (5000, 2000)
+    flow = known(flow_of([a_history(began, ended)]))
+    assert (flow.finished_prompt_tokens, flow.finished_output_tokens) == (5000, 2000)
 
 
 @pytest.mark.parametrize(
@@ -191,5 +193,5 @@ def test_lengths_of_a_pod_without_the_histograms_come_from_its_token_counters():
 def test_dispersion_is_estimated_and_bounded(amplitude, low, high):
     arrivals = Arrivals()
     for second in range(0, 7200, 5):
-        arrivals = observe(arrivals, ArrivalFlow(30 + amplitude * (-1) ** (second // 5)), NOW + second)
+        arrivals = update_arrivals(arrivals, ArrivalFlow(30 + amplitude * (-1) ** (second // 5)), NOW + second)
     assert low <= arrivals.dispersion <= high

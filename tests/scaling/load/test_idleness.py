@@ -1,4 +1,4 @@
-"""The idle clock: what starts it, what sets it back, and that silence never lets it run."""
+"""The idle clock: what starts it, what resets it, and that it never runs while metrics are missing."""
 
 from math import inf
 from typing import Any
@@ -7,14 +7,14 @@ import pytest
 
 from forebay.scaling.load.freshness import Ages, Freshness
 from forebay.scaling.load.gateway_demand import GatewayDemand
-from forebay.scaling.load.idleness import Idleness, look_idle
+from forebay.scaling.load.idleness import Idleness, update_idleness
 from forebay.scaling.load.pod_history import remember
-from forebay.scaling.load.service_load import ReplicaReading, ServiceLoad, Silent, load_of
+from forebay.scaling.load.service_load import ReplicaReading, ServiceLoad, SilentReplica, load_of
 from tests.builders.loads import a_history, a_load
 from tests.builders.world import NOW, a_sample
 
-IDLE_FOR_LONG = Idleness(since=NOW - 900, looked_at=NOW - 5)
-SILENT = Silent("chat-0", Freshness.STALE, NOW - 40, "no answer within 4 s")
+IDLE_FOR_LONG = Idleness(since=NOW - 900, updated_at=NOW - 5)
+SILENT = SilentReplica("chat-0", Freshness.STALE, NOW - 40, "no answer within 4 s")
 
 
 def idle_load(**fields: Any) -> ServiceLoad:
@@ -24,7 +24,7 @@ def idle_load(**fields: Any) -> ServiceLoad:
 def looked(
     load: ServiceLoad, before: Idleness = IDLE_FOR_LONG, demand: GatewayDemand | None = None, draining: int = 0
 ) -> Idleness:
-    return look_idle(before, load, demand or GatewayDemand(), draining, NOW)
+    return update_idleness(before, load, demand or GatewayDemand(), draining, NOW)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def looked(
     ],
 )
 def test_what_stops_the_clock(load: ServiceLoad, because: str):
-    found = looked(load)
-    assert found.since is None
-    assert because in found.because
+    idleness = looked(load)
+    assert idleness.since is None
+    assert because in idleness.because
 
 
 def test_what_waits_at_the_gateway_stops_the_clock():
@@ -49,7 +49,7 @@ def test_what_waits_at_the_gateway_stops_the_clock():
     assert looked(idle_load(), demand=GatewayDemand(held_work_seconds=0.1)).since is None
     asked = looked(idle_load(), demand=GatewayDemand(asked_requests=7))
     assert asked.since is None
-    assert look_idle(asked, idle_load(), GatewayDemand(asked_requests=7), 0, NOW + 5).since == NOW + 5
+    assert update_idleness(asked, idle_load(), GatewayDemand(asked_requests=7), 0, NOW + 5).since == NOW + 5
 
 
 def test_a_replica_that_drains_stops_the_clock():
@@ -61,8 +61,8 @@ def test_a_replica_that_drains_stops_the_clock():
     [
         pytest.param(IDLE_FOR_LONG, idle_load(), NOW - 900, id="it runs on"),
         pytest.param(Idleness(), idle_load(), NOW, id="an operator that has just started begins anew"),
-        pytest.param(Idleness(looked_at=NOW - 5), idle_load(), NOW, id="it begins when the last request has ended"),
-        pytest.param(Idleness(NOW - 900, looked_at=NOW - 61), idle_load(), NOW, id="nobody looked for a minute"),
+        pytest.param(Idleness(updated_at=NOW - 5), idle_load(), NOW, id="it begins when the last request has ended"),
+        pytest.param(Idleness(NOW - 900, updated_at=NOW - 61), idle_load(), NOW, id="nobody looked for a minute"),
         pytest.param(IDLE_FOR_LONG, idle_load(active_at=NOW - 3), NOW - 3, id="a request came between two looks"),
         pytest.param(IDLE_FOR_LONG, idle_load(ready_since=NOW - 60), NOW - 60, id="it counts from Ready"),
     ],

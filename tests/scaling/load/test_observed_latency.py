@@ -1,10 +1,10 @@
-"""Quantiles of what was observed between two scrapes."""
+"""Quantiles of the latency between two scrapes."""
 
 from math import inf
 
 import pytest
 
-from forebay.scaling.load.observed_latency import Latency, observed
+from forebay.scaling.load.observed_latency import Latency, latency_of
 from forebay.scaling.load.signals import HistogramSample
 from tests.builders.loads import a_latency
 from tests.builders.world import a_histogram
@@ -43,22 +43,22 @@ def test_nothing_observed_has_no_quantile_and_no_mean():
 
 
 def test_only_what_came_between_the_scrapes_counts():
-    seen = observed([(a_histogram({0.1: 1000, 5.0: 0}), a_histogram({0.1: 1000, 5.0: 20}))])
-    assert seen is not None
-    assert seen.count == 20
-    assert seen.mean_seconds == pytest.approx(5.0)
+    latency = latency_of([(a_histogram({0.1: 1000, 5.0: 0}), a_histogram({0.1: 1000, 5.0: 20}))])
+    assert latency is not None
+    assert latency.count == 20
+    assert latency.mean_seconds == pytest.approx(5.0)
 
 
 def test_counts_that_went_down_mean_a_restart():
-    seen = observed([(a_histogram({0.1: 1000}), a_histogram({0.1: 7}))])
-    assert seen is not None
-    assert seen.count == 7
+    latency = latency_of([(a_histogram({0.1: 1000}), a_histogram({0.1: 7}))])
+    assert latency is not None
+    assert latency.count == 7
 
 
 def test_pods_are_summed_and_other_buckets_do_not_mix():
     nothing = a_histogram({0.1: 0})
     other = HistogramSample((0.2, inf), (3.0, 3.0), 0.6)
-    seen = observed(
+    latency = latency_of(
         [
             (nothing, a_histogram({0.1: 10})),
             (nothing, a_histogram({0.1: 5})),
@@ -66,10 +66,10 @@ def test_pods_are_summed_and_other_buckets_do_not_mix():
             (None, other),
         ]
     )
-    assert seen is not None
-    assert (seen.bounds[0], seen.count) == (0.1, 15)
+    assert latency is not None
+    assert (latency.bounds[0], latency.count) == (0.1, 15)
 
 
 def test_without_two_scrapes_nothing_is_known():
-    assert observed([]) is None
-    assert observed([(None, a_histogram({0.1: 10}))]) is None
+    assert latency_of([]) is None
+    assert latency_of([(None, a_histogram({0.1: 10}))]) is None

@@ -1,4 +1,4 @@
-"""What is remembered of a pod's samples."""
+"""Pod history: which samples are kept."""
 
 from math import inf
 
@@ -78,7 +78,7 @@ def test_a_stalled_engine(samples, expected):
     assert a_history(*samples).stalled(120) is expected
 
 
-def test_silence_is_no_stall():
+def test_missing_metrics_are_no_stall():
     history = a_history({"running": 3, "steps": 7}, {"running": 3, "steps": 7})
     assert not history.stalled(120)
 
@@ -91,7 +91,7 @@ def test_a_sample_that_is_not_a_number_is_no_sample(field, value):
 
 
 def test_a_leap_is_no_reading_until_it_stays():
-    """5,000 requests a second are believed, a million at once are not; what stays is where counting begins anew."""
+    """5,000 requests a second are accepted, a million at once are not. If the count stays there, counting restarts."""
     before = a_history({"at": NOW, "finished": 10})
     believed = remember(before, a_sample(at=NOW + 5, finished=10 + 25_000))
     assert believed.newest.finished_requests == 25_010

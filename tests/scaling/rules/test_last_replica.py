@@ -1,4 +1,4 @@
-"""From one replica to none, and never from more."""
+"""The last replica: from one to zero, and never from more."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from forebay.scaling.decision import Decision, Proposal
 from forebay.scaling.load.freshness import Freshness
 from forebay.scaling.load.gateway_demand import GatewayDemand
 from forebay.scaling.load.idleness import Idleness
-from forebay.scaling.load.service_load import ServiceLoad, Silent
+from forebay.scaling.load.service_load import ServiceLoad, SilentReplica
 from forebay.scaling.rules.last_replica import keep_or_release
 from forebay.scaling.rules.situation import ReplicaCounts, ScalingMemory, Situation
 from forebay.scaling.scaling_inputs import ScalingInputs
@@ -27,7 +27,7 @@ IDLE = Situation(
     now=NOW,
     counts=ReplicaCounts(serving=1),
     desired=1,
-    idleness=Idleness(since=NOW - 900, looked_at=NOW - 5),
+    idleness=Idleness(since=NOW - 900, updated_at=NOW - 5),
 )
 
 
@@ -90,7 +90,7 @@ def test_at_zero_it_stays_and_says_what_wakes_it():
     assert memory.desired == 0
 
 
-def test_without_the_field_one_is_kept_for_whoever_calls_next():
+def test_without_scale_to_zero_after_one_replica_is_kept():
     limits = replace(LIMITS, scale_to_zero_after_seconds=None)
     decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), limits=limits)
     assert (decision.desired, decision.rule) == (1, "last_replica")
@@ -120,17 +120,17 @@ def test_a_request_that_still_reaches_a_replica_that_was_to_go_keeps_it():
 
 def test_what_a_gateway_holds_wakes_it_and_asks_for_as_much_as_the_backlog_takes():
     """One at once; more when it is known how much arrives: 2.13 replicas for 100 a second, and half of it on top."""
-    memory, seen = replace(REMEMBERED, desired=0), []
+    memory, counts_over_time = replace(REMEMBERED, desired=0), []
     for passed in range(0, 65, 5):
         scaling_inputs = ScalingInputs(60.0, demand=GatewayDemand(100.0 * passed, held_requests=10_000.0))
         counts = ReplicaCounts(loading=memory.desired or 0)
         decision, memory = decided_once(
             LIMITS, a_load(0), counts, ScalingMode.AUTO, memory, NOW + passed, scaling_inputs, a_replica_capacity()
         )
-        (asked,) = (proposal for proposal in decision.proposals if proposal.rule == "backlog")
-        seen.append((asked.replicas, decision.desired))
-    assert (seen[0], seen[-1], decision.rule) == ((1, 1), (4, 4), "backlog")
-    assert seen == sorted(seen), "up only"
+        (waiting,) = (proposal for proposal in decision.proposals if proposal.rule == "backlog")
+        counts_over_time.append((waiting.replicas, decision.desired))
+    assert (counts_over_time[0], counts_over_time[-1], decision.rule) == ((1, 1), (4, 4), "backlog")
+    assert counts_over_time == sorted(counts_over_time), "up only"
 
 
 def test_in_mode_recommend_zero_is_advice():
@@ -148,7 +148,7 @@ def test_the_record_says_when_it_goes():
 LOADS = st.builds(
     lambda replicas, silent, running, active_ago: a_load(
         replicas,
-        silent=tuple(Silent(f"chat-{n}", Freshness.STALE, NOW, None) for n in range(min(silent, replicas))),
+        silent=tuple(SilentReplica(f"chat-{n}", Freshness.STALE, NOW, None) for n in range(min(silent, replicas))),
         running=running,
         active_at=None if active_ago is None else NOW - active_ago,
     ),
@@ -164,31 +164,31 @@ COUNTS = st.builds(
     draining=st.integers(0, 1),
     replacing=st.booleans(),
 )
-ANY_LOOK = st.tuples(LOADS, COUNTS, st.sampled_from([0.0, 1.0]), st.floats(1, 500))
-CALM_LOOK = st.tuples(st.just(IDLE.load), st.just(ReplicaCounts()), st.just(0.0), st.floats(10, 55))
-SILENT_LOOK = st.tuples(
-    st.just(a_load(1, silent=(Silent("chat-0", Freshness.STALE, NOW, None),))),
+ANY_STEP = st.tuples(LOADS, COUNTS, st.sampled_from([0.0, 1.0]), st.floats(1, 500))
+CALM_STEP = st.tuples(st.just(IDLE.load), st.just(ReplicaCounts()), st.just(0.0), st.floats(10, 55))
+SILENT_STEP = st.tuples(
+    st.just(a_load(1, silent=(SilentReplica("chat-0", Freshness.STALE, NOW, None),))),
     st.just(ReplicaCounts()),
     st.just(0.0),
     st.floats(10, 55),
 )
-LOOKS = st.lists(
-    st.integers(0, 5).flatmap(lambda kind: {0: ANY_LOOK, 1: SILENT_LOOK}.get(kind, CALM_LOOK)), min_size=2, max_size=12
+STEPS = st.lists(
+    st.integers(0, 5).flatmap(lambda kind: {0: ANY_STEP, 1: SILENT_STEP}.get(kind, CALM_STEP)), min_size=2, max_size=12
 )
-"""To zero is a way of several looks, so most of them are calm and one disturbs them now and then."""
+"""Scaling to zero takes several steps, so most of them are calm and only some disturb the service."""
 
 
 @given(
-    looks=LOOKS,
+    steps=STEPS,
     after=st.sampled_from([30.0, 45.0, 60.0, 90.0, 120.0, None]),
     least=st.sampled_from([0, 0, 0, 0, 1, 2]),
     began=st.sampled_from([1, 1, 1, 0, 2, 5]),
 )
 @settings(max_examples=200, deadline=None)
-def test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence(looks, after, least, began):
+def test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics(steps, after, least, began):
     limits = some_limits(min_replicas=least, max_replicas=4, scale_to_zero_after_seconds=after)
     memory, now, idle_since = ScalingMemory(desired=began), NOW, None
-    for load, counts, held, passed in looks:
+    for load, counts, held, passed in steps:
         now += passed
         counts = replace(counts, serving=load.replicas)
         before = memory.desired or 0

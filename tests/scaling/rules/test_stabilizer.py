@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from forebay.scaling.decision import Proposal
-from forebay.scaling.learning.offered_work import OfferedWork, offer
+from forebay.scaling.learning.offered_work import OfferedWork, compute_offered_work
 from forebay.scaling.limits import Limits
 from forebay.scaling.load.arrivals import Arrivals
 from forebay.scaling.load.freshness import Freshness
-from forebay.scaling.load.load_window import LoadWindow, Strain, WindowPart
-from forebay.scaling.load.service_load import ServiceLoad, Silent
+from forebay.scaling.load.load_window import LoadWindow, Overload, WindowPart
+from forebay.scaling.load.service_load import ServiceLoad, SilentReplica
 from forebay.scaling.rules.situation import ReplicaCounts, Situation
-from forebay.scaling.rules.stabilizer import ScaleDownInput, carried_by, fewest_for, stabilize
+from forebay.scaling.rules.stabilizer import ScaleDownInput, enough_for_window, fewest_for, stabilize
 from forebay.scaling.scaling_inputs import ScalingInputs
 from tests.builders.loads import a_latency, a_load, a_replica_capacity, some_limits
 from tests.builders.world import NOW
@@ -27,7 +27,7 @@ def a_window(
     running: float = 0.0,
     kv: float = 0.0,
     late: str = "",
-    strains: tuple[Strain, ...] = (),
+    overloads: tuple[Overload, ...] = (),
     work: float | None = None,
     work_long: float | None = None,
     work_known: float | None = None,
@@ -39,7 +39,7 @@ def a_window(
         NOW - watched,
         NOW,
         (WindowPart(NOW - watched, waiting, running, kv, late, work),),
-        strains,
+        overloads,
         work_since=None if work is None else NOW - known,
         long=() if work_long is None else ((NOW - watched, work_long),),
     )
@@ -59,8 +59,8 @@ def down(
 ) -> ScaleDownInput:
     """`counts_work`: it is known what a replica carries, so the work that arrives tells how many are needed."""
     serving = desired if serving is None else serving
-    offered = offer(a_replica_capacity(), Arrivals(), None, None, NOW)
-    assert isinstance(offered, OfferedWork)
+    offered_work = compute_offered_work(a_replica_capacity(), Arrivals(), None, None, NOW)
+    assert isinstance(offered_work, OfferedWork)
     return ScaleDownInput(
         Situation(
             limits=replace(limits or LIMITS, min_replicas=0, max_replicas=100),
@@ -71,12 +71,12 @@ def down(
             raised_at=NOW - raised_ago,
             load_window=load_window or a_window(),
             scaling_inputs=ScalingInputs(floors=(Proposal(floor, "floor", "the test says so"),)),
-            offered=offered if counts_work else None,
+            offered_work=offered_work if counts_work else None,
         )
     )
 
 
-SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
+SILENT = SilentReplica("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ SILENT = Silent("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 s")
         pytest.param(down(5, load_window=a_window(kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
         pytest.param(down(3, load_window=a_window(late="queue wait …")), "latency_was_late", id="it was nearly late"),
         pytest.param(
-            down(3, load_window=a_window(running=90, strains=(Strain(NOW - 900, 45.0, "time_to_first_token"),))),
+            down(3, load_window=a_window(running=90, overloads=(Overload(NOW - 900, 45.0, "time_to_first_token"),))),
             "load_was_too_much",
             id="45 on each were too many before",
         ),
@@ -156,7 +156,7 @@ def test_what_holds_the_count(case, rule):
         pytest.param(down(3, load_window=a_window(waiting=33)), id="33 + 20 % wait on 2, 20 each"),
         pytest.param(down(3, load_window=a_window(kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
         pytest.param(
-            down(3, load_window=a_window(running=88, strains=(Strain(NOW - 900, 45.0, "queue_wait"),))),
+            down(3, load_window=a_window(running=88, overloads=(Overload(NOW - 900, 45.0, "queue_wait"),))),
             id="44 on each is less than what was too many",
         ),
         pytest.param(down(3, serving=2, load_window=a_window(kv=1.3)), id="one that never started is no loss"),
@@ -185,10 +185,10 @@ def test_the_sentence_has_the_numbers():
 
 
 def test_whether_fewer_would_do_needs_a_full_window():
-    assert carried_by(1, a_window(), LIMITS, NOW)
-    assert not carried_by(1, a_window(watched=200), LIMITS, NOW)
-    assert not carried_by(0, a_window(), LIMITS, NOW)
-    assert not carried_by(1, a_window(kv=0.7), LIMITS, NOW)
+    assert enough_for_window(1, a_window(), LIMITS, NOW)
+    assert not enough_for_window(1, a_window(watched=200), LIMITS, NOW)
+    assert not enough_for_window(0, a_window(), LIMITS, NOW)
+    assert not enough_for_window(1, a_window(kv=0.7), LIMITS, NOW)
 
 
 @pytest.mark.parametrize(
@@ -223,5 +223,5 @@ def test_a_large_fleet_goes_by_batches(case, left):
 
 
 def test_whether_fewer_would_do_minds_the_work():
-    assert carried_by(2, a_window(work=1.6), LIMITS, NOW)
-    assert not carried_by(2, a_window(work=1.7), LIMITS, NOW)
+    assert enough_for_window(2, a_window(work=1.6), LIMITS, NOW)
+    assert not enough_for_window(2, a_window(work=1.7), LIMITS, NOW)

@@ -1,4 +1,4 @@
-"""What every rendered pod must have, whatever its spec says."""
+"""Fields that every rendered pod must have, for any spec."""
 
 import socket
 import subprocess
@@ -113,7 +113,7 @@ def test_the_startup_probe_lasts_as_long_as_the_startup_timeout(startup_timeout,
     assert (probe["periodSeconds"], probe["failureThreshold"]) == (5, failures)
 
 
-def test_no_engine_is_told_to_end_before_endpoint_lists_have_dropped_it():
+def test_no_engine_gets_sigterm_before_endpoint_lists_have_dropped_it():
     """A request that comes after SIGTERM gets an empty answer."""
     hooks = engine_of(a_pod(a_spec())).get("lifecycle", {})
     assert hooks.get("preStop", {}).get("sleep", {}).get("seconds", 0) >= 5

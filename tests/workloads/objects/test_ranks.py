@@ -1,4 +1,4 @@
-"""The pods of a replica of several: one command, told apart by rank."""
+"""The pods of a replica of several pods: the same command, with the arguments of each rank."""
 
 import json
 from typing import Any
@@ -9,7 +9,10 @@ from forebay.api.inference_service import InferenceServiceSpec, InferenceService
 from forebay.api.labels import GROUP_GATE
 from forebay.cluster.read.projections import PodObject, Reader
 from forebay.cluster.read.views import pod_view
-from forebay.workloads.objects.service_objects import min_available, ranks_service_body, service_body, wanted_children
+from forebay.workloads.objects.child_objects import wanted_children
+from forebay.workloads.objects.disruption_budget import min_available
+from forebay.workloads.objects.ranks_service import ranks_service_body
+from forebay.workloads.objects.service import service_body
 from forebay.world.world import ServiceView
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec, engine_of
 

@@ -1,4 +1,4 @@
-"""A PodTemplate fills in what Forebay leaves open, and changes nothing that it sets."""
+"""A PodTemplate adds fields that Forebay leaves open, and changes none that Forebay sets."""
 
 from typing import Any
 
@@ -71,6 +71,6 @@ def test_a_template_that_says_nothing_adds_nothing(template):
 
 
 def test_a_changed_template_offers_an_update():
-    one = a_templated_pod({"dnsPolicy": "ClusterFirst"})["metadata"]["labels"]["forebay.dev/revision"]
+    first = a_templated_pod({"dnsPolicy": "ClusterFirst"})["metadata"]["labels"]["forebay.dev/revision"]
     other = a_templated_pod({"dnsPolicy": "Default"})["metadata"]["labels"]["forebay.dev/revision"]
-    assert one != other
+    assert first != other

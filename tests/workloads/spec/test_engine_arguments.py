@@ -52,7 +52,7 @@ def test_every_version_knows_all_flags_that_are_rendered(number):
         ),
     ],
 )
-def test_speculation_is_told_as_json(speculative, config):
+def test_speculative_decoding_is_rendered_as_json(speculative, config):
     arguments = arguments_of(a_spec(engine={"speculative": speculative}))
     assert f"--speculative-config={config}" in arguments
 

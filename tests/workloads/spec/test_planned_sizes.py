@@ -1,4 +1,4 @@
-"""What the capacity plan fills in for pods, and what it says of a service."""
+"""Sizes that the capacity plan gives pods, and the status of the plan."""
 
 import json
 from typing import Any
@@ -25,9 +25,9 @@ def sized(*arguments: Any, **blocks: Any) -> Sizing:
 
 def a_revision(*arguments: Any, **blocks: Any) -> Revision:
     spec = a_spec(*arguments, **blocks)
-    found = resolve(spec, CHAT, sizing=sizing_of(spec))
-    assert isinstance(found, Revision)
-    return found
+    revision = resolve(spec, CHAT, sizing=sizing_of(spec))
+    assert isinstance(revision, Revision)
+    return revision
 
 
 def arguments_of(*arguments: Any, **blocks: Any) -> list[str]:
@@ -107,19 +107,19 @@ class TestProblems:
         assert misfit.message.startswith("spec.engine.pipelineParallelSize: 4 is more than the 3 layers")
 
     def test_a_misfit_fills_nothing_in(self):
-        found = sized(LLAMA_70B, "NVIDIA-L4", engine={"tensorParallelSize": 1})
-        assert (found.tensor_parallel_size, found.max_num_batched_tokens) == (None, None)
+        sizing = sized(LLAMA_70B, "NVIDIA-L4", engine={"tensorParallelSize": 1})
+        assert (sizing.tensor_parallel_size, sizing.max_num_batched_tokens) == (None, None)
 
     def test_a_promise_that_is_not_kept_is_a_warning(self):
-        found = sized(LLAMA_8B, "NVIDIA-L4", model={"maxModelLen": 8192})
-        assert found.misfits == ()
-        assert [warning.reason for warning in found.warnings] == ["PromiseAtRisk"]
+        sizing = sized(LLAMA_8B, "NVIDIA-L4", model={"maxModelLen": 8192})
+        assert sizing.misfits == ()
+        assert [warning.reason for warning in sizing.warnings] == ["PromiseAtRisk"]
 
     def test_bounds_below_the_peak_are_a_warning(self):
-        found = sized(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
-        assert [warning.reason for warning in found.warnings] == ["BoundsTooLow"]
+        sizing = sized(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
+        assert [warning.reason for warning in sizing.warnings] == ["BoundsTooLow"]
 
-    def test_what_is_missing_for_a_plan_is_said_where_one_was_asked_for(self):
+    def test_missing_values_are_reported_where_a_plan_was_asked_for(self):
         asked, not_asked = sized(LLAMA_8B, None), sized(LLAMA_8B, None, traffic=None)
         assert asked.warnings[0].reason == "NotSized"
         assert asked.warnings[0].message.startswith("Not sized: spec.gpu.product: is not given, and memory and speed")
@@ -128,10 +128,10 @@ class TestProblems:
 
 class TestStatus:
     def test_the_plan_of_a_service(self):
-        found = sized(traffic=CHAT_TRAFFIC, warmPool={"replicas": 1}, scaling={"maxReplicas": 4})
-        assert found.plan is not None
-        assert found.replica is not None
-        wire = found.plan.wire()
+        sizing = sized(traffic=CHAT_TRAFFIC, warmPool={"replicas": 1}, scaling={"maxReplicas": 4})
+        assert sizing.plan is not None
+        assert sizing.replica is not None
+        wire = sizing.plan.wire()
         assert {key: wire[key] for key in wire if key != "assumptions"} == {
             "product": H100,
             "tensorParallelSize": 1,
@@ -148,12 +148,12 @@ class TestStatus:
             "interTokenMilliseconds": 9,
         }
         assert "profile 8b-h100, ±20 %" in wire["assumptions"]
-        assert (found.replica.per_replica, found.replica.basis) == (1_783_286, "profile")
+        assert (sizing.replica.per_replica, sizing.replica.basis) == (1_783_286, "profile")
 
-    def test_memory_is_planned_with_what_the_engine_is_told(self):
-        found = sizing_of(a_spec(traffic=None), Defaults(gpu_memory_utilization_percent=80))
-        assert found.plan is not None
-        assert found.plan.kv_tokens_per_replica < 441_520
+    def test_memory_is_planned_with_the_utilization_of_the_engine(self):
+        sizing = sizing_of(a_spec(traffic=None), Defaults(gpu_memory_utilization_percent=80))
+        assert sizing.plan is not None
+        assert sizing.plan.kv_tokens_per_replica < 441_520
 
     def test_a_profile_of_the_cluster_is_used(self):
         profile = PerformanceProfileSpec(
@@ -164,16 +164,16 @@ class TestStatus:
             sequence_microseconds=5,
             kv_token_nanoseconds=50,
         )
-        found = sizing_of(a_spec(traffic=CHAT_TRAFFIC), profiles=[given_profile("ours", profile)])
-        assert found.plan is not None
-        assert "profile ours, ±10 %" in found.plan.assumptions
+        sizing = sizing_of(a_spec(traffic=CHAT_TRAFFIC), profiles=[given_profile("ours", profile)])
+        assert sizing.plan is not None
+        assert "profile ours, ±10 %" in sizing.plan.assumptions
 
 
 class TestCarrier:
     def test_it_is_known_without_any_traffic(self):
-        found = known(sized(traffic=None).replica_capacity)
-        assert found.declared is None
-        assert known(found.carries(RequestLengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
+        replica_capacity = known(sized(traffic=None).replica_capacity)
+        assert replica_capacity.declared is None
+        assert known(replica_capacity.mix_capacity(RequestLengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
 
     def test_declared_lengths_stand_in(self):
         assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).replica_capacity).declared == RequestLengths(600, 260)

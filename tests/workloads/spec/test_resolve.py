@@ -1,4 +1,4 @@
-"""Revisions: which change of a spec, or of the operator, makes a new one."""
+"""Revisions: which changes of a spec or of the operator make a new one."""
 
 import json
 from collections.abc import Callable
@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from pydantic import Field, create_model
 
 from forebay.api.inference_service import EngineSpec, InferenceServiceSpec
+from forebay.workloads.objects.controller_revision import controller_revision, engine_version, read_revision
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.pod import build_pod
 from forebay.workloads.spec.engine_versions import Defaults
-from forebay.workloads.spec.resolve import controller_revision, engine_version, read_revision, resolve, spec_hash
+from forebay.workloads.spec.resolve import resolve, spec_hash
 from forebay.world.world import ReplicaShape, Revision, ServiceKey
 from tests.workloads.manifests import MANIFESTS
 from tests.workloads.specs import CHAT, GOLDEN, MODEL, a_pod, a_revision, a_spec
@@ -24,7 +25,7 @@ NEWER = Defaults(engine_version="0.33.0", gpu_memory_utilization_percent=90)
 
 
 def stored(body: dict[str, Any]) -> Revision | None:
-    """What reading a ControllerRevision gives, from the object that was created."""
+    """The revision that is read back from a created ControllerRevision."""
     return read_revision(
         name=body["metadata"]["name"],
         labels=body["metadata"]["labels"],
@@ -136,14 +137,14 @@ def test_what_is_stored_is_read_back_whole(name):
 )
 def test_a_controller_revision_that_is_not_ours_is_none(change):
     body = controller_revision(CHAT, a_revision(a_spec()), 1)
-    found = {
+    stored = {
         "name": "chat-1",
         "labels": body["metadata"]["labels"],
         "annotations": body["metadata"]["annotations"],
         "number": 1,
         "data": body["data"],
     }
-    assert read_revision(**(found | change)) is None
+    assert read_revision(**(stored | change)) is None
 
 
 @pytest.mark.parametrize(
@@ -204,11 +205,11 @@ def shuffled(value: Any, draw: Callable[[Any], Any]) -> Any:
 
 
 def test_the_order_of_a_map_makes_no_new_revision():
-    one, other = (
+    first, other = (
         {"nodeSelector": dict.fromkeys(names, "x"), "annotations": {f"example.com/{name}": "x" for name in names}}
         for names in ("ab", "ba")
     )
-    assert a_revision(a_spec(pod=one)) == a_revision(a_spec(pod=other))
+    assert a_revision(a_spec(pod=first)) == a_revision(a_spec(pod=other))
 
 
 @settings(max_examples=40, deadline=None)

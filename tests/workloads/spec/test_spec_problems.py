@@ -1,4 +1,4 @@
-"""What the schema accepts and an engine or the API server would refuse later."""
+"""Specs that the schema accepts and that an engine or the API server would reject later."""
 
 from typing import Any
 
@@ -174,10 +174,10 @@ def test_accepted(block):
     assert isinstance(resolve(a_spec(**block), CHAT), Revision)
 
 
-def test_all_that_is_wrong_is_said_at_once():
-    found = resolve(a_spec(**an_engine("0.32.0", "--tensor-par", "--swap-space")), CHAT)
-    assert isinstance(found, tuple)
-    assert [problem.reason for problem in found] == ["EngineFlagReserved", "EngineFlagUnavailable"]
+def test_all_problems_are_reported_at_once():
+    problems = resolve(a_spec(**an_engine("0.32.0", "--tensor-par", "--swap-space")), CHAT)
+    assert isinstance(problems, tuple)
+    assert [problem.reason for problem in problems] == ["EngineFlagReserved", "EngineFlagUnavailable"]
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ def test_a_schedule_that_cannot_be_read_stops_nothing():
         pytest.param(1, ["ScaleToZeroInactive"], id="a minimum keeps the last replica"),
     ],
 )
-def test_a_time_to_zero_beside_a_minimum_is_said_not_to_act(least, reasons):
-    found = warnings(a_spec(scaling={"minReplicas": least, "scaleToZeroAfter": "15m"}))
-    assert [warning.reason for warning in found] == reasons
+def test_scale_to_zero_after_beside_a_minimum_gives_a_warning(least, reasons):
+    given = warnings(a_spec(scaling={"minReplicas": least, "scaleToZeroAfter": "15m"}))
+    assert [warning.reason for warning in given] == reasons
 
 
-def test_the_warning_of_a_time_to_zero_says_what_to_change():
+def test_the_warning_about_scale_to_zero_after_says_what_to_change():
     (warning,) = warnings(a_spec(scaling={"minReplicas": 2, "maxReplicas": 4, "scaleToZeroAfter": "15m"}))
     assert warning.message == (
         'spec.scaling.scaleToZeroAfter: "15m" does not act while minReplicas is 2; set minReplicas to 0, or remove '

@@ -16,7 +16,7 @@ from forebay.api.warm_pool import WARM_POOL_KIND, PoolSpec, PoolStatus
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi, Resource
 from forebay.cluster.read.projections import KubernetesObject, Reader
 from forebay.workloads.spec.engine_versions import Defaults
-from forebay.workloads.spec.pool_place import pool_place, pool_shape
+from forebay.workloads.spec.warm_pool_placeholder import warm_pool_place, warm_pool_shape
 from forebay.world.world import ServiceKey, WarmPoolView
 
 WARM_POOLS: Final = Resource(INFERENCE_SERVICES.path, "warmpools", WARM_POOL_KIND, namespaced=False)
@@ -84,10 +84,10 @@ def pool_view(stored: WarmPoolObject, namespace: str, defaults: Defaults) -> War
         resource_version=metadata.resource_version,
         deleting=metadata.deletion_timestamp is not None,
         placeholders=0 if spec is None else spec.placeholders,
-        place=None if spec is None else pool_place(spec, defaults),
+        place=None if spec is None else warm_pool_place(spec, defaults),
         status=_status(stored),
         problem=problem,
-        shape=None if spec is None else pool_shape(spec),
+        shape=None if spec is None else warm_pool_shape(spec),
         schedules=() if spec is None else spec.schedules,
     )
 

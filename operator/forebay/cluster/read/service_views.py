@@ -16,8 +16,8 @@ from forebay.api.schema.validation_errors import validation_messages
 from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.cluster.read.pod_templates import NO_TEMPLATE, Template
 from forebay.cluster.read.projections import InferenceServiceObject, unix_seconds
+from forebay.workloads.objects.child_objects import wanted_children
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.objects.service_objects import wanted_children
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.workloads.spec.planned_sizes import Sizing, sizing_of
 from forebay.workloads.spec.resolve import resolve, warnings

@@ -15,9 +15,9 @@ from forebay.cluster.read.projections import (
     StatusCondition,
     unix_seconds,
 )
+from forebay.workloads.objects.child_objects import fingerprint
+from forebay.workloads.objects.controller_revision import engine_version, read_revision
 from forebay.workloads.objects.pod_template import CONTAINER
-from forebay.workloads.objects.service_objects import fingerprint
-from forebay.workloads.spec.resolve import engine_version, read_revision
 from forebay.world.world import ChildView, NodeView, PodView, Revision, ServiceKey
 
 NODE_REMOVAL_TAINTS: Final = frozenset(

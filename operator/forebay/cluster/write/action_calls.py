@@ -22,8 +22,9 @@ from forebay.cluster.read.feedback import Feedback
 from forebay.cluster.read.projections import ChildObject, KubernetesObject, Reader
 from forebay.cluster.read.views import child_view
 from forebay.cluster.write.write_gate import Gate
+from forebay.workloads.objects.disruption_budget import DISRUPTION_BUDGET
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.objects.service_objects import DISRUPTION_BUDGET, SERVICE
+from forebay.workloads.objects.service import SERVICE
 from forebay.world.plan import (
     Action,
     AdoptPod,

@@ -10,7 +10,7 @@ from forebay.planner.observe.free_gpus import FreeGpus
 from forebay.planner.observe.service_context import ServiceContext
 from forebay.scaling.decision import Decision
 from forebay.scaling.rules.situation import Situation
-from forebay.scaling.rules.stabilizer import carried_by
+from forebay.scaling.rules.stabilizer import enough_for_window
 from forebay.schedules.schedule_floors import WindowFloor
 
 
@@ -47,5 +47,5 @@ class DecidedContext(ServiceContext):
         return (
             fewer >= self.limits.min_replicas
             and self.load.complete
-            and carried_by(fewer, self.situation.load_window, self.limits, self.now, self.replica_weights)
+            and enough_for_window(fewer, self.situation.load_window, self.limits, self.now, self.replica_weights)
         )

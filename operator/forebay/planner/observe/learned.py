@@ -26,7 +26,7 @@ from forebay.api.learned_status import (
 )
 from forebay.planner.memory import Learned
 from forebay.planner.observe.replicas import Replica, ReplicaState
-from forebay.scaling.learning.growth import DAY_SECONDS, Growth, observed_growth
+from forebay.scaling.learning.growth import DAY_SECONDS, Growth, update_growth
 from forebay.scaling.learning.lead_time import LeadTimes, Start, WarmState, learn
 from forebay.scaling.load.arrivals import RequestLengths
 from forebay.scaling.rules.situation import Situation
@@ -99,11 +99,11 @@ def _lengths(stored: LengthsStatus | None) -> RequestLengths | None:
 
 def learn_load(learned: Learned, situation: Situation) -> Learned:
     """What is known after this tick's arriving work. While the load of a replica is unknown, so is the work."""
-    offered, lengths = situation.offered, situation.arrivals.lengths or learned.lengths
+    offered_work, lengths = situation.offered_work, situation.arrivals.lengths or learned.lengths
     growth = learned.growth
-    if offered is not None and situation.load.complete:
-        usable, lead_seconds = offered.carried.usable, situation.scaling_inputs.lead_seconds
-        growth = observed_growth(growth, offered.work, usable, lead_seconds, situation.now)
+    if offered_work is not None and situation.load.complete:
+        usable, lead_seconds = offered_work.capacity.usable, situation.scaling_inputs.lead_seconds
+        growth = update_growth(growth, offered_work.work, usable, lead_seconds, situation.now)
     if growth is learned.growth and lengths is learned.lengths:
         return learned
     return replace(learned, growth=growth, lengths=lengths)

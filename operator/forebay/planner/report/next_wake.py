@@ -42,8 +42,8 @@ def _due(context: DecidedContext) -> Iterator[float]:
             yield scaling.idleness.since + after_seconds
         if context.wake_request.until is not None:
             yield context.wake_request.until
-    if scaling.jumped_at is not None:
-        yield scaling.jumped_at + context.limits.scale_up_cooldown_seconds
+    if scaling.guard_raised_at is not None:
+        yield scaling.guard_raised_at + context.limits.scale_up_cooldown_seconds
     if scaling.raised_at is not None:
         yield scaling.raised_at + context.limits.scale_down_cooldown_seconds
 

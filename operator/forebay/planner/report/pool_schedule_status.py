@@ -16,13 +16,13 @@ from forebay.planner.reconcile.placeholders import placeholder_counts_of
 from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
-from forebay.schedules.window_state import NODE_SHARE, PendingStart, WindowCase, not_in_time, window_status_of
+from forebay.schedules.window_state import NODE_SHARE, PendingPod, WindowContext, not_in_time, window_status_of
 from forebay.world.settings import Settings
 from forebay.world.world import PodView
 
 
 @dataclass(frozen=True, slots=True)
-class PoolScheduleCase(WindowCase):
+class PoolScheduleCase(WindowContext):
     """A schedule of a pool whose window is open or still to come."""
 
     waiting: tuple[PodView, ...]
@@ -117,7 +117,7 @@ def pool_schedule_statuses(outcome: PoolOutcome, fleet: FleetContext) -> tuple[P
             now=fleet.now,
             before=before if same else None,
             ready_times=ready,
-            pending=tuple(PendingStart(pod.name, pod.created_at) for pod in counts.waiting),
+            pending=tuple(PendingPod(pod.name, pod.created_at) for pod in counts.waiting),
             verb="hold a place",
             consumable=True,
             waiting=counts.waiting,

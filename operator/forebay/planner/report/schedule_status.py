@@ -16,11 +16,11 @@ from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.scaling.decision import count
 from forebay.schedules.schedule_floors import WindowFloor
-from forebay.schedules.window_state import NODE_SHARE, PendingStart, WindowCase, not_in_time, window_status_of
+from forebay.schedules.window_state import NODE_SHARE, PendingPod, WindowContext, not_in_time, window_status_of
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleCase(WindowCase):
+class ScheduleCase(WindowContext):
     """A schedule of a service whose window is open or still to come, and the replicas available for it."""
 
     outcome: ServiceOutcome
@@ -120,7 +120,7 @@ def _status(window_floor: WindowFloor, outcome: ServiceOutcome, before: Schedule
         now=outcome.context.now,
         before=before if same else None,
         ready_times=tuple(sorted(replica.ready_since for replica in outcome.replicas(ReplicaState.SERVING))),
-        pending=tuple(PendingStart(replica.name, replica.created_at) for replica in loading),
+        pending=tuple(PendingPod(replica.name, replica.created_at) for replica in loading),
         verb="serve",
         consumable=False,
         outcome=outcome,

@@ -143,14 +143,17 @@ def capacity_status(service: ServiceView, carried_replicas: float) -> CapacitySt
 
 def capacity_now(context: DecidedContext) -> CapacityStatus | None:
     """Capacity by the arriving mix and by measurements of live replicas; by the plan while both are missing."""
-    offered, carried_replicas = context.memory.scaling.offered, context.load.weights.carried(context.load.replicas)
-    if offered is None or not (offered.lengths.requests or offered.carried.basis is Basis.MEASURED):
+    offered, carried_replicas = (
+        context.memory.scaling.offered_work,
+        context.load.weights.capacity_of(context.load.replicas),
+    )
+    if offered is None or not (offered.lengths.requests or offered.capacity.basis is Basis.MEASURED):
         return capacity_status(context.service, carried_replicas)
-    tokens_per_minute = round(float(f"{offered.carried.tokens_per_minute:.2g}"))
+    tokens_per_minute = round(float(f"{offered.capacity.tokens_per_minute:.2g}"))
     return CapacityStatus(
         tokens_per_minute=round(tokens_per_minute * carried_replicas),
         per_replica=tokens_per_minute,
-        basis=offered.carried.basis.value,
+        basis=offered.capacity.basis.value,
     )
 
 

@@ -33,7 +33,7 @@ DueOf = Callable[[DecidedContext, Replica], Due | None]
 def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
     """The soonest first. Entries without a time of their own come last."""
     dues = [
-        *outcome.context.decision.ahead,
+        *outcome.context.decision.upcoming,
         *_dues_of(outcome, ReplicaState.LOADING, _loading_due, "loading", "expected or given up"),
         *_dues_of(outcome, ReplicaState.BLOCKED, _blocked_due, "stuck", "tried anew"),
         *_dues_of(outcome, ReplicaState.DRAINING, _draining_due, "draining", "deleted at the latest"),

@@ -1,9 +1,9 @@
-"""Growth: by how much the arriving work grows while a replica starts, learned from the service's own last days.
+"""Growth: how much the arriving work grows while a replica starts, learned from the last days of the service.
 
-Replicas that are ordered now serve one lead time L from now, so what matters is (A(t+L) + u)/(A(t) + u) for arriving
-work A and a replica's capacity u, both in GPU-seconds per second. Adding u keeps a service that rests from growing
-without bounds. Its 95 % quantile is the margin (DESIGN §5). In steps of 2 %, counted per day, so the memory is
-bounded and the oldest day fades as a whole.
+A replica that is created at time t serves at t + L, with L the lead time. The growth is (A(t+L) + u)/(A(t) + u) - 1,
+with A the arriving work and u the capacity of one replica, both in GPU-seconds per second. Adding u bounds the growth
+of a service that starts from no load. The margin is the 95 % quantile (DESIGN §5). Growth is counted per day in steps
+of 2 %, so memory is bounded and the oldest day is dropped as a whole.
 """
 
 from collections import Counter
@@ -17,24 +17,24 @@ from forebay.scaling.decision import ROUNDING
 QUANTILE: Final = 0.95
 STEP: Final = 0.02
 LARGEST_STEP: Final = 50
-"""Steps to a doubling. More counts as a doubling, since the headroom never goes beyond it."""
+"""Steps to a doubling. A larger growth counts as a doubling, since the headroom is never larger."""
 MOST_DAYS: Final = 3
-"""The newest days on which anything was seen. Days without are no days without growth."""
+"""Days that are kept, the newest that have readings. A day without readings says nothing about growth."""
 DAY_SECONDS: Final = 86400
 SPACING_SECONDS: Final = 60.0
-"""Between two readings; arriving work is smoothed over as long."""
+"""Smallest time between two readings; arriving work is smoothed over the same time."""
 LONGEST_LEAD_SECONDS: Final = 3600.0
 MOST_READINGS: Final = 64
 ENOUGH_PAIRS: Final = 60
-"""An hour of pairs. With fewer the growth is not known, and headroomPercent stands alone."""
+"""One hour of pairs. With fewer pairs the growth is unknown, and headroomPercent alone sets the margin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
     days: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
-    """By day since 1970 (UTC): how often the growth fell into which step. Step n is (n−1)·2 % < growth ≤ n·2 %."""
+    """For each day since 1970 (UTC): step → number of pairs. Step n covers (n−1)·2 % < growth ≤ n·2 %."""
     readings: tuple[tuple[float, float], ...] = ()
-    """(time, arriving work) of the last lead time, oldest first, that later ones are compared with."""
+    """(time, arriving work), oldest first. A new reading is compared with the one from a lead time ago."""
 
     @property
     def pairs(self) -> int:
@@ -42,10 +42,7 @@ class Growth:
 
     @property
     def fraction(self) -> float:
-        """The growth that 95 % of all lead times kept to, 0 to 1, at most a step above the exact one.
-
-        0 while too little is known.
-        """
+        """The 95 % quantile of the growth, 0 to 1, rounded up to a step; 0 while too few pairs are known."""
         if self.pairs < ENOUGH_PAIRS:
             return 0.0
         steps: Counter[int] = Counter()
@@ -59,12 +56,12 @@ class Growth:
         return 0.0
 
 
-def observed_growth(
+def update_growth(
     growth: Growth, work: float | None, capacity: float | None, lead_seconds: float, now: float
 ) -> Growth:
-    """With one more look at the arriving work; the same object when it teaches nothing.
+    """The growth with one more reading; the same object when there is no new reading.
 
-    Unknown work is no reading, so nothing is compared across a silence, whose end is no growth.
+    Unknown work gives no reading, so the end of missing metrics does not count as growth.
     """
     if work is None or capacity is None or not (isfinite(work) and isfinite(capacity) and work >= 0 < capacity):
         return growth
@@ -85,7 +82,7 @@ def step_of(growth: float) -> int:
 
 
 def _reading_at(readings: tuple[tuple[float, float], ...], at: float) -> float | None:
-    """What arrived then; None when nobody looked around that time."""
+    """The arriving work at that time; None when no reading is close enough."""
     newest = next((reading for reading in reversed(readings) if reading[0] <= at), None)
     return newest[1] if newest is not None and at - newest[0] < 1.5 * SPACING_SECONDS else None
 

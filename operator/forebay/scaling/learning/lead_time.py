@@ -1,8 +1,8 @@
-"""Lead time: how long a replica takes from its creation to Ready, learned per service and by what it starts on.
+"""Lead time: how long a replica takes from creation to Ready, learned per service and per warm state.
 
-What a replica starts on decides most: a node held by a placeholder has the image, a ready node has room, and a new node
-has to come first. Of each the last few durations are kept, so a model or an image that changes is followed, and nothing
-grows.
+The warm state has the largest influence: a node with a placeholder already has the image, a ready node has free GPUs,
+and a new node has to be added first. Only the last few durations of each state are kept, so a new model or image is
+learned soon and memory is bounded.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,24 +17,24 @@ from forebay.scaling.decision import ROUNDING
 MOST_STARTS: Final = 32
 """Durations kept per warm state: enough for a 95 % quantile that is not simply the largest."""
 ENOUGH_STARTS: Final = 3
-"""With fewer the prior still stands where it is longer: one lucky start is no rule."""
+"""With fewer starts the prior is used where it is longer, so that one fast start does not set the lead time."""
 CONFIDENCE: Final = 0.95
-"""With which all replicas that are ordered together are ready in time (DESIGN §5)."""
+"""Probability that all replicas that are created together are ready in time (DESIGN §5)."""
 USUAL_SPREAD: Final = 0.15
-"""Standard deviation of the logarithm of a start's time, while what was seen shows no more."""
+"""Smallest assumed standard deviation of the logarithm of a start's duration."""
 LONGEST_SECONDS: Final = 3600
-"""A longer start counts as this; nothing is ordered further ahead."""
+"""A longer start counts as this long; no replica is created further in advance."""
 
 
 class WarmState(StrEnum):
-    """What a replica starts on, the warmest first."""
+    """How well a node is prepared for a new replica, the warmest first."""
 
     PLACEHOLDER_NODE = "PlaceholderNode"
-    """A low-priority pod holds the place and has pulled the image."""
+    """A placeholder, a pod of low priority, holds the GPUs, and the node has pulled the image."""
     READY_NODE = "ReadyNode"
-    """A node with free GPUs; the image may have to be pulled."""
+    """The node has free GPUs; the image may have to be pulled."""
     NEW_NODE = "NewNode"
-    """No node has room: one has to be added."""
+    """No node has free GPUs, so one has to be added."""
 
 
 PRIOR_SECONDS: Final[Mapping[WarmState, float]] = {
@@ -42,25 +42,25 @@ PRIOR_SECONDS: Final[Mapping[WarmState, float]] = {
     WarmState.READY_NODE: 300.0,
     WarmState.NEW_NODE: 420.0,
 }
-"""Until something is learned. 120 s: an engine on a node that has the image (llm-d measures 100 to 109 s for 32B on
-H100). 300 s: DESIGN's value for the unknown. 420 s: the longest that the Workload Variant Autoscaler's documentation
-gives for a start (2 to 7 min)."""
+"""Lead times until something has been learned. 120 s: an engine on a node that has the image (llm-d measures 100 to
+109 s for 32B on H100). 300 s: DESIGN's value for an unknown start. 420 s: the longest start that the documentation of
+the Workload Variant Autoscaler gives (2 to 7 min)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The way of one replica to Ready. Times in unix seconds."""
+    """One replica from creation to Ready. Times are in unix seconds."""
 
     created_at: float
     scheduled_at: float | None
-    """When the last of its pods got a node; None while nobody says."""
+    """When the last of its pods was scheduled; None when that is unknown."""
     ready_at: float
     state: WarmState
 
     @property
     def seconds(self) -> float:
-        """From creation to Ready. Time without a place is left out where no node was added: another replica's end made
-        room then, and that says nothing of the next start."""
+        """Time from creation to Ready. Where no node was added, the time before scheduling is left out: the replica
+        waited for another one to end, and that says nothing about the next start."""
         waited = self.state is WarmState.READY_NODE and self.scheduled_at is not None
         began = max(self.created_at, self.scheduled_at or 0.0) if waited else self.created_at
         return self.ready_at - began
@@ -68,94 +68,97 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class LeadTimes:
-    """What has been learned of one service."""
+    """Durations of the starts of one service."""
 
     starts: Mapping[WarmState, tuple[int, ...]] = field(default_factory=dict)
-    """The last durations of each state in whole seconds, oldest first."""
+    """The last durations for each warm state in whole seconds, oldest first."""
 
     def of(self, state: WarmState) -> tuple[int, ...]:
         return self.starts.get(state, ())
 
     def quantile_seconds(self, state: WarmState, quantile: float) -> float:
-        """The duration that `quantile` of the starts that were seen from this state kept to; the nearest rank, never in
-        between.
+        """Quantile of the observed durations from this state, by the nearest rank, without interpolation.
 
-        While little is known the prior holds where it is longer, and so does what starts from warmer states took: none
-        starts faster with less.
+        While few starts are known, the prior is used where it is longer, and so are the durations from warmer states:
+        a start from a colder state is not faster.
         """
-        return self._or_prior(state, lambda seen: _kept_to(seen, quantile))
+        return self._or_prior(state, lambda durations: _nearest_rank(durations, quantile))
 
     def bound_seconds(self, state: WarmState, quantile: float) -> float:
-        """What the next start keeps to with this probability: the same, and more where few were seen."""
-        return self._or_prior(state, lambda seen: _next_keeps_to(seen, quantile))
+        """Duration that the next start stays within with this probability.
 
-    def _or_prior(self, state: WarmState, learned: Callable[[Sequence[int]], float]) -> float:
-        seen = sorted(self.of(state))
-        found = learned(seen) if seen else 0.0
-        if len(seen) >= ENOUGH_STARTS:
-            return found
+        It is the quantile of the observed durations, and longer than that where few were observed.
+        """
+        return self._or_prior(state, lambda durations: _prediction_bound(durations, quantile))
+
+    def _or_prior(self, state: WarmState, estimate: Callable[[Sequence[int]], float]) -> float:
+        durations = sorted(self.of(state))
+        learned = estimate(durations) if durations else 0.0
+        if len(durations) >= ENOUGH_STARTS:
+            return learned
         warmer = (other for other in WarmState if PRIOR_SECONDS[other] < PRIOR_SECONDS[state])
-        return max(found, PRIOR_SECONDS[state], *(self._or_prior(other, learned) for other in warmer), 0.0)
+        return max(learned, PRIOR_SECONDS[state], *(self._or_prior(other, estimate) for other in warmer), 0.0)
 
 
-def _kept_to(seen: Sequence[int], quantile: float) -> float:
-    return float(seen[min(len(seen), ceil(quantile * len(seen) - ROUNDING)) - 1])
+def _nearest_rank(durations: Sequence[int], quantile: float) -> float:
+    return float(durations[min(len(durations), ceil(quantile * len(durations) - ROUNDING)) - 1])
 
 
-def _next_keeps_to(seen: Sequence[int], quantile: float) -> float:
-    """The prediction bound of a lognormal, exp(mean + z·deviation·√(1 + 1/n)), where the quantile is the slowest seen.
+def _prediction_bound(durations: Sequence[int], quantile: float) -> float:
+    """The prediction bound of a lognormal, exp(mean + z·deviation·√(1 + 1/n)), where the quantile is the longest
+    duration.
 
-    The slowest of n is kept to by n/(n + 1) of those that come: by three of four after three starts.
+    Of future starts, n/(n + 1) stay within the longest of n durations: only three of four after three starts.
     """
-    number, kept_to = len(seen), _kept_to(seen, quantile)
-    if number < ENOUGH_STARTS or kept_to < seen[-1]:
-        return kept_to
-    logarithms = [log(seconds) for seconds in seen]
+    number, longest = len(durations), _nearest_rank(durations, quantile)
+    if number < ENOUGH_STARTS or longest < durations[-1]:
+        return longest
+    logarithms = [log(seconds) for seconds in durations]
     mean = fmean(logarithms)
-    # statistics.stdev reckons in fractions, which every look at a service would wait for
-    deviation = max(USUAL_SPREAD, sqrt(fsum((each - mean) ** 2 for each in logarithms) / (number - 1)))
+    # statistics.stdev computes with fractions, which is too slow for every tick of every service
+    deviation = max(USUAL_SPREAD, sqrt(fsum((logarithm - mean) ** 2 for logarithm in logarithms) / (number - 1)))
     bound = exp(mean + NormalDist().inv_cdf(quantile) * deviation * sqrt(1 + 1 / number))
-    return min(float(LONGEST_SECONDS), max(kept_to, float(ceil(bound))))
+    return min(float(LONGEST_SECONDS), max(longest, float(ceil(bound))))
 
 
 def learn(lead_times: LeadTimes, starts: Iterable[Start]) -> LeadTimes:
-    """With these starts; the same object when there are none. Their order does not matter."""
-    found = sorted(starts, key=lambda start: (start.ready_at, start.seconds))
-    if not found:
+    """The lead times with these starts added; the same object when there are none. Their order does not matter."""
+    ordered = sorted(starts, key=lambda start: (start.ready_at, start.seconds))
+    if not ordered:
         return lead_times
-    kept = {state: list(lead_times.of(state)) for state in WarmState}
-    for start in found:
-        kept[start.state].append(int(min(max(1.0, round(start.seconds)), LONGEST_SECONDS)))
-    return LeadTimes({state: tuple(seconds[-MOST_STARTS:]) for state, seconds in kept.items() if seconds})
+    durations = {state: list(lead_times.of(state)) for state in WarmState}
+    for start in ordered:
+        durations[start.state].append(int(min(max(1.0, round(start.seconds)), LONGEST_SECONDS)))
+    return LeadTimes({state: tuple(seconds[-MOST_STARTS:]) for state, seconds in durations.items() if seconds})
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What the next replicas of a service will start on, and how long that takes."""
+    """The warm states of the next replicas of a service, and the lead times that follow from them."""
 
     lead_times: LeadTimes = field(default_factory=LeadTimes)
     placeholders: int = 0
-    """Replicas whose place a placeholder holds."""
+    """Replicas for which placeholders hold GPUs."""
     free_places: int = 0
-    """Replicas that ready nodes have room for."""
+    """Replicas that fit on the free GPUs of ready nodes."""
 
     def state_of(self, nth: int) -> WarmState:
-        """What the nth of the next replicas starts on. The scheduler takes free GPUs first, and the place of a
-        placeholder only when there are none."""
+        """Warm state of the nth of the next replicas. The scheduler takes free GPUs first and preempts a placeholder
+        only when there are none."""
         if nth <= self.free_places:
             return WarmState.READY_NODE
         return WarmState.PLACEHOLDER_NODE if nth <= self.free_places + self.placeholders else WarmState.NEW_NODE
 
     @property
     def lead_seconds(self) -> float:
-        """How long the next replica may take, as far as starts were seen."""
+        """The 95 % quantile of the lead time of the next replica."""
         return self.lead_times.quantile_seconds(self.state_of(1), CONFIDENCE)
 
     def lead_seconds_for(self, replicas: int) -> float:
-        """How long before they are needed so many have to be ordered for all of them to be ready with 95 %.
+        """Time within which all of so many new replicas are ready with a probability of 95 %.
 
-        All k are in time with the probability of one to the power of k, so each needs 0.95^(1/k) (DESIGN §5). The
-        slowest state among them counts for all.
+        If one replica is in time with probability p, all k are in time with p^k. So each needs p = 0.95^(1/k)
+        (DESIGN §5). The slowest warm state among them counts for all.
         """
         number = max(1, replicas)
         quantile = CONFIDENCE ** (1 / number)

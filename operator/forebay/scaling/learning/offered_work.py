@@ -1,46 +1,48 @@
-"""What is offered: the work that arrives at a service, and what one replica carries of it.
+"""Offered work: the work that arrives at a service, and the capacity of one replica for it.
 
-Both are in GPU-seconds per second, since tokens alone are no unit of capacity: the same replica carries several times
-the tokens of one mix than of another.
+Both are in GPU-seconds per second. Tokens are no unit of capacity, because one replica can serve several times as many
+tokens of one mix of lengths as of another.
 """
 
 from dataclasses import dataclass
 
-from forebay.scaling.learning.replica_capacity import Carried, Refinement, ReplicaCapacity
+from forebay.scaling.learning.replica_capacity import MixCapacity, Refinement, ReplicaCapacity
 from forebay.scaling.load.arrivals import Arrivals, RequestLengths
 
-NO_CARRIER = "what a replica carries is not known: it takes a model of the catalogue (or its shape) and gpu.product"
-NO_LENGTHS = "the lengths of requests are not known yet: none has been seen, and no traffic is declared"
-NO_PROMISE = "no number of such replicas keeps the promises of slo, so none can be computed"
-NO_ARRIVALS = "arrivals are not known yet"
+CAPACITY_UNKNOWN = (
+    "what a replica carries is not known: it takes a model of the catalogue (or its shape) and gpu.product"
+)
+LENGTHS_UNKNOWN = "the lengths of requests are not known yet: none has been seen, and no traffic is declared"
+SLO_UNREACHABLE = "no number of such replicas keeps the promises of slo, so none can be computed"
+ARRIVALS_UNKNOWN = "arrivals are not known yet"
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedWork:
-    """The load in the unit of capacity."""
+    """The arriving load in the unit of capacity."""
 
     requests_per_second: float | None
-    """Of the last minute; None while unknown."""
+    """λ: arrival rate; None while unknown."""
     lengths: RequestLengths
-    carried: Carried
+    capacity: MixCapacity
     dispersion: float
-    """Of arrivals: variance over mean."""
+    """IDC: index of dispersion of the arrivals, variance over mean."""
     held: bool = False
-    """The rate is the last that was seen, since nobody tells of one now."""
+    """Whether the rate is the last known one, because no metrics give a current rate."""
 
     @property
     def work(self) -> float | None:
-        """A: GPU-seconds that arrive per second."""
+        """A: GPU-seconds of work that arrive per second, λ·s."""
         rate = self.requests_per_second
-        return None if rate is None else rate * self.carried.work_seconds
+        return None if rate is None else rate * self.capacity.work_seconds
 
     @property
-    def as_seen(self) -> str:
-        """What has to be said of a rate that is only held, as a clause."""
+    def held_clause(self) -> str:
+        """A clause that marks a rate that is only held; empty for a current rate."""
         return ", as last seen" if self.held else ""
 
 
-def offer(
+def compute_offered_work(
     replica_capacity: ReplicaCapacity | None,
     arrivals: Arrivals,
     refinement: Refinement | None,
@@ -49,16 +51,19 @@ def offer(
     *,
     held: bool = False,
 ) -> OfferedWork | str:
-    """What is offered, or why it cannot be told. Lengths seen now go before those of earlier, then declared ones."""
+    """The offered work, or the reason why it is unknown.
+
+    Lengths that are measured now take precedence over `earlier` ones, and those over declared ones.
+    """
     if replica_capacity is None:
-        return NO_CARRIER
+        return CAPACITY_UNKNOWN
     lengths = lengths_of(replica_capacity, arrivals, earlier)
     if lengths is None:
-        return NO_LENGTHS
-    carried = replica_capacity.carries(lengths, refinement)
-    if carried is None:
-        return NO_PROMISE
-    return OfferedWork(arrivals.requests_per_second(now), lengths, carried, arrivals.dispersion, held)
+        return LENGTHS_UNKNOWN
+    capacity = replica_capacity.mix_capacity(lengths, refinement)
+    if capacity is None:
+        return SLO_UNREACHABLE
+    return OfferedWork(arrivals.requests_per_second(now), lengths, capacity, arrivals.dispersion, held)
 
 
 def lengths_of(

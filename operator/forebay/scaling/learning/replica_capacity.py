@@ -1,10 +1,11 @@
-"""The carrier: what one replica carries of the traffic that really comes, in GPU-seconds per second.
+"""Replica capacity: how much of the actual traffic one replica can serve, in GPU-seconds per second.
 
-The replica model gives it from a profile and the mix of lengths. Live replicas correct the profile within bounds: with
-all coefficients q times as large, n steps and w seconds of work fill a second, so q = 1/(a·n + w). That is an account
-of time and no model of queues: no chance and no unevenness is in it, as long as the engine was never idle. So a slower
-engine is believed from where it begins to matter, and not only once promises are broken; a faster one only where the
-profile says that nothing is left: what a quiet service shows is no proof of a small capacity, nor of a large one.
+The replica model computes it from a profile and the mix of lengths. Measurements of live replicas correct the profile
+within bounds. If all coefficients of the profile are q times as large, then n steps per second of a seconds each and w
+seconds of work per second fill one second: q = 1/(a·n + w). This adds up time and models no queue, so randomness and
+uneven load do not distort q as long as the engine is never idle. Therefore a slower q is accepted as soon as the load
+is high enough for it to matter, and not only when latencies exceed their limits. A faster q is accepted only where the
+profile says that no capacity is left. A quiet service proves neither a small capacity nor a large one.
 """
 
 from dataclasses import dataclass, replace
@@ -19,50 +20,49 @@ from forebay.scaling.load.service_load import ServiceLoad
 
 FASTEST: Final = 0.7
 SLOWEST: Final = 1.5
-"""Bounds of q: a profile that is further off is wrong in a way that one factor does not mend."""
+"""Bounds of q. If a profile is further off, one factor does not correct it."""
 REFINING_SECONDS: Final = 300.0
-"""Over so long q is smoothed."""
+"""Time over which q is smoothed."""
 MEASURED_SECONDS: Final = 60.0
-"""From so much evidence on, capacity is called measured."""
+"""Evidence after which the capacity counts as measured."""
 BUSY: Final = 0.7
-"""Of what an engine may give, in use: from there on a slower one is believed. Below it, most of a second are steps that
-do nothing, and little is known of those that work."""
+"""Share of its usable capacity that an engine must use before a slower q is accepted. Below it, steps spend most of
+their time on the fixed part a, and little is known of the part that grows with load."""
 FULL: Final = 1.0
-"""The same for a faster one."""
+"""Share of its usable capacity that an engine must use before a faster q is accepted."""
 NEVER_IDLE: Final = 4.0
-"""Requests per engine, on average, from which on it is idle for less than a fiftieth of the time, e⁻⁴."""
+"""Mean number of requests per engine from which on an engine is idle for less than a fiftieth of the time, e⁻⁴."""
 USUAL_SPREAD: Final = 1.0
-"""Variance of prompt lengths over their squared mean, while it is not known: recorded conversations have 0.8 to 0.9,
-code 0.9."""
+"""Assumed variance of prompt lengths over their squared mean: recorded conversations have 0.8 to 0.9, code 0.9."""
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """What one replica carries of a mix within its promises."""
+class MixCapacity:
+    """Capacity of one replica for one mix of lengths, within the latency limits of the SLO."""
 
     work_seconds: float
-    """s: seconds of one engine's GPUs that a request costs."""
+    """s: GPU-seconds of work of one request."""
     usable: float
-    """u: seconds of such work that a replica may be given in each second, over all its engines."""
+    """u: GPU-seconds of work per second that one replica can serve, over all its engines."""
     bound: Bound
-    """What it runs out of first."""
+    """The resource or limit that bounds u."""
     basis: Basis
     tokens_per_minute: float
     residence_seconds: float
-    """How long a request stays at that load."""
+    """τ: time that a request spends in the engine at that load."""
     idle_token_seconds: float
-    """a: between two tokens when nothing else is to be done."""
+    """a: time between two tokens on an engine without other work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What live replicas have shown of an engine against its profile."""
+    """The measured speed of live engines against their profile."""
 
     engine: EngineModel
     factor: float = 1.0
-    """q: above 1 is slower than the profile."""
+    """q: measured step time over that of the profile; above 1 the engine is slower."""
     evidence_seconds: float = 0.0
-    looked_at: float = 0.0
+    updated_at: float = 0.0
 
     @property
     def measured(self) -> bool:
@@ -71,52 +71,55 @@ class Refinement:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCapacity:
-    """One replica as the model sees it."""
+    """The model of one replica, from which its capacity for any mix is computed."""
 
     engine: EngineModel
     engines: int
     """Data-parallel engines of one replica."""
     promise: Promise
     basis: Basis
-    """Of the profile."""
+    """Origin of the profile."""
     architecture: Architecture
-    """Says what a window leaves of a context."""
+    """Gives the tokens of a context that attention reads, which a sliding window limits."""
     declared: RequestLengths | None = None
-    """The mix that the spec declares, for as long as nothing was seen."""
+    """Lengths from `spec.traffic`, used until lengths have been measured."""
 
-    def carries(self, lengths: RequestLengths, refinement: Refinement | None = None) -> Carried | None:
-        """None when the promises cannot be kept by any number of such replicas."""
-        known = refinement if refinement is not None and refinement.measured else None
+    def mix_capacity(self, lengths: RequestLengths, refinement: Refinement | None = None) -> MixCapacity | None:
+        """Capacity for requests of these lengths; None when no number of such replicas keeps the SLO."""
+        measured = refinement if refinement is not None and refinement.measured else None
         engine = self.engine
-        if known is not None:
-            engine = replace(engine, profile=engine.profile.slowed(known.factor))
-        found = capacity(engine, self.mix(lengths), self.promise)
-        if found.usable <= 0 or found.work_seconds <= 0:
+        if measured is not None:
+            engine = replace(engine, profile=engine.profile.slowed(measured.factor))
+        per_engine = capacity(engine, self.mix(lengths), self.promise)
+        if per_engine.usable <= 0 or per_engine.work_seconds <= 0:
             return None
         step = engine.step_profile.step_seconds / engine.tokens_per_step
-        usable = found.usable * self.engines
-        return Carried(
-            work_seconds=found.work_seconds,
+        usable = per_engine.usable * self.engines
+        return MixCapacity(
+            work_seconds=per_engine.work_seconds,
             usable=usable,
-            bound=found.bound,
-            basis=Basis.MEASURED if known is not None else self.basis,
-            tokens_per_minute=60 * (lengths.prompt_tokens + lengths.output_tokens) * usable / found.work_seconds,
-            residence_seconds=lengths.output_tokens * step / (1 - found.usable),
+            bound=per_engine.bound,
+            basis=Basis.MEASURED if measured is not None else self.basis,
+            tokens_per_minute=60 * (lengths.prompt_tokens + lengths.output_tokens) * usable / per_engine.work_seconds,
+            residence_seconds=lengths.output_tokens * step / (1 - per_engine.usable),
             idle_token_seconds=step,
         )
 
     def requests_per_second(self, lengths: RequestLengths) -> float | None:
-        """That one replica carries by its profile; None when the promises cannot be kept by any number of them."""
-        found = self.carries(lengths)
-        return None if found is None else found.usable / found.work_seconds
+        """Request rate that one replica can serve by its profile; None when no number of replicas keeps the SLO."""
+        mix_capacity = self.mix_capacity(lengths)
+        return None if mix_capacity is None else mix_capacity.usable / mix_capacity.work_seconds
 
     def speed(self, lengths: RequestLengths) -> float:
-        """Requests that one replica works off per second with nothing kept back for promises; 0 where nothing tells."""
+        """Request rate of a fully loaded replica, whatever its latency; 0 when it is unknown."""
         work_seconds = capacity(self.engine, self.mix(lengths), self.promise).work_seconds
         return self.engines / work_seconds if work_seconds > 0 else 0.0
 
     def mix(self, lengths: RequestLengths) -> Mix:
-        """Requests of the mean length, their prompts spread. What a prefix cache spares is not computed, but read."""
+        """Mix of requests of the mean length with spread prompts.
+
+        Prompt tokens found in a prefix cache are not computed, but attention still reads them.
+        """
         full = Mix.fixed(lengths.prompt_tokens, lengths.output_tokens, self.architecture.tokens_read)
         computed = lengths.prompt_tokens * lengths.computed_share
         return replace(full, prompt_tokens=computed, prompt_square=computed**2 * (1 + USUAL_SPREAD))
@@ -130,37 +133,38 @@ def refine(
     saturated: bool,
     now: float,
 ) -> Refinement:
-    """The refinement with one more look. Another engine or profile begins anew."""
+    """The refinement with one more measurement. Another engine or profile resets it."""
     if before is None or before.engine != replica_capacity.engine:
-        return Refinement(replica_capacity.engine, looked_at=now)
-    seconds = min(max(0.0, now - before.looked_at), MEASURED_SECONDS)
-    seen = replace(before, looked_at=now)
-    factor, found = _factor(replica_capacity, lengths, load), replica_capacity.carries(lengths, before)
+        return Refinement(replica_capacity.engine, updated_at=now)
+    seconds = min(max(0.0, now - before.updated_at), MEASURED_SECONDS)
+    unchanged = replace(before, updated_at=now)
+    factor, mix_capacity = _factor(replica_capacity, lengths, load), replica_capacity.mix_capacity(lengths, before)
     work = _work(replica_capacity, lengths, load)
-    if factor is None or work is None or found is None:
-        return seen
-    used = work * before.factor * replica_capacity.engines / found.usable
-    if not saturated and used < (BUSY if factor > before.factor else FULL):
-        return seen
+    if factor is None or work is None or mix_capacity is None:
+        return unchanged
+    utilization = work * before.factor * replica_capacity.engines / mix_capacity.usable
+    if not saturated and utilization < (BUSY if factor > before.factor else FULL):
+        return unchanged
     part = 1 - exp(-seconds / REFINING_SECONDS)
-    moved = before.factor + part * (min(SLOWEST, max(FASTEST, factor)) - before.factor)
-    return replace(seen, factor=moved, evidence_seconds=min(REFINING_SECONDS, before.evidence_seconds + seconds))
+    smoothed = before.factor + part * (min(SLOWEST, max(FASTEST, factor)) - before.factor)
+    evidence_seconds = min(REFINING_SECONDS, before.evidence_seconds + seconds)
+    return replace(unchanged, factor=smoothed, evidence_seconds=evidence_seconds)
 
 
 def _factor(replica_capacity: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
-    """q: from the steps that were counted; None where they were not, or where an engine may have been idle."""
+    """q from the counted steps; None where steps are not counted or an engine may have been idle."""
     served, work = load.served, _work(replica_capacity, lengths, load)
     if served is None or served.steps_per_second is None or work is None:
         return None
     engines = served.replicas * replica_capacity.engines
     if load.running_requests < NEVER_IDLE * engines:
         return None
-    filled = replica_capacity.engine.step_profile.step_seconds * served.steps_per_second / engines + work
-    return 1 / filled if filled > 0 else None
+    second = replica_capacity.engine.step_profile.step_seconds * served.steps_per_second / engines + work
+    return 1 / second if second > 0 else None
 
 
 def _work(replica_capacity: ReplicaCapacity, lengths: RequestLengths, load: ServiceLoad) -> float | None:
-    """w: seconds of work that an engine did in each second of the last minute, by the unrefined profile."""
+    """w: seconds of work per second and engine in the last minute, by the uncorrected profile."""
     served = load.served
     if served is None or not served.replicas:
         return None

@@ -1,9 +1,9 @@
-"""Arrivals: how many requests come in, and how long they are, read from the engines' own counters.
+"""Arrivals: the request rate and the request lengths of a service, computed from the engines' own counters.
 
-What arrives is what has finished, plus what is in flight, plus what was turned away, between two looks at a pod. What
-is served would not do: it stands still at capacity, exactly when more is asked for. Each pod has its rate of the last
-seconds, which is held while it is silent and goes with it; the sum is taken first and smoothed afterwards, so that a
-pod that comes or goes moves load between pods and not the total.
+The arrivals between two samples of a pod are the change of finished + in-flight + rejected requests. The served rate
+would not do: it stops growing at capacity, exactly when more replicas are needed. Each pod has a rate of the last
+seconds. The rate is held while the pod gives no metrics and is dropped with the pod. The rates are summed first and
+smoothed afterwards, so load that moves between pods as they come and go does not change the total.
 """
 
 from collections.abc import Iterable
@@ -16,95 +16,95 @@ from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.load.signals import EngineSample
 
 SMOOTHING_SECONDS: Final = 60.0
-"""The rate that decides is the mean of so long."""
+"""The arrival rate is the mean over this time, unless there is a surge."""
 SURGE_SECONDS: Final = 20.0
-"""The mean of so long decides when it is more than chance makes of the last minute."""
+"""In a surge, the arrival rate is the mean over this shorter time."""
 SURGE_DEVIATIONS: Final = 4.0
-"""How many standard deviations above the last minute's mean that is."""
+"""A surge is a mean that many standard deviations above the mean of the last minute."""
 LASTING_SECONDS: Final = 10.0
-"""Every look since then, and the one before, has to be above the minute's mean: a burst of seconds is over before a
-replica could serve."""
+"""In a surge, every rate of the last 10 s and the one before them is above the mean of the minute. A burst of a few
+seconds is over before a new replica could serve."""
 SETTLING_SECONDS: Final = 30.0
-"""Before so much of it was seen, chance is too large a part of a rate."""
+"""A rate over less than this time is too random to be used."""
 SPACING_SECONDS: Final = 5.0
 MOST_MARKS: Final = 16
 LENGTHS_SECONDS: Final = 600.0
-"""Older requests count e times less for the mean lengths with each such span."""
+"""Time constant of the mean lengths: the weight of a request falls by a factor of e in this time."""
 FEWEST_REQUESTS: Final = 20.0
-"""That have to finish before their lengths are believed, and that are never forgotten for being old."""
+"""Requests that have to finish before their lengths are used. This many keep their full weight whatever their age."""
 MOST_TOKENS: Final = 10_000_000.0
-"""Of one request, as in the API."""
+"""Largest number of tokens of one request, as in the API."""
 FEWEST_COMPUTED: Final = 0.05
-"""A prefix cache is not believed to spare more than the rest: the next replica starts with an empty one."""
+"""Smallest share of prompt tokens that is assumed to be computed: a new replica starts with an empty prefix cache."""
 LARGEST_SHARE: Final = 3.0
-"""Of prompt tokens computed in some seconds to those of the requests that finished in them."""
+"""Largest ratio of prompt tokens computed in an interval to prompt tokens of requests that finished in it."""
 USUAL_DISPERSION: Final = 4.0
-"""Variance over mean of the requests in some seconds, before it was seen here: 1 is Poisson, 12.8 was computed for the
-busiest recorded service (reference rows of ServeGen)."""
+"""IDC, index of dispersion (variance over mean of the arrivals), until it has been measured. 1 is Poisson; 12.8 was
+computed for the busiest recorded service (reference rows of ServeGen)."""
 LARGEST_DISPERSION: Final = 16.0
 DISPERSION_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalFlow:
-    """What goes through the pods of one service, per second, all of them together."""
+    """Requests and tokens per second through all pods of one service."""
 
     requests: float
-    """That arrive."""
+    """Arriving requests per second."""
     finished_requests: float = 0.0
     finished_prompt_tokens: float = 0.0
-    """Of those that finish, before a prefix cache spares any."""
+    """Prompt tokens of finished requests, those found in a prefix cache included."""
     finished_output_tokens: float = 0.0
     computed_prompt_tokens: float = 0.0
     span_seconds: float = SPACING_SECONDS
-    """Over how long it was measured, on average."""
+    """Mean time between the two samples of each pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLengths:
-    """What requests look like, on average."""
+    """Mean lengths of requests."""
 
     prompt_tokens: float
     output_tokens: float
     computed_share: float = 1.0
-    """Of the prompt tokens, those that a prefix cache does not spare."""
+    """Share of the prompt tokens that is computed and not found in a prefix cache."""
     requests: float = 0.0
-    """So many finished requests they rest on, the older ones counted less; 0 for lengths that were only declared."""
+    """Finished requests behind the means, the older ones with less weight; 0 for lengths that were only declared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What is remembered of the arrivals of one service. Bounded."""
+    """What is remembered of the arrivals of one service. The size is bounded."""
 
     marks: tuple[tuple[float, float], ...] = ()
-    """(since when, requests per second), oldest first: of the last minute, and one from before it."""
+    """(time, requests per second), oldest first: those of the last minute and one from before it."""
     lengths: RequestLengths | None = None
-    """As seen here; None before enough requests have finished."""
+    """Measured lengths; None before enough requests have finished."""
     gathering: RequestLengths | None = None
-    """The same as it was counted, enough or not: prompts are computed before their requests finish, so a share of more
-    than all of them evens out with one of less."""
+    """The raw means, even of a few requests. Their computed share may exceed 1, since prompts are computed before their
+    requests finish; larger and smaller shares even out."""
     dispersion: float = USUAL_DISPERSION
     asked: tuple[float, float] | None = None
-    """(when, requests that the gateway had been asked for until then)."""
-    looked_at: float = 0.0
+    """(time, value of the gateway's request counter at that time)."""
+    updated_at: float = 0.0
 
     def settled(self, now: float) -> bool:
         return bool(self.marks) and now - self.marks[0][0] >= SETTLING_SECONDS
 
     def requests_per_second(self, now: float) -> float | None:
-        """The mean of the last minute, or of a surge within it; None before enough of it was seen.
+        """The mean of the last minute, or of the last 20 s in a surge; None before enough was measured.
 
-        Over t seconds a rate m varies by √(IDC·m/t). What is far above that, and lasts, is no chance, and the mean of a
-        minute would be half a minute late.
+        Over t seconds a mean rate m has the standard deviation √(IDC·m/t). A rate far above that which lasts is not
+        random, and the mean of a minute would react half a minute late.
         """
-        usual = self.in_the_last_minute(now)
-        if usual is None:
+        mean = self.in_the_last_minute(now)
+        if mean is None:
             return None
-        lately = _mean(self.marks, now, SURGE_SECONDS)
-        chance = sqrt(self.dispersion * usual / SURGE_SECONDS)
-        far = lately - usual > SURGE_DEVIATIONS * chance
-        lasts = min(rate for _, rate in _recent(self.marks, now, LASTING_SECONDS)) > usual
-        return lately if far and lasts else usual
+        recent_mean = _mean(self.marks, now, SURGE_SECONDS)
+        deviation = sqrt(self.dispersion * mean / SURGE_SECONDS)
+        significant = recent_mean - mean > SURGE_DEVIATIONS * deviation
+        lasting = min(rate for _, rate in _recent(self.marks, now, LASTING_SECONDS)) > mean
+        return recent_mean if significant and lasting else mean
 
     def in_the_last_minute(self, now: float) -> float | None:
         """Requests per second, surge or not."""
@@ -112,36 +112,38 @@ class Arrivals:
 
 
 def flow_of(histories: Iterable[PodHistory]) -> ArrivalFlow | None:
-    """The flow through all pods that can tell one; None when none can. The order of the pods does not matter."""
+    """The flow through all pods whose counters are known; None when there are none. The order of pods has no effect."""
     spans = [(history.marks[-2], history.newest) for history in histories if len(history.marks) > 1]
-    told = [flow for earlier, later in spans if (flow := _between(earlier, later)) is not None]
-    if not told:
+    flows = [flow for earlier, later in spans if (flow := _between(earlier, later)) is not None]
+    if not flows:
         return None
     return ArrivalFlow(
-        requests=_sum(flow.requests for flow in told),
-        finished_requests=_sum(flow.finished_requests for flow in told),
-        finished_prompt_tokens=_sum(flow.finished_prompt_tokens for flow in told),
-        finished_output_tokens=_sum(flow.finished_output_tokens for flow in told),
-        computed_prompt_tokens=_sum(flow.computed_prompt_tokens for flow in told),
-        span_seconds=_sum(flow.span_seconds for flow in told) / len(told),
+        requests=_sum(flow.requests for flow in flows),
+        finished_requests=_sum(flow.finished_requests for flow in flows),
+        finished_prompt_tokens=_sum(flow.finished_prompt_tokens for flow in flows),
+        finished_output_tokens=_sum(flow.finished_output_tokens for flow in flows),
+        computed_prompt_tokens=_sum(flow.computed_prompt_tokens for flow in flows),
+        span_seconds=_sum(flow.span_seconds for flow in flows) / len(flows),
     )
 
 
-def observe(before: Arrivals, flow: ArrivalFlow | None, now: float, asked_requests: float | None = None) -> Arrivals:
-    """The arrivals with one more look. Without a flow the rate is unknown once what was seen has grown old.
+def update_arrivals(
+    before: Arrivals, flow: ArrivalFlow | None, now: float, asked_requests: float | None = None
+) -> Arrivals:
+    """The arrivals with one more measurement. Without a flow, the rate becomes unknown after a minute.
 
-    A gateway that counts what it was `asked` for knows the arrivals better than the engines behind it.
+    `asked_requests` is the gateway's counter. It takes precedence, since a gateway sees requests before the engines do.
     """
     marks = before.marks
-    if marks and now - before.looked_at > SMOOTHING_SECONDS:
+    if marks and now - before.updated_at > SMOOTHING_SECONDS:
         marks = ()
     if marks and now - marks[-1][0] < SPACING_SECONDS:
         return before
-    flow = _asked(before.asked, flow, now, asked_requests)
+    flow = _with_gateway_rate(before.asked, flow, now, asked_requests)
     if flow is None:
         kept = tuple(mark for mark in marks if now - mark[0] < SMOOTHING_SECONDS)
         return replace(before, marks=kept, asked=None if asked_requests is None else (now, asked_requests))
-    seconds = now - before.looked_at if before.marks else 0.0
+    seconds = now - before.updated_at if before.marks else 0.0
     marks = _recent((*marks, (now, flow.requests)), now, SMOOTHING_SECONDS)
     gathering = _lengths(before.gathering, flow, min(seconds, SMOOTHING_SECONDS))
     return Arrivals(
@@ -150,14 +152,14 @@ def observe(before: Arrivals, flow: ArrivalFlow | None, now: float, asked_reques
         gathering=gathering,
         dispersion=_dispersion(before, flow, seconds, now),
         asked=None if asked_requests is None else (now, asked_requests),
-        looked_at=now,
+        updated_at=now,
     )
 
 
-def _asked(
+def _with_gateway_rate(
     before: tuple[float, float] | None, flow: ArrivalFlow | None, now: float, asked: float | None
 ) -> ArrivalFlow | None:
-    """The flow with the gateway's count of arrivals; a count that went down began anew."""
+    """The flow with the arrival rate of the gateway. A counter that went down was reset and gives no rate."""
     if asked is None or before is None or asked < before[1] or now <= before[0]:
         return flow
     rate, seconds = (asked - before[1]) / (now - before[0]), now - before[0]
@@ -167,18 +169,18 @@ def _asked(
 
 
 def _between(earlier: EngineSample, later: EngineSample) -> ArrivalFlow | None:
-    """Of one pod. A history begins anew with the engine's process, so a counter that went down is not seen here."""
+    """The flow of one pod. Its history restarts with the engine's process, so counters never go down here."""
     seconds = later.taken_at - earlier.taken_at
-    began, ended = _taken_in(earlier), _taken_in(later)
+    began, ended = _accepted_requests(earlier), _accepted_requests(later)
     if began is None or ended is None or seconds <= 0:
         return None
-    prompts = _gain(earlier.finished_prompt_tokens, later.finished_prompt_tokens)
-    outputs = _gain(earlier.finished_output_tokens, later.finished_output_tokens)
-    computed = _gain(earlier.prompt_tokens, later.prompt_tokens)
-    generated = _gain(earlier.generation_tokens, later.generation_tokens)
+    prompts = _increase(earlier.finished_prompt_tokens, later.finished_prompt_tokens)
+    outputs = _increase(earlier.finished_output_tokens, later.finished_output_tokens)
+    computed = _increase(earlier.prompt_tokens, later.prompt_tokens)
+    generated = _increase(earlier.generation_tokens, later.generation_tokens)
     return ArrivalFlow(
         requests=max(0.0, ended - began) / seconds,
-        finished_requests=(_gain(earlier.finished_requests, later.finished_requests) or 0.0) / seconds,
+        finished_requests=(_increase(earlier.finished_requests, later.finished_requests) or 0.0) / seconds,
         finished_prompt_tokens=_first(prompts, computed) / seconds,
         finished_output_tokens=_first(outputs, generated) / seconds,
         computed_prompt_tokens=_first(computed, prompts) / seconds,
@@ -186,16 +188,16 @@ def _between(earlier: EngineSample, later: EngineSample) -> ArrivalFlow | None:
     )
 
 
-def _taken_in(sample: EngineSample) -> float | None:
-    """Everything that came to the pod since it started; None when it does not say. Versions that turn requests away
-    count those too."""
+def _accepted_requests(sample: EngineSample) -> float | None:
+    """Requests that reached the pod since it started; None when it does not count them. Rejected requests are included
+    in engine versions that reject any."""
     if sample.finished_requests is None:
         return None
     total = sample.finished_requests + sample.in_flight + (sample.rejected_requests or 0.0)
     return total if isfinite(total) else None
 
 
-def _gain(earlier: float | None, later: float | None) -> float | None:
+def _increase(earlier: float | None, later: float | None) -> float | None:
     if earlier is None or later is None or not isfinite(later - earlier):
         return None
     return max(0.0, later - earlier)
@@ -206,18 +208,18 @@ def _first(*values: float | None) -> float:
 
 
 def _sum(values: Iterable[float]) -> float:
-    """Sorted, so that the order of the pods cannot change a rounding."""
+    """The sum in sorted order, so that the order of the pods cannot change the rounding."""
     return sum(sorted(values))
 
 
 def _recent(marks: tuple[tuple[float, float], ...], now: float, span_seconds: float) -> tuple[tuple[float, float], ...]:
-    """Those of so long, with the one mark that was in force when it began."""
+    """The marks of the time span, and the one mark that was in force when the span began."""
     older = [index for index, (at, _) in enumerate(marks) if at <= now - span_seconds]
     return marks[older[-1] if older else 0 :][-MOST_MARKS:]
 
 
 def _mean(marks: tuple[tuple[float, float], ...], now: float, span_seconds: float) -> float:
-    """Each mark is in force until the next one; the last one, just seen, for as long as the one before it was."""
+    """The mean rate, weighted by time. Each mark gives the rate of the time since the mark before it."""
     begin = max(marks[0][0], now - span_seconds)
     total = weight = 0.0
     for (since, _), (until, rate) in pairwise(marks):
@@ -228,17 +230,17 @@ def _mean(marks: tuple[tuple[float, float], ...], now: float, span_seconds: floa
 
 
 def _lengths(before: RequestLengths | None, flow: ArrivalFlow, seconds: float) -> RequestLengths | None:
-    """The mean of what has finished, the older counted less, and bounded."""
+    """Mean lengths of the finished requests, older ones with less weight. The values are bounded."""
     new = flow.finished_requests * seconds
     if new <= 0 or flow.finished_output_tokens <= 0:
         return before
-    held = 0.0 if before is None else before.requests
-    kept = max(held * exp(-seconds / LENGTHS_SECONDS), min(held, FEWEST_REQUESTS))
+    earlier = 0.0 if before is None else before.requests
+    kept = max(earlier * exp(-seconds / LENGTHS_SECONDS), min(earlier, FEWEST_REQUESTS))
     part = new / (kept + new)
     prompt = min(MOST_TOKENS, max(1.0, flow.finished_prompt_tokens / flow.finished_requests))
     output = min(MOST_TOKENS, max(1.0, flow.finished_output_tokens / flow.finished_requests))
-    spent = flow.finished_prompt_tokens
-    share = min(LARGEST_SHARE, flow.computed_prompt_tokens / spent) if spent > 0 else 1.0
+    prompts = flow.finished_prompt_tokens
+    share = min(LARGEST_SHARE, flow.computed_prompt_tokens / prompts) if prompts > 0 else 1.0
     if before is None:
         return RequestLengths(prompt, output, share, new)
     return RequestLengths(
@@ -250,17 +252,17 @@ def _lengths(before: RequestLengths | None, flow: ArrivalFlow, seconds: float) -
 
 
 def _believed(gathering: RequestLengths | None) -> RequestLengths | None:
-    """None before enough requests have finished."""
+    """The lengths once enough requests have finished; None before."""
     if gathering is None or gathering.requests < FEWEST_REQUESTS:
         return None
     return replace(gathering, computed_share=min(1.0, max(FEWEST_COMPUTED, gathering.computed_share)))
 
 
 def _dispersion(before: Arrivals, flow: ArrivalFlow, seconds: float, now: float) -> float:
-    """Index of dispersion: a rate over t seconds with mean m has the variance IDC · m / t."""
+    """IDC, the index of dispersion, smoothed: a rate over t seconds with mean m has the variance IDC·m/t."""
     mean = before.in_the_last_minute(now)
     if mean is None or mean <= 0 or seconds <= 0:
         return before.dispersion
-    seen = min((flow.requests - mean) ** 2 * flow.span_seconds / mean, 4 * LARGEST_DISPERSION)
+    measured = min((flow.requests - mean) ** 2 * flow.span_seconds / mean, 4 * LARGEST_DISPERSION)
     part = 1 - exp(-min(seconds, SMOOTHING_SECONDS) / DISPERSION_SECONDS)
-    return min(LARGEST_DISPERSION, max(1.0, before.dispersion + part * (seen - before.dispersion)))
+    return min(LARGEST_DISPERSION, max(1.0, before.dispersion + part * (measured - before.dispersion)))

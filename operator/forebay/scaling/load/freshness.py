@@ -1,4 +1,4 @@
-"""Freshness: how much a reading is worth. Missing is not zero, and old is not now."""
+"""Freshness: whether a sample is recent enough to act on. A missing value is not zero, and an old one not current."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,23 +7,23 @@ from enum import StrEnum
 class Freshness(StrEnum):
     FRESH = "Fresh"
     STALE = "Stale"
-    """Hold: nothing is scaled down."""
+    """Nothing is scaled down."""
     LOST = "Lost"
-    """Hold still, and say so loudly."""
+    """Nothing is scaled down, and status and Events report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """From which age on a reading is worth less, in seconds."""
+    """Ages in seconds after which a sample is stale or lost."""
 
     stale_after_seconds: float = 30.0
     lost_after_seconds: float = 300.0
 
 
 def freshness(taken_at: float | None, expected_since: float, now: float, ages: Ages) -> Freshness:
-    """State of a pod's last sample; without one, the clock runs from when the pod became ready.
+    """Freshness of a pod's last sample. Without a sample, the age counts from when the pod became ready.
 
-    A sample from the future (two clocks) is fresh.
+    A sample from the future is fresh: its clock differs from ours.
     """
     age_seconds = now - (expected_since if taken_at is None else taken_at)
     if age_seconds > ages.lost_after_seconds:

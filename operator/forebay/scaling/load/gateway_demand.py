@@ -1,7 +1,7 @@
-"""Demand: what a gateway was asked for, served or not.
+"""Gateway demand: the requests that a gateway has received for a service, served or not.
 
-Engines count what reaches them. What waits at the door of a service without replicas is known to its gateway alone, and
-without one it is not known at all: None, which is not zero.
+Engines count only the requests that reach them. Requests for a service without replicas are known to its gateway alone.
+Without a gateway they are unknown: None, which is not zero.
 """
 
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class GatewayDemand:
-    """Of one service."""
+    """Demand for one service."""
 
     asked_requests: float | None = None
-    """Requests since the gateway's count began: admitted, held and refused alike. A counter."""
+    """Counter of all requests that the gateway received: admitted, held and refused."""
     held_requests: float | None = None
     """Requests that wait at the gateway now."""
     held_work_seconds: float | None = None
-    """Their work, in seconds of one replica."""
+    """Work of the held requests, in GPU-seconds."""
 
     @property
     def waits(self) -> bool:
-        """Whether somebody is known to wait."""
+        """Whether requests are known to wait at the gateway."""
         return (self.held_requests or 0.0) > 0 or (self.held_work_seconds or 0.0) > 0
 
 
-NOT_TOLD: Final = GatewayDemand()
-"""Of a service without a gateway, or whose gateway is silent."""
+UNKNOWN_DEMAND: Final = GatewayDemand()
+"""Demand for a service without a gateway, or whose gateway gives no metrics."""

@@ -1,7 +1,8 @@
-"""Idleness: since when nothing has been asked of a service, as far as that was seen without a gap.
+"""Idleness: since when a service has had no request, as far as that was observed without a gap.
 
-Silence is not idleness. The clock stands at nothing while a replica that serves gives no metrics, while one drains, and
-after a time in which nobody looked; it begins anew with the operator, since what happened before is not known.
+Missing metrics are not idleness. The idle clock is reset while a serving replica gives no metrics, while a replica
+drains, and after a gap in observation. It starts again with the operator, because nothing is known about the time
+before.
 """
 
 from dataclasses import dataclass
@@ -10,33 +11,34 @@ from math import ceil
 from forebay.api.instants import rfc3339
 from forebay.scaling.decision import count, number
 from forebay.scaling.load.gateway_demand import GatewayDemand
-from forebay.scaling.load.load_window import LONGEST_BLINK_SECONDS
+from forebay.scaling.load.load_window import LONGEST_GAP_SECONDS
 from forebay.scaling.load.service_load import ServiceLoad
 
 
 @dataclass(frozen=True, slots=True)
 class Idleness:
     since: float | None = None
-    """From when on every look found nothing asked; None while something is, or while that cannot be told."""
+    """Start of the idle time; None while there are requests, or while that is unknown."""
     because: str = ""
-    """Why there is no such time, as a clause."""
-    looked_at: float = 0.0
+    """Why the service does not count as idle, as a clause."""
+    updated_at: float = 0.0
     asked_requests: float | None = None
-    """The gateway's count at that look."""
+    """The gateway's request counter at `updated_at`."""
 
 
-def look_idle(before: Idleness, load: ServiceLoad, demand: GatewayDemand, draining: int, now: float) -> Idleness:
-    """The clock after one more look. It counts from the later of the last request and Ready, never from creation."""
+def update_idleness(before: Idleness, load: ServiceLoad, demand: GatewayDemand, draining: int, now: float) -> Idleness:
+    """The idle clock with one more observation. It counts from the last request or Ready, whichever is later, and
+    never from creation."""
     because = _not_idle(load, demand, draining)
     if not because and demand.asked_requests != before.asked_requests:
         because = "a request has come to the gateway"
     if because:
-        return Idleness(because=because, looked_at=now, asked_requests=demand.asked_requests)
+        return Idleness(because=because, updated_at=now, asked_requests=demand.asked_requests)
     assert load.active_at is not None
-    gap = now - before.looked_at > LONGEST_BLINK_SECONDS
+    gap = now - before.updated_at > LONGEST_GAP_SECONDS
     began = now if before.since is None or gap else before.since
     since = max(began, load.active_at, load.ready_since)
-    return Idleness(since, looked_at=now, asked_requests=demand.asked_requests)
+    return Idleness(since, updated_at=now, asked_requests=demand.asked_requests)
 
 
 def _not_idle(load: ServiceLoad, demand: GatewayDemand, draining: int) -> str:
@@ -57,7 +59,7 @@ def _not_idle(load: ServiceLoad, demand: GatewayDemand, draining: int) -> str:
 
 
 def idle_text(idleness: Idleness, after_seconds: float) -> str:
-    """For the record; constant while the service is idle."""
+    """Text for the decision record; constant while the service is idle."""
     if idleness.since is None:
         return f"no: {idleness.because}"
     return f"since {rfc3339(idleness.since)}, to zero at {rfc3339(idleness.since + after_seconds)}"

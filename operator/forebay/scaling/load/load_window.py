@@ -1,7 +1,7 @@
-"""The watch: what the load came to in every part of the last scaleDownCooldown.
+"""Load window: the highest load in every part of the last scaleDownCooldown.
 
-Scaling down asks whether fewer replicas would have done at *every* moment of that window, so the window has to have
-been watched in full. It is kept in a fixed number of parts, each with its maxima.
+Scaling down requires that fewer replicas would have been enough at *every* moment of the window, so the load must have
+been known throughout. The window is stored as a fixed number of parts, each with its maxima.
 """
 
 from collections.abc import Callable
@@ -14,64 +14,65 @@ from forebay.scaling.load.service_load import ServiceLoad
 
 PARTS: Final = 20
 LONG_SECONDS: Final = 1800.0
-"""What the work asked for is kept for so long besides: over a longer watch a smaller margin is proof enough."""
+"""The replica count that the work asked for is also kept for this longer time, for which a smaller margin is enough."""
 SHORTEST_PART_SECONDS: Final = 1.0
-STRAIN_COOLDOWNS: Final = 6
-"""A load that made requests late is remembered for so many cooldowns: 30 minutes at the default of 300 s."""
-MOST_STRAINS: Final = 12
-LONGEST_BLINK_SECONDS: Final = 60.0
-"""Nobody looked for longer than that (an API server that was away, a spec that could not be read): that is a gap."""
+OVERLOAD_COOLDOWNS: Final = 6
+"""A load that made requests late is remembered for this many cooldowns: 30 minutes at the default of 300 s."""
+MOST_OVERLOADS: Final = 12
+LONGEST_GAP_SECONDS: Final = 60.0
+"""A longer time without an observation is a gap, such as an API server outage or a spec that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowPart:
-    """The highest values of one part of the window, over all replicas together."""
+    """The highest values in one part of the window, over all replicas together."""
 
     since: float
     waiting_requests: float
     running_requests: float
     kv_total: float
-    """In full replicas."""
+    """KV use, in full KV caches of one replica."""
     late: str = ""
-    """What was late, or within the headroom of being late."""
+    """The latency that was above its limit, or within the headroom below it."""
     replicas: float | None = None
-    """That the work asked for, before rounding; None while that is not known."""
+    """Replicas that the work asked for, before rounding; None while that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Strain:
-    """So many running requests per replica of the service's own shape were more than the promised latencies allow."""
+class Overload:
+    """A load at which a latency exceeded its limit."""
 
     at: float
     running_per_replica: float
+    """Running requests per replica of the service's own shape."""
     rule: str
 
 
 @dataclass(frozen=True, slots=True)
 class LoadWindow:
     since: float | None = None
-    """From when on every serving replica has been known without a gap; None while one is not."""
-    looked_at: float = 0.0
+    """Time since which the load of every serving replica is known without a gap; None while one is unknown."""
+    updated_at: float = 0.0
     parts: tuple[WindowPart, ...] = ()
-    strains: tuple[Strain, ...] = ()
+    overloads: tuple[Overload, ...] = ()
     work_since: float | None = None
-    """From when on it has been known without a gap how many replicas the work asks for."""
+    """Time since which the number of replicas that the work asks for is known without a gap."""
     long: tuple[tuple[float, float], ...] = ()
-    """(since, most replicas that the work asked for) of spans of the last half hour, oldest first."""
+    """(start, most replicas that the work asked for) of each part of the last half hour, oldest first."""
 
     def most_replicas(self, window_seconds: float, now: float) -> float | None:
-        """That the work asked for at any time of the window (scaleDownCooldown); None when it was not always known."""
-        if not self.knew_work_for(window_seconds, now):
+        """Most replicas that the work asked for in the window (scaleDownCooldown); None when not always known."""
+        if not self.work_known_for(window_seconds, now):
             return None
         return max((part.replicas for part in self.parts if part.replicas is not None), default=None)
 
     def most_replicas_long(self, now: float) -> float | None:
-        """The same of the last half hour."""
-        if not self.knew_work_for(LONG_SECONDS, now):
+        """Most replicas that the work asked for in the last half hour; None when it was not always known."""
+        if not self.work_known_for(LONG_SECONDS, now):
             return None
         return max((replicas for _, replicas in self.long), default=None)
 
-    def knew_work_for(self, window_seconds: float, now: float) -> bool:
+    def work_known_for(self, window_seconds: float, now: float) -> bool:
         return self.work_since is not None and now - self.work_since >= window_seconds
 
     def covers(self, window_seconds: float, now: float) -> bool:
@@ -95,10 +96,10 @@ class LoadWindow:
 
 
 LatencyCheck = Callable[[ServiceLoad, Limits], Proposal | None]
-"""Tells which latency is past its limit, if any: `guards.late`."""
+"""Returns the latency that exceeds its limit, if any: `guards.late`."""
 
 
-def extended(
+def update_load_window(
     load_window: LoadWindow,
     load: ServiceLoad,
     limits: Limits,
@@ -106,23 +107,24 @@ def extended(
     late: LatencyCheck,
     replicas: float | None = None,
 ) -> LoadWindow:
-    """The window with one more look at the load. A silent replica ends the window; a new replica is waited for.
+    """The window with one more observation of the load.
 
-    `replicas` is what the work asks for, before rounding; None while it is not known.
+    A replica without fresh metrics clears the window. While only new replicas give no metrics yet, the window stays.
+    `replicas` is the count that the work asks for, before rounding; None while it is unknown.
     """
     if load.replicas == 0 or any(not silent.new for silent in load.silent):
-        return LoadWindow(strains=load_window.strains)
+        return LoadWindow(overloads=load_window.overloads)
     window_seconds = limits.scale_down_cooldown_seconds
     if not load.known:
         return load_window
-    gap = now - load_window.looked_at > LONGEST_BLINK_SECONDS
+    gap = now - load_window.updated_at > LONGEST_GAP_SECONDS
     near = late(load, _with_headroom(limits))
     known_before = None if gap else load_window.work_since
     return LoadWindow(
         since=now if load_window.since is None or gap else load_window.since,
-        looked_at=now,
+        updated_at=now,
         parts=_with(load_window.parts, _part(load, near, replicas, now), window_seconds, now),
-        strains=_strains(load_window.strains, load, limits, late(load, limits) if near else None, now),
+        overloads=_overloads(load_window.overloads, load, limits, late(load, limits) if near else None, now),
         work_since=None if replicas is None else now if known_before is None else known_before,
         long=_long(load_window.long, replicas, now),
     )
@@ -152,7 +154,7 @@ def _part(load: ServiceLoad, late: Proposal | None, replicas: float | None, now:
 
 
 def _with(parts: tuple[WindowPart, ...], new: WindowPart, window_seconds: float, now: float) -> tuple[WindowPart, ...]:
-    """A part is dropped only once its youngest look has left the window."""
+    """The parts with a new observation. A part is dropped once its newest observation has left the window."""
     width = max(SHORTEST_PART_SECONDS, window_seconds / PARTS)
     kept = tuple(part for part in parts if part.since + width >= now - window_seconds)
     if not kept or now - kept[-1].since >= width:
@@ -169,21 +171,21 @@ def _with(parts: tuple[WindowPart, ...], new: WindowPart, window_seconds: float,
     return (*kept[:-1], joined)
 
 
-def _strains(
-    strains: tuple[Strain, ...], load: ServiceLoad, limits: Limits, late: Proposal | None, now: float
-) -> tuple[Strain, ...]:
-    """One per scaleUpCooldown at most, the lowest load of each; the rest is forgotten in time."""
-    kept = tuple(s for s in strains if now - s.at < STRAIN_COOLDOWNS * limits.scale_down_cooldown_seconds)
+def _overloads(
+    overloads: tuple[Overload, ...], load: ServiceLoad, limits: Limits, late: Proposal | None, now: float
+) -> tuple[Overload, ...]:
+    """The overloads with a new one, if a latency is late. Each scaleUpCooldown keeps only its lowest load."""
+    kept = tuple(s for s in overloads if now - s.at < OVERLOAD_COOLDOWNS * limits.scale_down_cooldown_seconds)
     if late is None:
         return kept
-    new = Strain(now, load.running_requests / load.known_carry, late.rule)
+    new = Overload(now, load.running_requests / load.known_capacity, late.rule)
     if kept and now - kept[-1].at < limits.scale_up_cooldown_seconds:
         if new.running_per_replica >= kept[-1].running_per_replica:
             return kept
         return (*kept[:-1], replace(new, at=kept[-1].at))
-    return (*kept, new)[-MOST_STRAINS:]
+    return (*kept, new)[-MOST_OVERLOADS:]
 
 
 def _with_headroom(limits: Limits) -> Limits:
-    """Limits that are reached while they are still `headroom` away."""
+    """Limits lowered so that latencies count as late while they are still within the headroom below them."""
     return replace(limits, latency_share=1 / (1 + limits.headroom))

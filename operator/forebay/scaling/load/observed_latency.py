@@ -1,7 +1,7 @@
-"""Latencies of the recent past, read from cumulative histograms.
+"""Observed latency: latencies of the recent past, computed from cumulative histograms.
 
-Engines count since they started. What happened lately is the difference of two scrapes; a histogram that has not moved
-says that nobody waited, not that everybody was fast.
+Engines count since they started, so recent latencies are the difference of two scrapes. A histogram that did not change
+means that there were no observations, not that all of them were fast.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from forebay.scaling.load.signals import HistogramSample
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Observations of one kind in a span of time."""
+    """Distribution of one kind of latency over a time span."""
 
     bounds: tuple[float, ...]
     counts: tuple[float, ...]
-    """Cumulative, as in Histogram."""
+    """Cumulative counts, as in HistogramSample."""
     sum: float
 
     @property
@@ -31,9 +31,9 @@ class Latency:
         return self.sum / self.count if self.count > 0 else None
 
     def quantile_seconds(self, quantile: float) -> float | None:
-        """By linear interpolation inside the bucket; None when nothing was observed.
+        """The quantile, by linear interpolation inside the bucket; None when nothing was observed.
 
-        Beyond the last finite bound nothing is known, so that bound is the answer (Prometheus does the same).
+        Above the last finite bound nothing is known, so the result is that bound (as in Prometheus).
         """
         if self.count <= 0:
             return None
@@ -48,7 +48,7 @@ class Latency:
         return lower_bound
 
     def above(self, limit_seconds: float) -> float:
-        """How many observations exceeded the limit, by the same interpolation."""
+        """Number of observations above the limit, by the same interpolation."""
         lower_bound, lower_count = 0.0, 0.0
         for bound, reached in zip(self.bounds, self.counts, strict=True):
             if isinf(bound):
@@ -61,14 +61,14 @@ class Latency:
 
 
 Span = tuple[HistogramSample | None, HistogramSample | None]
-"""One pod's histogram at the beginning and at the end of a span of time."""
+"""One pod's histogram at the beginning and at the end of a time span."""
 
 
-def observed(spans: Iterable[Span]) -> Latency | None:
-    """What was observed by all pods of a service; None when no pod can tell.
+def latency_of(spans: Iterable[Span]) -> Latency | None:
+    """The latency over all pods of a service; None when no pod has the histogram.
 
-    Counts that went down mean a restart in between: everything that is counted now came after it. Pods of two engine
-    versions may use different buckets; those with most observations then speak for all.
+    A count that went down means that the engine restarted, so all of its present observations are recent. Pods of two
+    engine versions may have different buckets; the buckets with the most observations are used then.
     """
     by_bounds: dict[tuple[float, ...], tuple[list[HistogramSample], list[HistogramSample]]] = {}
     for earlier, later in spans:

@@ -1,6 +1,6 @@
-"""What is remembered of one pod's samples: enough for the rates of the last minute, and no more.
+"""Pod history: the samples of one pod that are kept to compute rates over the last minute.
 
-Bounded: at most `MOST_MARKS` samples and as many KV readings, whatever the pace of scraping.
+The size is bounded: at most `MOST_MARKS` samples and as many KV readings, at any scrape interval.
 """
 
 from dataclasses import dataclass
@@ -10,34 +10,35 @@ from typing import Final
 from forebay.scaling.load.signals import EngineSample
 
 RATE_SECONDS: Final = 60.0
-"""Latencies are read over so long."""
+"""Time over which latencies and rates are computed."""
 SMOOTHING_SECONDS: Final = 60.0
-"""KV use saw-tooths (0.47 to 0.99 within 10 s were measured at constant overload): its maximum over so long counts."""
+"""Time over which the maximum of the KV use counts. KV use oscillates: 0.47 to 0.99 within 10 s were measured at
+constant overload."""
 OLDEST_SECONDS: Final = 120.0
-"""A sample that is older than this, because none came in between, says nothing about the last minute."""
+"""Oldest sample that may be compared with the newest one; an older one says nothing about the last minute."""
 SPACING_SECONDS: Final = 10.0
 MOST_MARKS: Final = 13
 MOST_REQUESTS_PER_SECOND: Final = 5_000.0
-"""No pod's HTTP servers take in more. Numbers that say so are wrong, and would order a fleet."""
+"""More than the HTTP servers of any pod accept. A counter that rises faster is wrong, and would order a huge fleet."""
 DOUBT_SECONDS: Final = 60.0
-"""Numbers that have leapt and stay there are a new beginning: what they are compared with is given up."""
+"""A counter that still differs that much after this time is accepted, and the history before it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodHistory:
     marks: tuple[EngineSample, ...]
-    """Oldest first, the last one the newest sample; the others at least 10 s apart."""
+    """Samples, oldest first. The last one is the newest sample; the others are at least 10 s apart."""
     kv: tuple[tuple[float, float], ...]
-    """(beginning, highest KV fraction) of spans of some seconds, oldest first."""
+    """(beginning, highest KV fraction) of intervals of a few seconds, oldest first."""
     stepped_at: float
-    """When the engine was last seen to make progress, or to have nothing to do."""
+    """Time of the last sample in which the engine made progress or had no request."""
     active_at: float
-    """When it last had a request, or had counted one since the sample before; the first sample, as nothing is known of
-    the time before it."""
+    """Time of the last sample in which the engine had a request or had counted one since the sample before. At first
+    the time of the first sample, because nothing is known of the time before it."""
 
     @property
     def counts_requests(self) -> bool:
-        """Whether a request that came and went between two samples would be seen."""
+        """Whether the counters show a request that came and finished between two samples."""
         return self.newest.finished_requests is not None or self.newest.generation_tokens is not None
 
     @property
@@ -45,29 +46,29 @@ class PodHistory:
         return self.marks[-1]
 
     def smoothed_kv_fraction(self, since: float) -> float:
-        """The highest of the last minute, as far as it was read at `since` or later."""
+        """The highest KV fraction of the last minute, of readings at `since` or later."""
         return max((fraction for at, fraction in self.kv if at >= since), default=self.newest.kv_fraction)
 
     def oldest(self, since: float) -> EngineSample | None:
-        """The sample that rates of the last minute are counted from, taken at `since` or later; None for no such."""
+        """The oldest sample taken at `since` or later, from which rates are computed; None when there is none."""
         return next((mark for mark in self.marks[:-1] if mark.taken_at >= since), None)
 
     def stalled(self, stall_after_seconds: float) -> bool:
-        """Requests run and no step is made: the engine hangs, though it may still call itself healthy.
+        """Whether requests run but the engine makes no steps: it hangs, though it may still report that it is healthy.
 
-        Told from samples alone, so that silence is never taken for a stall.
+        Only samples count, so missing metrics are never taken for a stall.
         """
         newest = self.newest
         return newest.running_requests > 0 and newest.taken_at - self.stepped_at > stall_after_seconds
 
 
 def is_sound(sample: EngineSample) -> bool:
-    """Whether the deciding values are numbers; a sample with NaN in it is no sample."""
+    """Whether the gauges that scaling needs are finite; a sample with NaN in them is dropped."""
     return all(isfinite(v) for v in (sample.running_requests, sample.waiting_requests, sample.kv_fraction))
 
 
 def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
-    """The history with one more sample; the same object when the sample is the one already known."""
+    """The history with one more sample; the same object when the sample is already known."""
     if history is None:
         return PodHistory((sample,), ((sample.taken_at, sample.kv_fraction),), sample.taken_at, sample.taken_at)
     if sample.taken_at <= history.newest.taken_at:
@@ -84,12 +85,12 @@ def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
 
 
 def leaps(earlier: EngineSample, later: EngineSample) -> bool:
-    """Whether more requests came in between than an engine takes in: a count that is wrong, now or before."""
+    """Whether more requests arrived than an engine can accept, so that one of the two samples is wrong."""
     most = MOST_REQUESTS_PER_SECOND * (later.taken_at - earlier.taken_at)
-    return _taken_in(later) - _taken_in(earlier) > most > 0
+    return _total_requests(later) - _total_requests(earlier) > most > 0
 
 
-def _taken_in(sample: EngineSample) -> float:
+def _total_requests(sample: EngineSample) -> float:
     return (sample.finished_requests or 0.0) + (sample.rejected_requests or 0.0) + sample.in_flight
 
 
@@ -116,7 +117,7 @@ def _kv(history: PodHistory, sample: EngineSample) -> tuple[tuple[float, float],
 
 
 def _restarted(earlier: EngineSample, later: EngineSample) -> bool:
-    """A counter that goes down can only mean that the process began anew."""
+    """A counter that goes down means that the process restarted."""
     return any(
         old is not None and new is not None and new < old
         for old, new in (
@@ -128,7 +129,7 @@ def _restarted(earlier: EngineSample, later: EngineSample) -> bool:
 
 
 def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
-    """Only a counter that was read twice and stood still speaks against it."""
+    """Whether the engine made steps or has no request. It counts as stuck only if every known counter stands still."""
     if later.running_requests <= 0:
         return True
     counters = (
@@ -140,7 +141,7 @@ def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
 
 
 def _was_asked(earlier: EngineSample, later: EngineSample) -> bool:
-    """Requests that came and went between the two samples show in the counters; so does a process that began anew."""
+    """Whether there were requests: in flight now, or counted between the two samples. A restart changes counts too."""
     return later.in_flight > 0 or _request_counters(earlier) != _request_counters(later)
 
 

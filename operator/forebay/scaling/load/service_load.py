@@ -1,7 +1,7 @@
-"""Load: what the replicas of one service carry right now, summed up from their pods' samples.
+"""Service load: the present load of the replicas of one service, summed over the samples of their pods.
 
-Only live serving pods count, so a pod that is gone leaves no frozen gauge behind. A ready pod without a sample is
-unknown, never idle.
+Only live serving pods count, so no stale gauge of a deleted pod remains. A ready pod without a sample is unknown, never
+idle.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ from math import fsum, inf
 
 from forebay.scaling.load.arrivals import ArrivalFlow, flow_of
 from forebay.scaling.load.freshness import Ages, Freshness, freshness
-from forebay.scaling.load.observed_latency import Latency, observed
+from forebay.scaling.load.observed_latency import Latency, latency_of
 from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.load.signals import EngineSample
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
@@ -18,99 +18,101 @@ from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReading:
-    """What is known of one serving or draining replica: the pod that answers for it."""
+    """The metrics of one serving or draining replica, from the pod of rank 0."""
 
     pod: str
     history: PodHistory | None
     ready_since: float
     error: str | None = None
-    """Why the last scrape gave nothing."""
+    """Why the last scrape failed."""
     weight: float = 1.0
-    """What the replica carries, in replicas of the service's own shape."""
+    """Capacity of the replica, in replicas of the service's own shape."""
     own: bool = True
-    """Whether it is of that shape."""
+    """Whether the replica has the service's own shape."""
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
-    """A replica that serves and whose load is not known."""
+class SilentReplica:
+    """A serving replica without a fresh sample."""
 
     pod: str
     freshness: Freshness
     since: float
     error: str | None
     new: bool = False
-    """Became ready a moment ago; the first sample is on its way."""
+    """Whether it has just become ready and its first sample is still to come."""
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """The tokens that replicas worked on in the last minute, per second, all of them together."""
+class ServedTokens:
+    """Tokens per second that all replicas together processed in the last minute."""
 
     replicas: int
-    """That can tell."""
+    """Replicas whose counters are known."""
     prompt_tokens_per_second: float
-    """Computed, not spared by a cache."""
+    """Computed prompt tokens, without those found in a prefix cache."""
     output_tokens_per_second: float
     steps_per_second: float | None = None
-    """None where not all of them count their steps."""
+    """Engine steps; None unless all of these replicas count them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceLoad:
     replicas: int
-    """That serve, known or not."""
+    """Serving replicas, with or without a fresh sample."""
     known: int
-    """Of them, those with a fresh sample; all sums are over these."""
+    """Serving replicas with a fresh sample; all sums are over these."""
     waiting_requests: float
     running_requests: float
     kv_fraction: float
-    """Mean over the replicas of each one's smoothed KV use."""
+    """Mean of the replicas' smoothed KV use."""
     queue_time: Latency | None = None
     time_to_first_token: Latency | None = None
     inter_token_latency: Latency | None = None
-    silent: tuple[Silent, ...] = ()
+    silent: tuple[SilentReplica, ...] = ()
     draining_requests: float = 0.0
-    """In flight on replicas that drain: load that those which stay would have carried."""
+    """Requests in flight on draining replicas: load that the remaining replicas would otherwise have."""
     kv_total: float = 0.0
-    """KV use of this very moment in full replicas of the service's own shape, draining ones included: 1.2 fills one and
-    a fifth of another."""
+    """Present KV use, draining replicas included, in full KV caches of a replica of the service's own shape: 1.2 is one
+    full cache and a fifth of another."""
     flow: ArrivalFlow | None = None
-    """What goes through, draining replicas included, and silent ones as they were last; None when nobody tells."""
-    served: Served | None = None
+    """Flow of requests. It includes draining replicas, and the last known flow of replicas without fresh metrics; None
+    when no replica has counters."""
+    served: ServedTokens | None = None
     finished_requests: float | None = None
-    """In the last minute, by the replicas that can tell; None when none can. So are the next two."""
+    """Requests finished in the last minute on replicas that count them; None when none does. The next two likewise."""
     preempted_requests: float | None = None
     rejected_requests: float | None = None
     missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """(pod, series that its engine version should export and that its answer lacks)."""
+    """(pod, series that its engine version should export and that the scrape lacks)."""
     deferred_requests: float = 0.0
-    """Waiting for an adapter or for remote KV: no reason to scale up, but not idleness either."""
+    """Requests that wait for an adapter or for remote KV: no reason to scale up, but the service is not idle either."""
     active_at: float | None = None
-    """When a request was last seen on a replica that serves; None when one of them would not show every request."""
+    """Time of the last request on a serving replica; None when one of them does not count every request."""
     ready_since: float = -inf
-    """When the last of the replicas became ready."""
+    """Time when the last of the replicas became ready."""
     known_weight: float | None = None
-    """What those with a fresh sample carry together, in replicas of the service's own shape; None where all are."""
+    """Capacity of the known replicas, in replicas of the service's own shape; None where every replica has weight 1."""
     weights: ReplicaWeights = EVEN
-    """Of all replicas there are, those that serve first."""
+    """Weights of all existing replicas, the serving ones first."""
     all_own: bool = True
-    """Whether all that serve are of the service's own shape, so that they show what its profile is worth."""
+    """Whether all serving replicas have the service's own shape, so that their speed can be compared with its
+    profile."""
 
     @property
-    def known_carry(self) -> float:
-        """The known ones, counted by what they carry."""
+    def known_capacity(self) -> float:
+        """Capacity of the known replicas, in replicas of the service's own shape."""
         return float(self.known) if self.known_weight is None else self.known_weight
 
     @property
     def freshness(self) -> Freshness:
-        """The worst of all replicas; those that have just become ready are forgiven."""
+        """The worst freshness of all replicas, except those that have just become ready."""
         states = {silent.freshness for silent in self.silent if not silent.new}
         return next((state for state in (Freshness.LOST, Freshness.STALE) if state in states), Freshness.FRESH)
 
     @property
     def complete(self) -> bool:
-        """Whether every replica that serves is known."""
+        """Whether every serving replica has a fresh sample."""
         return self.replicas > 0 and self.known == self.replicas
 
 
@@ -122,10 +124,10 @@ def load_of(
     since: float = -inf,
     weights: ReplicaWeights = EVEN,
 ) -> ServiceLoad:
-    """Sums do not depend on the order of the readings.
+    """The load of a service; the order of the readings does not change the sums.
 
-    What looks back (smoothed KV, latencies) begins at `since`, the time when the replicas that serve last became more:
-    what was seen before was suffered by fewer.
+    Values over a time span (smoothed KV, latencies) begin at `since`, the time when the number of serving replicas last
+    rose: values from before it were measured on fewer replicas.
     """
     states = [(reading, _freshness(reading, now, ages)) for reading in by_name(serving)]
     fresh = [(r.history, r.weight) for r, state in states if state is Freshness.FRESH and r.history is not None]
@@ -142,16 +144,16 @@ def load_of(
         waiting_requests=fsum(history.newest.waiting_requests for history in known),
         running_requests=fsum(history.newest.running_requests for history in known),
         kv_fraction=fsum(history.smoothed_kv_fraction(since) for history in known) / len(known) if known else 0.0,
-        queue_time=observed((old.queue_time, new.queue_time) for old, new in spans),
-        time_to_first_token=observed((old.time_to_first_token, new.time_to_first_token) for old, new in spans),
-        inter_token_latency=observed((old.inter_token_latency, new.inter_token_latency) for old, new in spans),
+        queue_time=latency_of((old.queue_time, new.queue_time) for old, new in spans),
+        time_to_first_token=latency_of((old.time_to_first_token, new.time_to_first_token) for old, new in spans),
+        inter_token_latency=latency_of((old.inter_token_latency, new.inter_token_latency) for old, new in spans),
         silent=tuple(_silent(reading, state, now, ages) for reading, state in states if state is not Freshness.FRESH),
         draining_requests=fsum(history.newest.in_flight for history, _ in leaving),
         flow=flow_of(r.history for r in (*(r for r, _ in states), *by_name(draining)) if r.history is not None),
         served=_served(spans),
-        finished_requests=_gained(spans, lambda sample: sample.finished_requests),
-        preempted_requests=_gained(spans, lambda sample: sample.preemptions),
-        rejected_requests=_gained(spans, lambda sample: sample.rejected_requests),
+        finished_requests=_increase(spans, lambda sample: sample.finished_requests),
+        preempted_requests=_increase(spans, lambda sample: sample.preemptions),
+        rejected_requests=_increase(spans, lambda sample: sample.rejected_requests),
         kv_total=fsum(history.newest.kv_fraction * weight for history, weight in (*fresh, *leaving)),
         deferred_requests=fsum(history.newest.deferred_requests for history in known),
         active_at=_active_at(known),
@@ -172,17 +174,17 @@ def by_name(readings: Iterable[ReplicaReading]) -> list[ReplicaReading]:
 
 
 Spans = Sequence[tuple[EngineSample, EngineSample]]
-"""Of each pod, the samples at the beginning and at the end of the last minute."""
+"""For each pod, the samples at the beginning and at the end of the last minute."""
 
 
-def _gained(spans: Spans, counter: Callable[[EngineSample], float | None]) -> float | None:
-    """How far a counter went, over the pods that have it. A process that began anew has a history of its own."""
+def _increase(spans: Spans, counter: Callable[[EngineSample], float | None]) -> float | None:
+    """Increase of a counter, summed over the pods that have it. A restarted process has a new history."""
     ends = [(counter(old), counter(new)) for old, new in spans]
     known = [max(0.0, new - old) for old, new in ends if old is not None and new is not None]
     return fsum(known) if known else None
 
 
-def _served(spans: Spans) -> Served | None:
+def _served(spans: Spans) -> ServedTokens | None:
     rates = [
         (max(0.0, p1 - p0) / seconds, max(0.0, g1 - g0) / seconds, _steps(old, new, seconds))
         for old, new in spans
@@ -195,7 +197,7 @@ def _served(spans: Spans) -> Served | None:
     if not rates:
         return None
     steps = [step for _, _, step in rates if step is not None]
-    return Served(
+    return ServedTokens(
         len(rates),
         fsum(prompt for prompt, _, _ in rates),
         fsum(output for _, output, _ in rates),
@@ -220,9 +222,9 @@ def _freshness(reading: ReplicaReading, now: float, ages: Ages) -> Freshness:
     return freshness(taken_at, reading.ready_since, now, ages)
 
 
-def _silent(reading: ReplicaReading, state: Freshness, now: float, ages: Ages) -> Silent:
+def _silent(reading: ReplicaReading, state: Freshness, now: float, ages: Ages) -> SilentReplica:
     history = reading.history
-    return Silent(
+    return SilentReplica(
         pod=reading.pod,
         freshness=state,
         since=reading.ready_since if history is None else history.newest.taken_at,

@@ -1,8 +1,8 @@
-"""What one scrape of one pod tells, already summed over its data-parallel engines.
+"""Signals: the values of one scrape of one pod, summed over its data-parallel engines.
 
-Telemetry fills these; scaling reads them. A value that the pod did not report is `None`, never 0: a ready pod that
-answers but lacks a gauge has no load (vLLM's multiprocess mode exports gauges only once set), and telemetry says so by
-0; a pod that did not answer has no sample at all.
+Telemetry creates them; scaling reads them. A value that the pod did not report is `None`, never 0. One exception is a
+ready pod that answers without a load gauge: it has no load, since vLLM's multiprocess mode exports gauges only once
+set, and telemetry reports 0. A pod that did not answer has no sample at all.
 """
 
 from dataclasses import dataclass
@@ -28,19 +28,20 @@ class EngineSample:
     taken_at: float
     running_requests: float
     waiting_requests: float
-    """Waiting for capacity only: requests deferred for an adapter or remote KV would not start sooner elsewhere."""
+    """Requests that wait for capacity. Those deferred for an adapter or remote KV are not included, since they would
+    not start sooner on another replica."""
     kv_fraction: float
-    """0 to 1; the fullest of the pod's engines, since one full rank preempts."""
+    """KV use of the fullest of the pod's engines, 0 to 1, since one full engine preempts requests."""
     engine_steps: float | None = None
-    """Steps so far; a busy engine whose steps stand still is stalled."""
+    """Counter of steps; a busy engine whose counter stands still is stalled."""
     prompt_tokens: float | None = None
-    """Computed here; from a version that tells them apart, without those that a cache spared."""
+    """Prompt tokens that this pod computed. Versions that count cached tokens separately leave those out."""
     generation_tokens: float | None = None
     finished_requests: float | None = None
     finished_prompt_tokens: float | None = None
-    """Prompt tokens of the requests that have finished, those that a prefix cache spared included."""
+    """Prompt tokens of finished requests, those found in a prefix cache included."""
     finished_output_tokens: float | None = None
-    """Answer tokens of the requests that have finished."""
+    """Output tokens of finished requests."""
     rejected_requests: float | None = None
     preemptions: float | None = None
     time_to_first_token: HistogramSample | None = None
@@ -48,9 +49,9 @@ class EngineSample:
     queue_time: HistogramSample | None = None
     kv_cache_tokens: int | None = None
     missing: tuple[str, ...] = ()
-    """Names of series that this engine version should have and the answer lacked."""
+    """Names of series that this engine version should export and the scrape lacks."""
     deferred_requests: float = 0.0
-    """Waiting for an adapter or for remote KV: no reason to scale, but work that a drain has to wait for."""
+    """Requests that wait for an adapter or for remote KV: no reason to scale up, but a drain has to wait for them."""
 
     @property
     def in_flight(self) -> float:
@@ -60,8 +61,8 @@ class EngineSample:
 
 @dataclass(frozen=True, slots=True)
 class PodSignals:
-    """The last good sample of a pod, and what happened on the last attempt."""
+    """The last good sample of a pod, and the error of the last scrape."""
 
     sample: EngineSample | None
     error: str | None = None
-    """Why the last attempt gave nothing, in words; None when it succeeded."""
+    """Why the last scrape failed, in words; None when it succeeded."""

@@ -1,9 +1,10 @@
-"""Feed-forward: replicas for the work that arrives, before anything is late.
+"""Feed-forward: replicas for the work that arrives, before any request is late.
 
-⌈A·(1 + h)/u⌉ with A the GPU-seconds of work that arrive per second, u what one replica may give of each second, and
-h = min(1, max(headroom, √(burst² + growth²))). Growth is what the load may gain while a replica loads. Burst is what
-chance adds where few requests are in flight: z·√(IDC/(r·τ)), r requests per second that stay τ seconds each
-(square-root staffing); the index of dispersion IDC is estimated from the arrivals themselves.
+The proposal is ⌈A·(1 + h)/u⌉ replicas. A is the arriving work and u the capacity of one replica, both in GPU-seconds
+per second. The headroom is h = min(1, max(headroomPercent, √(burst² + growth²))). Growth is the fraction by which the
+load may grow while a replica loads. Burst covers random variation, which is large where few requests are in flight:
+z·√(IDC/(r·τ)) for r requests per second that stay τ seconds each (square-root staffing). The index of dispersion IDC is
+estimated from the arrivals themselves.
 """
 
 from dataclasses import dataclass
@@ -17,58 +18,59 @@ from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.scaling_inputs import ScalingInputs
 
 QUANTILE: Final = 2.33
-"""z: 99 of 100 bursts are within it (docs/design/scaling.md says what other values gave)."""
+"""z: quantile of the normal distribution that covers 99 of 100 bursts (docs/design/scaling.md compares values)."""
 LARGEST_HEADROOM: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """h and where it comes from, as fractions."""
+    """h and its parts, as fractions."""
 
     fraction: float
+    """h."""
     burst: float
     growth: float
-    asked: float
+    configured: float
     """headroomPercent."""
 
     def __str__(self) -> str:
         return (
             f"{percent(self.fraction)} (burst {percent(self.burst)}, growth {percent(self.growth)}, "
-            f"headroomPercent {percent(self.asked)})"
+            f"headroomPercent {percent(self.configured)})"
         )
 
 
-def headroom(offered: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs) -> Headroom:
-    """Never above 100 %: a service that may more than double within a lead time needs a schedule."""
-    sequences = (offered.requests_per_second or 0.0) * offered.carried.residence_seconds
-    burst = min(LARGEST_HEADROOM, QUANTILE * sqrt(offered.dispersion / sequences)) if sequences > 0 else 0.0
+def headroom(offered_work: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs) -> Headroom:
+    """The headroom h. It never exceeds 100 %: a service that may more than double in a lead time needs a schedule."""
+    sequences = (offered_work.requests_per_second or 0.0) * offered_work.capacity.residence_seconds
+    burst = min(LARGEST_HEADROOM, QUANTILE * sqrt(offered_work.dispersion / sequences)) if sequences > 0 else 0.0
     growth = max(0.0, scaling_inputs.growth)
     fraction = min(LARGEST_HEADROOM, max(limits.headroom, sqrt(burst**2 + growth**2)))
     return Headroom(fraction, burst, growth, limits.headroom)
 
 
-def replicas_for_arrivals(offered: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs) -> float | None:
-    """A·(1 + h)/u before it is rounded up; None while arrivals are not known."""
-    work = offered.work
+def replicas_for_arrivals(offered_work: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs) -> float | None:
+    """A·(1 + h)/u before it is rounded up; None while arrivals are unknown."""
+    work = offered_work.work
     if work is None:
         return None
-    return work * (1 + headroom(offered, limits, scaling_inputs).fraction) / offered.carried.usable
+    return work * (1 + headroom(offered_work, limits, scaling_inputs).fraction) / offered_work.capacity.usable
 
 
 def feed_forward(
-    offered: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs, weights: ReplicaWeights = EVEN
+    offered_work: OfferedWork, limits: Limits, scaling_inputs: ScalingInputs, weights: ReplicaWeights = EVEN
 ) -> Proposal | None:
     """Enough replicas for the work that arrives, with headroom."""
-    needed, work = replicas_for_arrivals(offered, limits, scaling_inputs), offered.work
+    needed, work = replicas_for_arrivals(offered_work, limits, scaling_inputs), offered_work.work
     if needed is None or work is None:
         return None
-    carried, replicas = offered.carried, weights.replicas_for(needed)
-    each = "" if weights.even else f", so {weights.shown(replicas)}"
+    capacity, replicas = offered_work.capacity, weights.replicas_for(needed)
+    actual = "" if weights.even else f", so {weights.shown(replicas)}"
     return Proposal(
         replicas=replicas,
         rule="feed_forward",
-        because=f"{significant(work)} GPU-seconds of work arrive per second{offered.as_seen} "
-        f"({amount(offered.requests_per_second or 0.0, 'request')} of {seconds(carried.work_seconds)}); "
-        f"with {percent(headroom(offered, limits, scaling_inputs).fraction)} headroom that takes {number(needed)} "
-        f"replicas of {significant(carried.usable)} GPU-seconds per second each{each}",
+        because=f"{significant(work)} GPU-seconds of work arrive per second{offered_work.held_clause} "
+        f"({amount(offered_work.requests_per_second or 0.0, 'request')} of {seconds(capacity.work_seconds)}); "
+        f"with {percent(headroom(offered_work, limits, scaling_inputs).fraction)} headroom that takes {number(needed)} "
+        f"replicas of {significant(capacity.usable)} GPU-seconds per second each{actual}",
     )

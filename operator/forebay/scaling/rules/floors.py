@@ -1,4 +1,4 @@
-"""Floors: counts that hold whatever the load is."""
+"""Floors and the ceiling: replica counts that hold under any load."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,17 +8,17 @@ from forebay.scaling.limits import Limits
 
 
 def floor_rules(limits: Limits, floors: Iterable[Proposal]) -> tuple[Proposal, ...]:
-    """minReplicas, and `floors` of schedules and wake requests, each with the warm replicas on top of it."""
+    """Proposals for minReplicas and for `floors` of schedules and wake requests, each with the warm replicas added."""
     return (min_replicas(limits), *(with_warm(floor, limits) for floor in floors))
 
 
 def min_replicas(limits: Limits) -> Proposal:
-    """minReplicas, and the warm replicas on top of it."""
+    """minReplicas with the warm replicas added."""
     return with_warm(Proposal(limits.min_replicas, "min_replicas", f"minReplicas is {limits.min_replicas}"), limits)
 
 
 def with_warm(proposal: Proposal, limits: Limits) -> Proposal:
-    """The proposal with warmPool.replicas on top of it."""
+    """The proposal with warmPool.replicas added."""
     warm = limits.warm_replicas
     if not warm:
         return proposal
@@ -27,7 +27,7 @@ def with_warm(proposal: Proposal, limits: Limits) -> Proposal:
 
 
 def max_replicas(proposal: Proposal, limits: Limits) -> Proposal:
-    """The proposal, cut to maxReplicas. Warm replicas give way first, since they are the part on top of the need."""
+    """The proposal, cut to maxReplicas. The cut takes the warm replicas first, since they were added to the need."""
     if proposal.replicas <= limits.max_replicas:
         return proposal
     return Proposal(

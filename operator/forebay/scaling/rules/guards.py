@@ -1,8 +1,8 @@
-"""Guards: signs that a service is already late, whatever the plan said.
+"""Guards: signals that requests are already late, whatever feed-forward computed.
 
 A guard looks at one signal and proposes a replica count, or nothing. It sees no clock, no cluster and no other guard.
-Guards correct a plan upwards, they never lower it. Each answers with one bounded step, so that a signal that cannot be
-cured by replicas costs one step per cooldown and not the whole fleet.
+Guards only raise the count and never lower it. Each proposes one bounded step. If more replicas cannot improve a
+signal, it costs one step per cooldown and not the whole fleet.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,13 @@ from forebay.scaling.load.observed_latency import Latency
 from forebay.scaling.load.service_load import ServiceLoad
 
 LARGEST_STEP: Final = 1.5
-"""At most half as many again at once: the next look, with the new replicas serving, decides on more."""
+"""Largest factor in one step. Whether more is needed is decided once the new replicas serve."""
 FEWEST_LATE: Final = 3
-"""Requests beyond a limit before a latency counts; one slow request on a quiet service is no load."""
+"""Requests above a limit before a latency counts; one slow request on a quiet service is no overload."""
 FEWEST_TOKENS: Final = 100
+"""Inter-token intervals that have to be observed before their mean counts."""
 PREEMPTED_SHARE: Final = 0.01
-"""Of the requests that finish, preempted ones that are no matter of chance."""
+"""Preempted requests per finished request from which on preemptions count."""
 
 
 def queue_depth(load: ServiceLoad, limits: Limits) -> Proposal | None:
@@ -28,7 +29,7 @@ def queue_depth(load: ServiceLoad, limits: Limits) -> Proposal | None:
     Only requests that wait for capacity count: those deferred for an adapter or a remote KV block would not start
     sooner on another replica (vLLM `num_requests_waiting_by_reason`).
     """
-    allowed = limits.queue_depth * load.known_carry
+    allowed = limits.queue_depth * load.known_capacity
     if load.waiting_requests <= allowed:
         return None
     return Proposal(
@@ -52,24 +53,25 @@ def kv_cache(load: ServiceLoad, limits: Limits) -> Proposal | None:
 
 
 def queue_wait(load: ServiceLoad, limits: Limits) -> Proposal | None:
-    """The 99th percentile of the time that requests waited before their first step."""
+    """Enough replicas to bring the 99th percentile of the queue wait, the time before the first step, to its limit."""
     return _late(load, limits, load.queue_time, 0.99, limits.queue_wait_seconds, "queue_wait", "queue wait (p99)")
 
 
 def time_to_first_token(load: ServiceLoad, limits: Limits) -> Proposal | None:
-    """The 95th percentile of the time to the first token."""
-    seen, limit = load.time_to_first_token, limits.time_to_first_token_seconds
-    return _late(load, limits, seen, 0.95, limit, "time_to_first_token", "time to first token (p95)")
+    """Enough replicas to bring the 95th percentile of the time to first token to its limit."""
+    latency, limit = load.time_to_first_token, limits.time_to_first_token_seconds
+    return _late(load, limits, latency, 0.95, limit, "time_to_first_token", "time to first token (p95)")
 
 
 def inter_token_latency(load: ServiceLoad, limits: Limits) -> Proposal | None:
-    """The mean time between two tokens.
+    """Enough replicas to bring the mean inter-token latency to its limit.
 
-    A step takes T = a / (1 − w): its part `a` does not depend on load and cannot be divided among more replicas, so the
-    replicas have to grow by (1 − a/T) / (1 − a/ITL). While no profile tells `a`, by the excess itself.
+    A step takes T = a/(1 − w), with w the share of time spent on work. The part a does not depend on load and cannot be
+    divided among more replicas, so the replica count has to grow by (1 − a/T)/(1 − a/ITL), with ITL the limit. While no
+    profile gives a, the factor is T/ITL.
     """
-    seen, limit = load.inter_token_latency, limits.inter_token_latency_seconds
-    mean = None if seen is None or seen.count < FEWEST_TOKENS else seen.mean_seconds
+    latency, limit = load.inter_token_latency, limits.inter_token_latency_seconds
+    mean = None if latency is None or latency.count < FEWEST_TOKENS else latency.mean_seconds
     reached = limit * limits.latency_share
     if mean is None or mean <= reached or _alone(load):
         return None
@@ -81,9 +83,9 @@ def inter_token_latency(load: ServiceLoad, limits: Limits) -> Proposal | None:
 
 
 def preemptions(load: ServiceLoad, limits: Limits) -> Proposal | None:
-    """Requests that were thrown out of a full KV cache, to be computed again: their users wait twice.
+    """At least one more replica while requests are evicted from a full KV cache and have to be computed again.
 
-    It sees what the mean use of the cache hides: one replica that is full while others are not.
+    The mean KV use does not show one full replica among others that are not full; preemptions do.
     """
     preempted, finished = load.preempted_requests, load.finished_requests or 0.0
     if preempted is None or preempted < max(FEWEST_LATE, PREEMPTED_SHARE * finished) or _alone(load):
@@ -97,7 +99,7 @@ def preemptions(load: ServiceLoad, limits: Limits) -> Proposal | None:
 
 
 def admission_rejections(load: ServiceLoad, limits: Limits) -> Proposal | None:
-    """Requests that engines turned away: they wait in no queue, so no other guard sees them."""
+    """At least one more replica while engines reject requests. These wait in no queue, so no other guard sees them."""
     rejected, finished = load.rejected_requests, load.finished_requests or 0.0
     if rejected is None or rejected < FEWEST_LATE or _alone(load):
         return None
@@ -116,32 +118,32 @@ GUARDS: Final[tuple[Guard, ...]] = (queue_depth, kv_cache, *LATENCY_GUARDS, pree
 
 
 def propose(load: ServiceLoad, limits: Limits) -> tuple[Proposal, ...]:
-    """What every guard that fires proposes, in the order of `GUARDS`."""
+    """The proposals of all guards that fire, in the order of `GUARDS`."""
     return tuple(proposal for guard in GUARDS if (proposal := guard(load, limits)))
 
 
 def late(load: ServiceLoad, limits: Limits) -> Proposal | None:
-    """The first latency that is past its limit, if any is."""
+    """The proposal for the first latency above its limit, if there is one."""
     return next((proposal for guard in LATENCY_GUARDS if (proposal := guard(load, limits))), None)
 
 
 def _late(
-    load: ServiceLoad, limits: Limits, seen: Latency | None, quantile: float, limit: float, rule: str, what: str
+    load: ServiceLoad, limits: Limits, latency: Latency | None, quantile: float, limit: float, rule: str, name: str
 ) -> Proposal | None:
-    """Counters that stand still are no violation: nobody waited."""
-    value = None if seen is None else seen.quantile_seconds(quantile)
+    """A proposal if the quantile of the latency exceeds the limit. Without observations there is no proposal."""
+    value = None if latency is None else latency.quantile_seconds(quantile)
     reached = limit * limits.latency_share
-    if seen is None or value is None or value <= reached or seen.above(reached) < FEWEST_LATE or _alone(load):
+    if latency is None or value is None or value <= reached or latency.above(reached) < FEWEST_LATE or _alone(load):
         return None
     return Proposal(
         replicas=_stepped(load, value / reached if reached else LARGEST_STEP, limits),
         rule=rule,
-        because=f"{what} was {seconds(value)} over the last minute, limit {seconds(limit)}",
+        because=f"{name} was {seconds(value)} over the last minute, limit {seconds(limit)}",
     )
 
 
 def _excess(mean: float, limit: float, idle: float | None) -> float:
-    """By how much the work on each replica exceeds what keeps the limit."""
+    """Factor by which the work per replica exceeds the work at which the latency equals its limit."""
     if limit <= 0:
         return LARGEST_STEP
     if idle is None or idle >= limit:
@@ -150,11 +152,12 @@ def _excess(mean: float, limit: float, idle: float | None) -> float:
 
 
 def _alone(load: ServiceLoad) -> bool:
-    """Less than one request per replica: nobody is late because of somebody else, so more replicas cure nothing."""
+    """Whether there is less than one request per replica. Then requests do not delay each other, and more replicas do
+    not help."""
     return load.running_requests + load.waiting_requests < load.known
 
 
 def _stepped(load: ServiceLoad, ratio: float, limits: Limits) -> int:
-    """What the ratio of measured to allowed asks for, with headroom, within the largest step."""
-    serving = load.weights.carried(load.replicas)
+    """Replica count for the ratio of the measured to the allowed value, with headroom, within the largest step."""
+    serving = load.weights.capacity_of(load.replicas)
     return load.weights.replicas_for(serving * min(ratio * (1 + limits.headroom), LARGEST_STEP))

@@ -1,7 +1,7 @@
-"""The last replica: from one to none is a matter of the idle clock alone, never of load.
+"""Last replica: only the idle clock scales a service from one replica to zero, never its load.
 
-Load brings a service down to one replica. That one goes when nothing has been asked of it for scaleToZeroAfter, and not
-while anything about it is in doubt. Every check returns the sentence that keeps it, or nothing.
+Low load scales a service down to one replica. The last replica is removed after scaleToZeroAfter without a request,
+and stays while anything about it is uncertain. Every check returns the sentence that explains why it stays, or nothing.
 """
 
 from collections.abc import Callable
@@ -18,22 +18,22 @@ def last_replica(situation: Situation) -> str | None:
 
 
 def replica_coming(situation: Situation) -> str | None:
-    """What still waits for its node, or loads, is not idle: the clock begins when it is Ready."""
-    coming = situation.counts.loading + situation.counts.blocked
-    if coming == 0:
+    """A replica that waits for a node or loads is not idle: the idle clock begins when it is Ready."""
+    starting = situation.counts.loading + situation.counts.blocked
+    if starting == 0:
         return None
-    return f"{count(coming, 'replica')} on the way: the idle clock begins when it serves"
+    return f"{count(starting, 'replica')} on the way: the idle clock begins when it serves"
 
 
 def replacement_under_way(situation: Situation) -> str | None:
-    """The replica that is known to serve stays until what replaces it does."""
+    """The serving replica stays until its replacement serves."""
     return (
         "the last replica is being replaced, and stays until the new one serves" if situation.counts.replacing else None
     )
 
 
 def others_serve(situation: Situation) -> str | None:
-    """From many to none in one step there is no way."""
+    """A service is never scaled from several replicas to zero in one step."""
     serving = situation.counts.serving
     return f"{serving} replicas still serve, and go first" if serving > 1 else None
 
@@ -55,7 +55,7 @@ CHECKS: Final[tuple[Check, ...]] = (last_replica, replica_coming, replacement_un
 
 
 def keep_or_release(situation: Situation) -> Proposal:
-    """One replica with the first reason to keep it, or none."""
+    """A proposal of one replica with the first reason to keep it, or of zero."""
     for check in CHECKS:
         if held := check(situation):
             return Proposal(1, check.__name__, held)
@@ -63,7 +63,7 @@ def keep_or_release(situation: Situation) -> Proposal:
 
 
 def scaled_to_zero() -> Proposal:
-    """What is said of a service at zero. Without replicas it has no load to be seen, so it takes somebody to ask."""
+    """The proposal for a service at zero. Without replicas it has no load, so only demand or a wake starts it."""
     return Proposal(0, "scaled_to_zero", "nothing asks for a replica; `forebay wake` starts one")
 
 

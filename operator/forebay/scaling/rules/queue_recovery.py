@@ -1,7 +1,7 @@
-"""Relief: replicas that were ordered for an overload have come, and its queue is being worked off.
+"""Queue recovery: the replicas ordered for an overload serve, and the queue is shrinking.
 
-The queue, and for some time the waits that it caused, say nothing against the replicas there are by then: judged by
-them, every overload would be answered twice.
+A shrinking queue, and for a while the wait times it caused, do not mean that more replicas are needed. If guards acted
+on them, every overload would be answered twice.
 """
 
 from dataclasses import dataclass
@@ -14,26 +14,27 @@ from forebay.scaling.load.load_window import LoadWindow
 from forebay.scaling.load.service_load import ServiceLoad
 
 SETTLING_SECONDS: Final = 45.0
-"""After replicas came: until they have been scraped and the queue can be seen to turn. No longer than the cooldown."""
+"""Time after new replicas begin to serve until they have been scraped and the queue shows their effect. At most
+scaleUpCooldown."""
 PACE_SECONDS: Final = 30.0
-"""Over so long, at least, it is judged whether a queue shrinks."""
+"""Shortest time over which the pace of a shrinking queue is measured."""
 LINGERING_SECONDS: Final = 60.0
-"""An engine says how long a request waited when that has ended, so waits are heard of after their queue has gone."""
+"""Time after a shrinking queue in which guards still wait: engines report a wait when it ends, so reports come late."""
 SHORTEST_LEAD_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRecovery:
-    """What is remembered of it between two looks."""
+    """What is remembered of a queue between two ticks."""
 
     serving: int = 0
     grew_at: float = -inf
-    """When the replicas that serve last became more."""
-    relieved_at: float = -inf
-    """When a queue was last seen to be on its way out."""
+    """Time when the number of serving replicas last rose."""
+    shrinking_at: float = -inf
+    """Time when the queue was last shrinking fast enough to be gone before a new replica could serve."""
 
 
-def follow(
+def update_queue_recovery(
     queue_recovery: QueueRecovery,
     serving: int,
     load: ServiceLoad,
@@ -41,26 +42,26 @@ def follow(
     lead_seconds: float,
     now: float,
 ) -> QueueRecovery:
-    """One more look. Replicas that an operator finds when it starts have not just come."""
+    """The state with one more observation. Replicas that exist when the operator starts do not count as new."""
     return QueueRecovery(
         serving=serving,
         grew_at=now if 0 < queue_recovery.serving < serving else queue_recovery.grew_at,
-        relieved_at=now if _clears_in_time(load, load_window, lead_seconds, now) else queue_recovery.relieved_at,
+        shrinking_at=now if _clears_in_time(load, load_window, lead_seconds, now) else queue_recovery.shrinking_at,
     )
 
 
 def waits_for(queue_recovery: QueueRecovery, limits: Limits, now: float) -> str:
-    """Why guards do not act yet; empty when they may."""
+    """What guards have to wait for; empty when they may act."""
     cooldown = limits.scale_up_cooldown_seconds
     if now - queue_recovery.grew_at < min(SETTLING_SECONDS, cooldown):
         return f"what replicas change that began to serve {seconds(now - queue_recovery.grew_at)} ago"
-    if now - queue_recovery.relieved_at < min(LINGERING_SECONDS, cooldown):
+    if now - queue_recovery.shrinking_at < min(LINGERING_SECONDS, cooldown):
         return "a queue that shrinks, and will be gone before another replica could serve"
     return ""
 
 
 def _clears_in_time(load: ServiceLoad, load_window: LoadWindow, lead_seconds: float, now: float) -> bool:
-    """Whether a replica that is ordered now would come too late for all who wait, at the pace of the last while."""
+    """Whether the queue, at its recent pace, is empty before a replica that is created now would serve."""
     before = next((part for part in reversed(load_window.parts) if part.since <= now - PACE_SECONDS), None)
     if before is None or not load.complete or load.waiting_requests >= before.waiting_requests:
         return False

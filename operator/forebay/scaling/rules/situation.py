@@ -1,71 +1,71 @@
 """The situation of one service at one moment: everything that a scaling rule may read, and nothing else.
 
-`situation_of` takes one more look at the load and computes what follows from it: how much work arrives, what a replica
-carries of it, what the load window holds. It decides nothing. `remember` writes down what the next look needs once the
-count is final, which may be less than the rules came to: the operator shares GPUs between services after they decide.
+`situation_of` adds one observation of the load and computes what follows from it: the arriving work, the capacity of a
+replica, and the load window. It decides nothing. `remember` stores what the next tick needs, once the count is final.
+The final count may be lower than the decision, since the operator shares GPUs between services after they decide.
 """
 
 from dataclasses import dataclass, field, replace
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision, Proposal
-from forebay.scaling.learning.offered_work import OfferedWork, lengths_of, offer
+from forebay.scaling.learning.offered_work import OfferedWork, compute_offered_work, lengths_of
 from forebay.scaling.learning.replica_capacity import Refinement, ReplicaCapacity, refine
 from forebay.scaling.limits import Limits
-from forebay.scaling.load.arrivals import Arrivals, observe
-from forebay.scaling.load.idleness import Idleness, look_idle
-from forebay.scaling.load.load_window import LoadWindow, extended
+from forebay.scaling.load.arrivals import Arrivals, update_arrivals
+from forebay.scaling.load.idleness import Idleness, update_idleness
+from forebay.scaling.load.load_window import LoadWindow, update_load_window
 from forebay.scaling.load.service_load import ServiceLoad
 from forebay.scaling.rules import floors, guards
 from forebay.scaling.rules.backlog import replicas_with_backlog
 from forebay.scaling.rules.feed_forward import replicas_for_arrivals
-from forebay.scaling.rules.queue_recovery import QueueRecovery, follow
+from forebay.scaling.rules.queue_recovery import QueueRecovery, update_queue_recovery
 from forebay.scaling.scaling_inputs import ScalingInputs
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCounts:
-    """The replicas of one service, counted."""
+    """Numbers of replicas of one service, by state."""
 
     serving: int = 0
     loading: int = 0
-    """On their way: capacity that is coming."""
+    """Replicas that are starting: future capacity."""
     blocked: int = 0
-    """Stuck on their way: no capacity, but still there."""
+    """Replicas that are stuck while starting: no capacity."""
     blocked_for_all: int = 0
-    """Stuck for a reason that would hold another one as well: no node has room, or nothing has become ready since they
-    were created."""
+    """Stuck replicas whose reason would also stop another replica: no node has free GPUs, or no replica has become
+    ready since they were created."""
     draining: int = 0
     replacing: bool = False
-    """Whether replicas are to be replaced: of another revision, or on a node that is to be left."""
+    """Whether replicas are to be replaced: those of another revision, or on a node that is to be drained."""
     wanted_before: int = 0
-    """What was wanted before this operator began to remember, as far as status and pods tell."""
+    """Desired count before this operator process started, as far as status and pods show it."""
     newest_created_at: float | None = None
-    """Tells when the count last rose, to an operator that has just started."""
+    """Creation time of the newest replica. After a start of the operator it stands for the time of the last rise."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingMemory:
-    """What scaling remembers of a service between two looks."""
+    """What scaling remembers of a service between two ticks."""
 
     desired: int | None = None
     raised_at: float | None = None
     """When the count last rose."""
-    jumped_at: float | None = None
+    guard_raised_at: float | None = None
     """When a guard last made it rise."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     queue_recovery: QueueRecovery = field(default_factory=QueueRecovery)
     arrivals: Arrivals = field(default_factory=Arrivals)
     refinement: Refinement | None = None
-    """What live replicas have shown of their profile."""
-    offered: OfferedWork | None = None
-    """At the last look; None while it cannot be told."""
+    """Measured speed of live replicas against their profile."""
+    offered_work: OfferedWork | None = None
+    """Offered work at the last tick; None while it is unknown."""
     idleness: Idleness = field(default_factory=Idleness)
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything that a rule may read."""
+    """Everything that a scaling rule may read."""
 
     limits: Limits
     load: ServiceLoad
@@ -73,10 +73,10 @@ class Situation:
     counts: ReplicaCounts = field(default_factory=ReplicaCounts)
     mode: ScalingMode = ScalingMode.AUTO
     desired: int = 0
-    """What has been worked towards until now."""
+    """Count that the planner worked towards until now."""
     raised_at: float = 0.0
     """When the count last rose."""
-    jumped_at: float = 0.0
+    guard_raised_at: float = 0.0
     """When a guard last made it rise."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     idleness: Idleness = field(default_factory=Idleness)
@@ -84,30 +84,30 @@ class Situation:
     scaling_inputs: ScalingInputs = field(default_factory=ScalingInputs)
     arrivals: Arrivals = field(default_factory=Arrivals)
     refinement: Refinement | None = None
-    offered: OfferedWork | None = None
-    """The work that arrives and what a replica carries of it; None while that cannot be told."""
-    silent_because: str = ""
-    """Why it cannot."""
+    offered_work: OfferedWork | None = None
+    """The arriving work and the capacity of a replica; None while they are unknown."""
+    unknown_because: str = ""
+    """Why the offered work is unknown."""
 
     @property
     def floor(self) -> int:
-        """The highest count that holds whatever the load is."""
+        """The highest floor, within maxReplicas: the count that holds under any load."""
         proposals = floors.floor_rules(self.limits, self.scaling_inputs.floors)
         return min(max(proposal.replicas for proposal in proposals), self.limits.max_replicas)
 
     @property
     def stuck(self) -> int:
-        """Stuck replicas among those that are wanted; one that a rollout tries on top is not."""
+        """Stuck replicas among the desired ones; a stuck replica that a rollout adds as surge does not count."""
         missing = self.desired - self.counts.serving - self.counts.loading
         return max(0, min(missing, self.counts.blocked))
 
     @property
     def replaceable(self) -> int:
-        """Stuck replicas that another one may do better than.
+        """Stuck replicas beside which guards ask for another one.
 
-        Of those that are stuck for a reason that would hold another one as well, one more is tried and no further
-        ones: what no node has room for would all wait for the same GPU, and while nothing starts at all, another try
-        at every step would only add to what is stuck.
+        Some replicas are stuck for a reason that would also stop another one. For all of these together, only one more
+        is tried: where no node has free GPUs, all would wait for the same GPU, and while no replica starts at all,
+        another try at every step would only add more stuck replicas.
         """
         counts = self.counts
         return min(self.stuck, counts.blocked - counts.blocked_for_all + min(counts.blocked_for_all, 1))
@@ -123,17 +123,17 @@ def situation_of(
     scaling_inputs: ScalingInputs,
     replica_capacity: ReplicaCapacity | None,
 ) -> Situation:
-    """One more look at a service. `now` is in unix seconds."""
+    """The situation of a service with one more observation of its load. `now` is in unix seconds."""
     began = now if counts.newest_created_at is None else min(now, counts.newest_created_at)
-    arrivals = observe(memory.arrivals, load.flow, now, scaling_inputs.demand.asked_requests)
+    arrivals = update_arrivals(memory.arrivals, load.flow, now, scaling_inputs.demand.asked_requests)
     refinement = _refined(memory, arrivals, replica_capacity, load, limits, scaling_inputs, now)
-    held = _arrivals_unseen(load, scaling_inputs)
-    found = offer(replica_capacity, arrivals, refinement, scaling_inputs.lengths, now, held=held)
-    offered = found if isinstance(found, OfferedWork) else None
-    if offered is not None:
-        limits = replace(limits, idle_token_seconds=offered.carried.idle_token_seconds)
-    replicas = _replicas_for_work(offered, load, limits, scaling_inputs)
-    window = extended(memory.load_window, load, limits, now, guards.late, replicas)
+    held = _arrivals_unknown(load, scaling_inputs)
+    result = compute_offered_work(replica_capacity, arrivals, refinement, scaling_inputs.lengths, now, held=held)
+    offered_work = result if isinstance(result, OfferedWork) else None
+    if offered_work is not None:
+        limits = replace(limits, idle_token_seconds=offered_work.capacity.idle_token_seconds)
+    replicas = _replicas_for_work(offered_work, load, limits, scaling_inputs)
+    window = update_load_window(memory.load_window, load, limits, now, guards.late, replicas)
     return Situation(
         limits=limits,
         load=load,
@@ -142,42 +142,45 @@ def situation_of(
         mode=mode,
         desired=counts.wanted_before if memory.desired is None else memory.desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
-        jumped_at=began if memory.jumped_at is None else memory.jumped_at,
+        guard_raised_at=began if memory.guard_raised_at is None else memory.guard_raised_at,
         load_window=window,
-        idleness=look_idle(memory.idleness, load, scaling_inputs.demand, counts.draining, now),
-        queue_recovery=follow(memory.queue_recovery, counts.serving, load, window, scaling_inputs.lead_seconds, now),
+        idleness=update_idleness(memory.idleness, load, scaling_inputs.demand, counts.draining, now),
+        queue_recovery=update_queue_recovery(
+            memory.queue_recovery, counts.serving, load, window, scaling_inputs.lead_seconds, now
+        ),
         scaling_inputs=scaling_inputs,
         arrivals=arrivals,
         refinement=refinement,
-        offered=offered,
-        silent_because="" if isinstance(found, OfferedWork) else found,
+        offered_work=offered_work,
+        unknown_because="" if isinstance(result, OfferedWork) else result,
     )
 
 
 def remember(situation: Situation, decision: Decision) -> ScalingMemory:
-    """What the next look needs to know, once the count is final."""
+    """The memory for the next tick, once the count is final."""
     rose = decision.applied > situation.desired
     by_guard = rose and binding(decision.proposals).rule in {guard.__name__ for guard in guards.GUARDS}
     return ScalingMemory(
         desired=decision.applied,
         raised_at=situation.now if rose else situation.raised_at,
-        jumped_at=situation.now if by_guard else situation.jumped_at,
+        guard_raised_at=situation.now if by_guard else situation.guard_raised_at,
         load_window=situation.load_window,
         queue_recovery=situation.queue_recovery,
         arrivals=situation.arrivals,
         refinement=situation.refinement,
-        offered=situation.offered,
+        offered_work=situation.offered_work,
         idleness=situation.idleness,
     )
 
 
 def binding(proposals: tuple[Proposal, ...]) -> Proposal:
-    """The largest proposal of those that count; the first wins a tie."""
-    return max((each for each in proposals if not each.waits_for), key=lambda proposal: proposal.replicas)
+    """The largest proposal that counts now; the first wins a tie."""
+    active = (proposal for proposal in proposals if not proposal.waits_for)
+    return max(active, key=lambda proposal: proposal.replicas)
 
 
-def _arrivals_unseen(load: ServiceLoad, scaling_inputs: ScalingInputs) -> bool:
-    """Whether nobody tells of arrivals now, so that the last ones seen stand for them."""
+def _arrivals_unknown(load: ServiceLoad, scaling_inputs: ScalingInputs) -> bool:
+    """Whether no metrics give the present arrivals, so that the last known rate is used."""
     return load.replicas > 0 and not load.known and scaling_inputs.demand.asked_requests is None
 
 
@@ -201,10 +204,10 @@ def _refined(
 
 
 def _replicas_for_work(
-    offered: OfferedWork | None, load: ServiceLoad, limits: Limits, scaling_inputs: ScalingInputs
+    offered_work: OfferedWork | None, load: ServiceLoad, limits: Limits, scaling_inputs: ScalingInputs
 ) -> float | None:
-    """The load as a count that is not rounded, with its headroom; None while arrivals are not known."""
-    ahead = None if offered is None else replicas_for_arrivals(offered, limits, scaling_inputs)
-    if offered is None or ahead is None:
+    """The replicas that arrivals and backlog ask for, before rounding; None while arrivals are unknown."""
+    arriving = None if offered_work is None else replicas_for_arrivals(offered_work, limits, scaling_inputs)
+    if offered_work is None or arriving is None:
         return None
-    return max(ahead, replicas_with_backlog(offered, load, scaling_inputs))
+    return max(arriving, replicas_with_backlog(offered_work, load, scaling_inputs))

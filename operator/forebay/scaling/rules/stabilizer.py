@@ -1,8 +1,8 @@
-"""The stabilizer: the only way down, as far as to the last replica, which the idle clock alone may end.
+"""Stabilizer: the only rule that lowers the count, down to the last replica, which only the idle clock removes.
 
-Up is answered at once, down only when the load of a whole window would have been carried by fewer replicas, and then
-by one at a time, or by a tenth of a large fleet. Every check returns the sentence that holds the count, or nothing; the
-first that speaks names the decision.
+Scaling up is immediate. Scaling down requires that fewer replicas could have served the load of a whole window. A step
+removes one replica, or a tenth of a large fleet. Every check returns the sentence that explains why the count stays, or
+nothing; the first check that returns a sentence names the decision.
 """
 
 from collections.abc import Callable
@@ -18,45 +18,45 @@ from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 from forebay.scaling.rules.situation import Situation
 
 MARGIN: Final = 1.2
-"""Work that asked for so much more than it did in scaleDownCooldown would still be carried after a step down."""
+"""The replicas left after a step down must serve this multiple of the most work in scaleDownCooldown."""
 LONG_MARGIN: Final = 1.1
-"""The same, of the last half hour."""
+"""The multiple for the most work in the last half hour. Either margin is enough."""
 LARGEST_BATCH: Final = 10
-"""One of so many replicas at most goes in one step."""
+"""One step removes at most one in this many replicas."""
 UNKNOWN_WORK_SECONDS: Final = 60.0
-"""Where arrivals can be known, they are waited for so long."""
+"""Time to wait for arrivals to become known, where they can be known at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownInput:
-    """A situation, and the count that a step down would leave."""
+    """A situation, and the size of the step down that is considered."""
 
     situation: Situation
     step: int = 1
 
     @property
     def wanted(self) -> int:
-        """After the step."""
+        """Desired count after the step."""
         return self.situation.desired - self.step
 
     @property
     def left(self) -> int:
-        """Replicas that would serve after the step: one that has not started is given up first."""
+        """Serving replicas after the step. Replicas that have not started are removed first."""
         return min(self.wanted, self.situation.counts.serving)
 
     @property
-    def left_carry(self) -> float:
-        """The same, counted by what they carry."""
-        return self.situation.load.weights.carried(self.left)
+    def left_capacity(self) -> float:
+        """Capacity of the replicas left, in replicas of the service's own shape."""
+        return self.situation.load.weights.capacity_of(self.left)
 
 
 def nobody_left(down: ScaleDownInput) -> str | None:
-    """What no replica would carry cannot be asked of the load."""
+    """At least one replica must be left to serve the load."""
     return "no replica would be left to serve" if down.left < 1 else None
 
 
 def metrics_unknown(down: ScaleDownInput) -> str | None:
-    """Silence is not idleness."""
+    """Missing metrics hold the replica count: they do not mean that a replica is idle."""
     load = down.situation.load
     if load.complete:
         return None
@@ -80,7 +80,7 @@ def recently_raised(down: ScaleDownInput) -> str | None:
 
 
 def not_watched_in_full(down: ScaleDownInput) -> str | None:
-    """A window that began before we did, or that has a gap, may hide a peak."""
+    """The load must be known for the whole window; an unknown part of it may hide a peak."""
     window = down.situation.limits.scale_down_cooldown_seconds
     if down.situation.load_window.covers(window, down.situation.now):
         return None
@@ -88,18 +88,20 @@ def not_watched_in_full(down: ScaleDownInput) -> str | None:
 
 
 def draining_now(down: ScaleDownInput) -> str | None:
-    """The next step waits for the end of the one before it."""
+    """A step waits until the replicas of the previous step have drained."""
     return (
         f"{count(down.situation.counts.draining, 'replica')} still draining" if down.situation.counts.draining else None
     )
 
 
 def work_would_not_fit(down: ScaleDownInput) -> str | None:
-    """The most that the work asked for in the window, with a margin, must fit on what is left beside the warm ones."""
+    """The most work of the window, with a margin, must fit on the replicas left, without counting the warm ones."""
     load_window, now = down.situation.load_window, down.situation.now
     if load_window.work_since is None:
         young = load_window.since is None or now - load_window.since < UNKNOWN_WORK_SECONDS
-        return "it is not known yet how much work arrives" if down.situation.offered is not None and young else None
+        return (
+            "it is not known yet how much work arrives" if down.situation.offered_work is not None and young else None
+        )
     return _work(
         load_window,
         down.situation.limits,
@@ -122,7 +124,7 @@ def latency_was_late(down: ScaleDownInput) -> str | None:
 
 
 def load_was_too_much(down: ScaleDownInput) -> str | None:
-    return _strained(down.situation.load_window, down.situation.limits, down.left, down.situation.load.weights)
+    return _overloaded(down.situation.load_window, down.situation.limits, down.left, down.situation.load.weights)
 
 
 Check = Callable[[ScaleDownInput], str | None]
@@ -141,18 +143,18 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def largest_batch(replicas: int) -> int:
-    """How many of so many replicas may go at once."""
+    """Largest number of replicas that one step may remove from so many."""
     return max(1, replicas // LARGEST_BATCH)
 
 
 def stabilize(down: ScaleDownInput) -> Proposal:
-    """The count of until now with the first reason to keep it, or as many less as the load allows at once."""
+    """The present count with the first reason to keep it, or the largest step down that the load allows."""
     for check in CHECKS:
-        if held := check(down):
-            return Proposal(down.situation.desired, check.__name__, held)
+        if reason := check(down):
+            return Proposal(down.situation.desired, check.__name__, reason)
     most = min(largest_batch(down.situation.desired), down.situation.desired - max(1, down.situation.floor))
-    steps = (replace(down, step=step) for step in range(most, 1, -1))
-    return scale_down(next((s for s in steps if not any(check(s) for check in CHECKS)), down))
+    larger_steps = (replace(down, step=step) for step in range(most, 1, -1))
+    return scale_down(next((larger for larger in larger_steps if not any(check(larger) for check in CHECKS)), down))
 
 
 def scale_down(down: ScaleDownInput) -> Proposal:
@@ -164,44 +166,44 @@ def scale_down(down: ScaleDownInput) -> Proposal:
         rule="scale_down",
         because=f"{count(down.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
         f"{number(load_window.running_requests)} requests ran and {number(load_window.waiting_requests)} waited, and "
-        f"the KV cache would have been {percent(load_window.kv_total / down.left_carry)} full{work}",
+        f"the KV cache would have been {percent(load_window.kv_total / down.left_capacity)} full{work}",
     )
 
 
-def carried_by(
+def enough_for_window(
     replicas: int, load_window: LoadWindow, limits: Limits, now: float, weights: ReplicaWeights = EVEN
 ) -> bool:
-    """Whether so many replicas would have carried the load of the whole window; False when that is not known."""
+    """Whether so many replicas could have served the load of the whole window; False when that is unknown."""
     if replicas < 1 or not load_window.covers(limits.scale_down_cooldown_seconds, now):
         return False
     if load_window.work_since is not None and _work(load_window, limits, replicas, now, weights):
         return False
-    return not any(check(load_window, limits, replicas, weights) for check in (_queue, _kv, _late, _strained))
+    return not any(check(load_window, limits, replicas, weights) for check in (_queue, _kv, _late, _overloaded))
 
 
 def fewest_for(load: ServiceLoad, limits: Limits) -> int | None:
-    """How many of the serving replicas the load of this moment needs; None when the load is not known."""
+    """Smallest number of the serving replicas that the present load needs; None when the load is unknown."""
     if not load.complete:
         return None
     for replicas in range(1, load.replicas):
-        in_flight, carry = load.running_requests + load.waiting_requests, load.weights.carried(replicas)
+        in_flight, capacity = load.running_requests + load.waiting_requests, load.weights.capacity_of(replicas)
         queued = max(load.waiting_requests, in_flight - replicas * limits.max_num_seqs) * (1 + limits.headroom)
-        filled = load.kv_fraction * load.known_carry / carry * (1 + limits.headroom)
-        if queued <= limits.queue_depth * carry and filled <= limits.kv_fraction:
+        filled = load.kv_fraction * load.known_capacity / capacity * (1 + limits.headroom)
+        if queued <= limits.queue_depth * capacity and filled <= limits.kv_fraction:
             return replicas
     return load.replicas
 
 
 def _work(load_window: LoadWindow, limits: Limits, replicas: int, now: float, weights: ReplicaWeights) -> str | None:
-    """Over half an hour the smaller margin is enough."""
-    carry = weights.carried(replicas)
+    """The work must fit with `MARGIN` over scaleDownCooldown, or with `LONG_MARGIN` over half an hour."""
+    capacity = weights.capacity_of(replicas)
     window = limits.scale_down_cooldown_seconds
     most, long = load_window.most_replicas(window, now), load_window.most_replicas_long(now)
     if most is None:
         return (
             f"it has not yet been known for scaleDownCooldown ({seconds(window)}) without a gap how much work arrives"
         )
-    if most * MARGIN <= carry or (long is not None and max(most, long) * LONG_MARGIN <= carry):
+    if most * MARGIN <= capacity or (long is not None and max(most, long) * LONG_MARGIN <= capacity):
         return None
     return (
         f"the work that arrived asked for up to {number(most)} replicas in the last {seconds(window)}; {MARGIN:g} "
@@ -211,12 +213,12 @@ def _work(load_window: LoadWindow, limits: Limits, replicas: int, now: float, we
 
 
 def _queue(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
-    """Requests that wait now would still wait, and those beyond maxNumSeqs would begin to."""
+    """Requests that waited would still wait, and running requests beyond maxNumSeqs would also wait."""
     margin = 1 + limits.headroom
     waiting = max(
         load_window.waiting_requests * margin, load_window.in_flight * margin - replicas * limits.max_num_seqs
     )
-    if waiting <= limits.queue_depth * weights.carried(replicas):
+    if waiting <= limits.queue_depth * weights.capacity_of(replicas):
         return None
     return (
         f"{count(replicas, 'replica')} would have had up to {number(waiting)} requests waiting, "
@@ -225,7 +227,7 @@ def _queue(load_window: LoadWindow, limits: Limits, replicas: int, weights: Repl
 
 
 def _kv(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
-    filled = load_window.kv_total / weights.carried(replicas) * (1 + limits.headroom)
+    filled = load_window.kv_total / weights.capacity_of(replicas) * (1 + limits.headroom)
     if filled <= limits.kv_fraction:
         return None
     return (
@@ -235,18 +237,18 @@ def _kv(load_window: LoadWindow, limits: Limits, replicas: int, weights: Replica
 
 
 def _late(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
-    """Latencies do not scale by a rule that is known here, so none may have come near its limit."""
+    """There is no formula for how latencies scale, so none of them may have come close to its limit."""
     late = next((part.late for part in reversed(load_window.parts) if part.late), "")
     return f"{late}: less than {percent(limits.headroom)} headroom" if late else None
 
 
-def _strained(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
-    """Below the limits now is no proof for fewer replicas; a load that was too much before is proof against them."""
-    worst = min(load_window.strains, key=lambda strain: strain.running_per_replica, default=None)
-    each = load_window.running_requests / weights.carried(replicas)
-    if worst is None or each < worst.running_per_replica:
+def _overloaded(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
+    """The load per replica must stay below every load that exceeded a latency limit before."""
+    worst = min(load_window.overloads, key=lambda overload: overload.running_per_replica, default=None)
+    per_replica = load_window.running_requests / weights.capacity_of(replicas)
+    if worst is None or per_replica < worst.running_per_replica:
         return None
     return (
-        f"{count(replicas, 'replica')} would have run up to {number(each)} requests each, "
+        f"{count(replicas, 'replica')} would have run up to {number(per_replica)} requests each, "
         f"and {number(worst.running_per_replica)} each were too many for {worst.rule} before"
     )

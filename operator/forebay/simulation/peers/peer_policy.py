@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import fsum
 
-from forebay.scaling.load.observed_latency import observed
+from forebay.scaling.load.observed_latency import latency_of
 from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.simulation.cluster.policy import PolicyView, ReplicaReading
 from forebay.simulation.cluster.scrape_model import ScrapeTiming
@@ -76,7 +76,7 @@ def _replica(name: str, earlier: EngineSample, later: EngineSample) -> PeerRepli
 
 
 def _mean(earlier: HistogramSample | None, later: HistogramSample | None) -> float | None:
-    latency = observed([(earlier, later)])
+    latency = latency_of([(earlier, later)])
     return None if latency is None else latency.mean_seconds
 
 

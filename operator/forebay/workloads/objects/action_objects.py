@@ -1,4 +1,4 @@
-"""The objects and patches that actions write, built from what the actions say."""
+"""Action objects: the bodies and patches that the planner's actions write to the cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -6,10 +6,10 @@ from typing import Any, Final, assert_never
 
 from forebay.api import labels
 from forebay.api.instants import micro_time
+from forebay.workloads.objects.controller_revision import controller_revision
 from forebay.workloads.objects.ownership import Owner, child_labels, owner_reference
 from forebay.workloads.objects.placeholder import build_placeholder
 from forebay.workloads.objects.pod import build_pod
-from forebay.workloads.spec.resolve import controller_revision
 from forebay.world.plan import (
     Action,
     AdoptPod,
@@ -36,7 +36,7 @@ _SERVING: Final[Mapping[str, Any]] = {
 def with_objects(
     actions: Iterable[Action], owner: Owner, hostnames: Mapping[str, str], now: float
 ) -> tuple[Action, ...]:
-    """The actions with their bodies and patches. `hostnames` are the hostname labels of nodes, by name."""
+    """The actions with their bodies and patches. `hostnames` maps node names to hostname labels."""
     return tuple(_with_object(action, owner, hostnames, now) for action in actions)
 
 
@@ -67,7 +67,8 @@ def _with_object(action: Action, owner: Owner, hostnames: Mapping[str, str], now
 
 
 def _adoption(owner: Owner, action: AdoptPod, now: float) -> dict[str, Any]:
-    """One write makes the pod ours and, if need be, draining: in between it would count as needed."""
+    """One patch that sets the controller and, if needed, starts the drain. Between two patches the pod would count as
+    needed."""
     draining = _draining(action.drain_reason, now) if action.drain_reason is not None else {}
     return {
         "metadata": {

@@ -1,6 +1,7 @@
-"""Who a child belongs to: the controller reference and the labels that every child carries.
+"""Ownership: the controller reference and the labels of every child object.
 
-Objects that are not ours by controller uid are never touched, so everything built here names its controller.
+Forebay never changes an object of which it is not the controller by uid, so every object it builds names its
+controller.
 """
 
 from dataclasses import dataclass
@@ -19,18 +20,19 @@ class Owner:
     """The InferenceService, or the WarmPool, that children are built for."""
 
     key: ServiceKey
-    """Of a WarmPool the namespace of its pods; it has none itself."""
+    """Namespace and name. A WarmPool has no namespace, so its key has the namespace of its pods."""
     uid: str
     kind: str = KIND
 
     @property
     def short_uid(self) -> str:
-        """In names: a service made again under its old name meets no name of its predecessor."""
+        """Part of child names. A service that is deleted and created again under its name gets new child names."""
         return self.uid.replace("-", "")[:UID_CHARACTERS]
 
 
 def owner_reference(owner: Owner) -> dict[str, Any]:
-    """Controller and blocking, so that garbage collection removes children and foreground deletion waits for them."""
+    """Controller reference that blocks deletion: garbage collection removes the children, and foreground deletion waits
+    for them."""
     return {
         "apiVersion": API_VERSION,
         "kind": owner.kind,
@@ -52,10 +54,15 @@ def child_labels(owner: Owner) -> dict[str, str]:
 
 
 def child_metadata(owner: Owner, name: str) -> dict[str, Any]:
-    """Name, namespace, labels and controller of a child; nothing of the parent's own labels or annotations."""
+    """Name, namespace, labels and controller of a child. Labels and annotations of the parent are not copied."""
     return {
         "name": name,
         "namespace": owner.key.namespace,
         "labels": child_labels(owner),
         "ownerReferences": [owner_reference(owner)],
     }
+
+
+def serving_selector(owner: Owner) -> dict[str, str]:
+    """Labels of the serving pods of a service, those of all ranks."""
+    return {labels.SERVICE_UID: owner.uid, labels.SERVING: "true"}

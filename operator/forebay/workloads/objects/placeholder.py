@@ -1,7 +1,7 @@
-"""Placeholders as pods: what holds a replica's place, and has the engine's image pulled, until a replica takes it.
+"""Placeholder: a pod that reserves the GPUs of a replica, and pulls the engine's image, until a replica preempts it.
 
-Made from the pod that would take the place, so that it fits wherever that one fits: same GPUs, CPU and memory, same
-nodes, tolerations and affinity, same image. Nothing of what the engine does is in it.
+It is derived from the replica's pod, so it fits on the same nodes: same GPUs, CPU and memory, same node selector,
+tolerations and affinity, same image. It does not run the engine.
 """
 
 import json
@@ -15,9 +15,10 @@ from forebay.world.world import Place
 
 HASH_LENGTH: Final = 7
 COMMAND: Final = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
-"""In every image with a shell; it ends at once when it is told to, so that its place is free at once."""
+"""Runs in every image with a shell and ends at once on SIGTERM, so that the GPUs are free at once."""
 GRACE_SECONDS: Final = 1
-"""Not 0: the object would go before its node has freed the GPUs, and the pod that takes them would be refused there."""
+"""Not 0: the object would be gone before its node has freed the GPUs, and the node would reject the pod that takes
+them."""
 KEPT: Final = (
     "serviceAccountName",
     "imagePullSecrets",
@@ -29,29 +30,31 @@ KEPT: Final = (
     "topologySpreadConstraints",
     "securityContext",
 )
-"""Of the pod that would take the place: where it may be, and what it takes to pull and run its image."""
+"""Fields copied from the pod of the replica: its scheduling constraints, and what is needed to pull and run its
+image."""
 KEPT_OF_CONTAINER: Final = ("name", "image", "imagePullPolicy", "resources", "securityContext")
 SPREAD: Final[Mapping[str, Any]] = {
     "maxSkew": 1,
     "topologyKey": "kubernetes.io/hostname",
     "whenUnsatisfiable": "ScheduleAnyway",
 }
-"""Over nodes, where the service itself says nothing: the loss of one should not take all of them."""
+"""Spread over nodes where the service has no constraint of its own, so that the loss of one node does not take all
+placeholders."""
 
 
 def place_of(pod: Mapping[str, Any], gpus: int) -> Place:
-    """The place that a pod of a revision takes; `pod` is what the revision stores of it.
+    """The resources and constraints that a pod of a revision needs; `pod` is the stored pod template of the revision.
 
-    Our container is the first. Sidecars take no part: what they ask for is small beside a GPU.
+    The engine's container is the first. Sidecars are left out: their requests are small beside a GPU.
     """
     spec = pod["spec"]
     engine = spec["containers"][0]
-    held = {name: spec[name] for name in KEPT if name in spec}
-    spread = [_unlabelled(constraint) for constraint in held.pop("topologySpreadConstraints", ())]
+    kept = {name: spec[name] for name in KEPT if name in spec}
+    spread = [_unlabelled(constraint) for constraint in kept.pop("topologySpreadConstraints", ())]
     data = canonical_json(
         {
             "container": {name: engine[name] for name in KEPT_OF_CONTAINER if name in engine},
-            "spec": held,
+            "spec": kept,
             "spread": spread or [dict(SPREAD)],
         }
     )
@@ -59,12 +62,12 @@ def place_of(pod: Mapping[str, Any], gpus: int) -> Place:
 
 
 def build_placeholder(owner: Owner, place: Place, name: str, priority_class: str) -> dict[str, Any]:
-    """The pod to create. Without the serving label it is in no endpoint list, and under no budget."""
+    """The pod to create. It lacks the serving label, so it is in no endpoint list and under no disruption budget."""
     data = json.loads(place.data)
     metadata = child_metadata(owner, name)
     ours = dict(metadata["labels"])
     metadata["labels"] |= {labels.ROLE: labels.PLACEHOLDER, labels.PLACEHOLDER_SHAPE: place.hash}
-    # Unlike an engine, it may be moved: where nodes are emptied, it finds another place or is made anew.
+    # Unlike an engine, it may be evicted: when a node is drained, a new placeholder is created on another node.
     metadata["annotations"] = {labels.SAFE_TO_EVICT: "true"}
     alike = {"matchLabels": {**ours, labels.ROLE: labels.PLACEHOLDER}}
     spec = {
@@ -81,5 +84,5 @@ def build_placeholder(owner: Owner, place: Place, name: str, priority_class: str
 
 
 def _unlabelled(constraint: Mapping[str, Any]) -> dict[str, Any]:
-    """Placeholders are spread among themselves."""
+    """The constraint without its selectors. Placeholders get their own, so they are spread among themselves."""
     return {name: value for name, value in constraint.items() if name not in ("labelSelector", "matchLabelKeys")}

@@ -1,7 +1,7 @@
-"""The pod of a revision: all of it that does not depend on which replica it is, or when it is created.
+"""Pod template: the part of a revision's pods that is the same for every replica.
 
-Built once, when a spec is resolved, and stored with the revision, so that a replica replaced a year later by a newer
-operator is the same pod.
+It is built once, when a spec is resolved, and stored with the revision. So a newer operator that replaces a replica a
+year later still creates the same pod.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,11 @@ CONTAINER_SECURITY: Final[Mapping[str, Any]] = {
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
 }
-"""With `POD_SECURITY`: the restricted profile of pod security, and a root filesystem that stays as it is."""
+"""Together with `POD_SECURITY`: the restricted profile of pod security, and a read-only root filesystem."""
 
 UNDISTURBED: Final[Mapping[str, str]] = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
-"""Node autoscalers may ask for a node (Forebay then moves its replicas), but not take one from under a stream."""
+"""Annotations that keep node autoscalers from removing a node with running requests. They may ask for a
+node; Forebay then moves its replicas."""
 
 
 def pod_template(
@@ -109,7 +110,7 @@ def _container(spec: InferenceServiceSpec, owner: Owner, engine: ResolvedEngine,
 
 
 def resources_of(resources: Resources | None, gpu: GpuSpec, gpus: int) -> dict[str, Any]:
-    """CPU is requested but not limited: a throttled API server would slow every stream of the GPU behind it."""
+    """Resources of the engine. CPU has no limit, since a throttled API server would slow down every stream."""
     requests: dict[str, str] = {}
     limits: dict[str, str] = {gpu.resource_name: str(gpus)}
     if resources is not None and resources.cpu is not None:
@@ -120,13 +121,13 @@ def resources_of(resources: Resources | None, gpu: GpuSpec, gpus: int) -> dict[s
 
 
 def tolerations_of(given: Sequence[Toleration], gpu: GpuSpec) -> list[dict[str, Any]]:
-    """GPU nodes are commonly tainted with the name of their resource."""
+    """The given tolerations, and one for the usual taint of GPU nodes, which has the name of the resource."""
     ours = {"key": gpu.resource_name, "operator": "Exists", "effect": "NoSchedule"}
     return [ours, *(toleration.wire() for toleration in given)]
 
 
 def _topology_spread(pod: PodSpec, owner: Owner) -> list[dict[str, Any]]:
-    """Counted within one revision, so that a rollout's old pods do not crowd the new ones out of a zone."""
+    """Spread constraints that count within one revision, so that old pods do not keep new ones out of a zone."""
     return [
         {
             **constraint.model_dump(by_alias=True, exclude_none=True),

@@ -1,4 +1,4 @@
-"""How the kubelet learns that an engine is loaded, answers, or hangs.
+"""Probes by which the kubelet learns that an engine has started, answers, or hangs.
 
 `/health` is 200 as soon as the port listens, though the first request may still compile kernels for minutes
 (vllm#43009). So a pod counts as started only after it has answered one completion; after that `/health` is enough.
@@ -30,12 +30,13 @@ try:
 except Exception as error:
     sys.exit(f"no completion yet: {error}")
 """
-"""Runs in the engine's container with the Python that vLLM needs anyway. It gives up before the kubelet does, so that
-the event says why; an attempt that is given up while kernels compile has still moved the compilation on."""
+"""Runs in the engine's container with the Python that vLLM needs anyway. It times out before the kubelet does, so that
+the Event says why. An attempt that times out while kernels compile has still advanced the compilation."""
 
 
 def startup_probe(spec: InferenceServiceSpec, port: int, model: str) -> dict[str, Any]:
-    """One real completion, tried for `startupTimeout`. An engine that fails it has no stream to finish."""
+    """One real completion, tried until `startupTimeout`. The grace period is short: a failed engine has no streams to
+    finish."""
     return {
         "exec": {"command": ["python3", "-c", FIRST_COMPLETION, str(port), model]},
         "periodSeconds": STARTUP_PERIOD_SECONDS,
@@ -46,12 +47,12 @@ def startup_probe(spec: InferenceServiceSpec, port: int, model: str) -> dict[str
 
 
 def readiness_probe() -> dict[str, Any]:
-    """Stays 200 through a drain; drained pods leave the endpoints by their label, not by this probe."""
+    """The probe succeeds during a drain. A draining pod leaves the endpoints by its label and not by this probe."""
     return _health(period=5, failures=3)
 
 
 def liveness_probe() -> dict[str, Any]:
-    """Patient: a busy engine answers late, and eight false restarts a day were seen with short time-outs."""
+    """Long timeouts, because a busy engine answers late. Short ones caused eight false restarts a day."""
     return _health(period=10, failures=6)
 
 

@@ -1,9 +1,9 @@
-"""Ranks: what differs between the pods of a replica of several.
+"""Ranks: the differences between the pods of a replica of several pods.
 
-vLLM spreads one engine over nodes by itself (`--nnodes`, in every version since 0.20): each pod runs the same command
-with its own `--node-rank`, and they meet at rank 0's address. Rank 0 serves the API; the others run `--headless`,
-listen to no client and have no `/health`, so they have no probes either: rank 0 becomes ready only by a completion that
-went through all of them.
+vLLM itself distributes one engine over nodes (`--nnodes`, in every version since 0.20). Each pod runs the same command
+with its own `--node-rank`, and all connect to rank 0. Rank 0 serves the API. The others run `--headless`; they accept
+no clients and have no `/health`, so they have no probes. Rank 0 becomes ready only after a completion that all ranks
+computed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from forebay.api import labels
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.objects.service_objects import RENDEZVOUS_PORT, ranks_service_name
+from forebay.workloads.objects.ranks_service import RENDEZVOUS_PORT, ranks_service_name
 from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.world.world import Revision
 
@@ -23,11 +23,11 @@ OWN_ADDRESS: Final[Mapping[str, Any]] = {
     "name": "VLLM_HOST_IP",
     "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
 }
-"""What a rank tells the others to reach it by; left alone, vLLM guesses it from its route to the internet."""
+"""Address at which the other ranks reach this one. Without it, vLLM guesses it from its route to the internet."""
 
 
 def shared_arguments(engine: ResolvedEngine) -> list[str]:
-    """The same for every rank. Ray, the other way to span nodes, needs a cluster of its own around each replica."""
+    """Arguments of all ranks. The alternative, Ray, would need a Ray cluster for each replica."""
     if engine.nodes == 1:
         return []
     return [
@@ -39,14 +39,14 @@ def shared_arguments(engine: ResolvedEngine) -> list[str]:
 
 def worker_template(pod: Mapping[str, Any], container: str) -> dict[str, Any]:
     """The template of ranks above 0, from that of rank 0; `container` is the engine's name."""
-    containers = [_headless(each) if each["name"] == container else each for each in pod["spec"]["containers"]]
+    containers = [_headless(entry) if entry["name"] == container else entry for entry in pod["spec"]["containers"]]
     return {**pod, "spec": {**pod["spec"], "containers": containers}}
 
 
-def place(
+def set_rank_fields(
     spec: dict[str, Any], owner: Owner, revision: Revision, ordinal: int, rank: int, names: Sequence[str]
 ) -> None:
-    """Turn a pod's spec into that of one rank of a replica; `names` are of all its pods, by rank."""
+    """Change a pod's spec into that of one rank. `names` are the names of all pods of the replica, by rank."""
     subdomain = ranks_service_name(owner)
     spec["hostname"] = names[rank]
     spec["subdomain"] = subdomain
@@ -62,7 +62,7 @@ def _headless(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_api_servers(arguments: Sequence[str]) -> list[str]:
-    """vLLM refuses a number of API servers where it is to run none."""
+    """The arguments without `--api-server-count`, which vLLM rejects together with `--headless`."""
     kept: list[str] = []
     skip = False
     for argument in arguments:
@@ -77,7 +77,7 @@ def _without_api_servers(arguments: Sequence[str]) -> list[str]:
 
 
 def _apart(affinity: dict[str, Any], owner: Owner, revision: Revision, ordinal: int) -> dict[str, Any]:
-    """No two ranks of a replica on one node: that is what `engine.nodes` says."""
+    """The affinity, extended so that no two ranks of a replica run on one node, as `engine.nodes` requires."""
     group = {labels.SERVICE_UID: owner.uid, labels.REVISION: revision.hash, labels.ORDINAL: str(ordinal)}
     term = {"topologyKey": HOSTNAME_LABEL, "labelSelector": {"matchLabels": group}}
     against = affinity.get("podAntiAffinity") or {}

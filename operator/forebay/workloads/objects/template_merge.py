@@ -1,9 +1,9 @@
-"""What a user's PodTemplate adds to the pods of a service.
+"""Template merge: adds the fields of a user's PodTemplate to the pods of a service.
 
-Everything that Forebay sets wins; the template fills in the rest: sidecars and init containers, further volumes, mounts
-and environment, resource names such as `ephemeral-storage` or RDMA devices, DNS and host settings, pod annotations.
-The container called `engine` is ours, and what the template says of it is merged into it. The template's labels are not
-taken: labels decide which pods are served and counted.
+Fields that Forebay sets take precedence. The template adds the rest: sidecars and init containers, further volumes,
+mounts and environment, resource names such as `ephemeral-storage` or RDMA devices, DNS and host settings, pod
+annotations. The container `engine` is Forebay's, and the template's container of that name is merged into it. The
+template's labels are ignored, because labels decide which pods serve and are counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ _KEYS: Final[Mapping[str, str]] = {
     "ports": "containerPort",
     "imagePullSecrets": "name",
 }
-"""Lists to which the template adds, and the field that tells entries apart; ours come first."""
+"""Lists to which the template adds entries, and the key field of their entries. Forebay's entries come first."""
 _UNIONS: Final = frozenset({"tolerations", "topologySpreadConstraints", "envFrom"})
-"""Lists of which both sides' entries stand."""
+"""Lists that keep the entries of both sides."""
 _WHOLE: Final = frozenset({"startupProbe", "readinessProbe", "livenessProbe", "preStop", "seccompProfile"})
-"""Ours as they are: one of several kinds, and half of another kind beside it would be refused."""
+"""Fields that are taken from Forebay as a whole. Each is a choice of one kind; a mixture of two would be rejected."""
 
 
 def merge_template(ours: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _merge_values(name: str, ours: Any, theirs: Any) -> Any:
 
 
 def _merge_lists(name: str, ours: Sequence[Any], theirs: Sequence[Any]) -> list[Any]:
-    """Only containers are merged inside: a volume or a variable has one source, ours."""
+    """The entries of both sides. Only containers are merged field by field; of other equal entries Forebay's wins."""
     key = _KEYS[name]
     added = {entry[key]: entry for entry in theirs}
     merged = []

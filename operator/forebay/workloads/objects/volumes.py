@@ -1,7 +1,7 @@
-"""Writable places of an engine pod. Its root file system is read-only and its user is not root.
+"""Volumes of an engine pod, the only writable directories: its root filesystem is read-only and its user is not root.
 
-The cache holds downloaded weights and compiled kernels. On a claim or a node's directory it outlives the pod, and the
-next one starts minutes sooner; equal pods may share it.
+The cache holds downloaded weights and compiled kernels. On a PersistentVolumeClaim or a node's directory it outlives
+the pod, and the next pod starts minutes sooner. Equal pods may share it.
 """
 
 from typing import Any, Final
@@ -12,8 +12,8 @@ from forebay.workloads.spec.engine_versions import ResolvedEngine
 from forebay.workloads.spec.model_source import SourceParts
 
 SHARED_MEMORY_SIZE: Final = "8Gi"
-"""NCCL needs more than the 64 MB a container gets (vllm#37982). Pages are taken as they are used, and count as the
-container's memory."""
+"""NCCL needs more than the 64 MB that a container gets (vllm#37982). Pages are allocated when they are used, and count
+as memory of the container."""
 
 
 def pod_volumes(spec: InferenceServiceSpec, engine: ResolvedEngine, source: SourceParts) -> list[dict[str, Any]]:
@@ -42,9 +42,8 @@ def volume_mounts(spec: InferenceServiceSpec, engine: ResolvedEngine, source: So
 
 
 def _cache(cache: WeightCache | None) -> dict[str, Any]:
-    """A node's directory must be there, writable for group 1000: one that the kubelet makes would belong to root.
-
-    It is also the one choice that the restricted pod security profile refuses.
+    """The cache volume. A node's directory must exist and be writable for group 1000, because a directory that the
+    kubelet creates belongs to root. The restricted pod security profile forbids it, unlike the other choices.
     """
     if cache is not None and cache.pvc is not None:
         return {"name": "cache", "persistentVolumeClaim": {"claimName": cache.pvc}}

@@ -1,8 +1,8 @@
-"""The command line and environment of one vLLM server.
+"""Engine arguments: the command line and the environment of one vLLM server.
 
-Every flag rendered here is listed in `api.spec.engine_flags`, so `engine.extraArgs` cannot repeat it. Four are not:
-`--load-format`, `--max-num-batched-tokens` and `--distributed-executor-backend` step back for the user's own, and
-`--speculative-config` is refused only beside `engine.speculative`.
+Every flag rendered here is listed in `api.spec.engine_flags`, so `engine.extraArgs` cannot repeat it, with four
+exceptions. `--load-format`, `--max-num-batched-tokens` and `--distributed-executor-backend` are left out if the user
+gives them, and `--speculative-config` is rejected only together with `engine.speculative`.
 """
 
 from typing import Any, Final
@@ -23,7 +23,7 @@ COMMAND: Final = ("vllm", "serve")
 def engine_arguments(
     spec: InferenceServiceSpec, key: ServiceKey, engine: ResolvedEngine, source: SourceParts
 ) -> list[str]:
-    """What follows `vllm serve`; the user's extra arguments come last."""
+    """Arguments of `vllm serve`; the user's extra arguments come last."""
     extra = spec.engine.extra_args
     return [
         source.model,
@@ -44,12 +44,13 @@ def engine_arguments(
 
 
 def public_name(key: ServiceKey) -> str:
-    """The name clients use without a route; with the namespace in it, no team can take another's traffic."""
+    """Model name that clients use without a ModelRoute. It has the namespace, so no team can take another's traffic."""
     return f"{key.namespace}/{key.name}"
 
 
 def engine_environment(spec: InferenceServiceSpec, engine: ResolvedEngine, source: SourceParts) -> list[dict[str, Any]]:
-    """Ours, then the source's credentials, then the user's; a name that comes again replaces the one before."""
+    """Forebay's variables, then the source's credentials, then the user's. A later value of a name replaces an earlier
+    one."""
     ours = {
         "HOME": TEMPORARY,
         "USER": "forebay",  # torch asks for a user name, and the image knows none for our uid
@@ -68,7 +69,7 @@ def engine_environment(spec: InferenceServiceSpec, engine: ResolvedEngine, sourc
 
 
 def flag_name(argument: str) -> str | None:
-    """The flag an argument sets, as vLLM spells it; None for a value.
+    """The flag that an argument sets, as vLLM spells it; None for a value.
 
     vLLM reads `--a_b` as `--a-b`, and `--a.key value` as one entry of the JSON given to `--a`.
     """
@@ -90,7 +91,8 @@ def _parallel_sizes(engine: ResolvedEngine) -> list[str]:
 
 
 def _model_flags(spec: InferenceServiceSpec) -> list[str]:
-    """Left out where the checkpoint or vLLM decides: most quantized checkpoints name their method themselves."""
+    """Flags that the spec sets. The others are left to the checkpoint and vLLM: most quantized checkpoints name their
+    method."""
     flags = []
     if spec.model.max_model_len is not None:
         flags.append(f"--max-model-len={spec.model.max_model_len}")
@@ -108,12 +110,12 @@ def _step_flags(engine: ResolvedEngine) -> tuple[str, ...]:
 
 
 def _speculative_flags(spec: InferenceServiceSpec) -> list[str]:
-    guess = spec.engine.speculative
-    if guess is None:
+    speculative = spec.engine.speculative
+    if speculative is None:
         return []
-    config: dict[str, str | int] = {"method": guess.method, "num_speculative_tokens": guess.tokens}
-    if guess.model is not None:
-        config["model"] = guess.model.removeprefix("hf://")
+    config: dict[str, str | int] = {"method": speculative.method, "num_speculative_tokens": speculative.tokens}
+    if speculative.model is not None:
+        config["model"] = speculative.model.removeprefix("hf://")
     return [f"--speculative-config={canonical_json(config)}"]
 
 

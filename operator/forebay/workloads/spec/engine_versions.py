@@ -1,10 +1,11 @@
-"""What Forebay knows of vLLM's versions: the default one, its image, and which flags and formats a version lacks.
+"""Engine versions: the default vLLM version and image, and the flags and formats that a version does not have.
 
-vLLM refuses flags it does not know, and the pod dies at start, after minutes of waiting for a GPU. So what is known to
-be gone, or not there yet, is refused before any pod exists. Flags that no table names are passed on: the tables hold
-changes, not vLLM's whole command line.
+vLLM exits on an unknown flag at start, after minutes of waiting for a GPU. So flags that are known to be removed, or
+not added yet, are rejected before any pod exists. Flags in no table are passed on: the tables list changes, not vLLM's
+whole command line.
 
-Read from the files of vLLM 0.20 to 0.33. A change seen in 0.N, where the version before was not read, is dated 0.N.
+The tables were compiled from the sources of vLLM 0.20 to 0.33. A change found in 0.N, where the version before was not
+examined, is dated 0.N.
 """
 
 import re
@@ -14,9 +15,10 @@ from typing import Final
 from forebay.api.inference_service import EngineSpec
 
 OLDEST: Final = (0, 20)
-"""Renders the same command line as all later ones; `--shutdown-timeout`, which every drain needs, is since 0.18."""
+"""Oldest supported version. All later ones take the same command line; drains need `--shutdown-timeout`, which exists
+since 0.18."""
 NEWEST: Final = (0, 33)
-"""Newest version whose command line was read; later ones are treated alike, with a warning."""
+"""Newest version whose command line was examined; later ones are treated alike, with a warning."""
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.\d+")
 _VLLM_IMAGE = re.compile(r"(?:^|/)[^/:@]*vllm[^/:@]*:v?(\d+\.\d+\.\d+)[^/:@]*(?:@[^/]+)?$")
@@ -24,22 +26,22 @@ _VLLM_IMAGE = re.compile(r"(?:^|/)[^/:@]*vllm[^/:@]*:v?(\d+\.\d+\.\d+)[^/:@]*(?:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the operator fills in. A new release may change these; running pods keep what their revision says."""
+    """Values that the operator fills in. A new release may change these; running pods keep those of their revision."""
 
     engine_version: str = "0.32.0"
     image: str = "docker.io/vllm/vllm-openai:v{version}"
     """`{version}` stands for the engine's version."""
     gpu_memory_utilization_percent: int = 92
-    """vLLM's own default since 0.20, written out so that the memory plan and the engine cannot differ."""
+    """vLLM's own default since 0.20. It is set explicitly, so that the memory plan and the engine cannot differ."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError: these come from the operator's own flags, before any service is looked at."""
+        """Raises ValueError for an invalid version, which can only come from the operator's own flags."""
         minor(self.engine_version)
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedEngine:
-    """One vLLM server as it will run: everything the spec left open is decided."""
+    """One vLLM server with everything decided that the spec left open."""
 
     version: str
     image: str
@@ -48,13 +50,13 @@ class ResolvedEngine:
     data_parallel_size: int
     gpu_memory_utilization_percent: int
     nodes: int = 1
-    """Pods of one replica, with as many GPUs each."""
+    """Pods of one replica; each has the same number of GPUs."""
     max_num_batched_tokens: int | None = None
-    """Tokens that one step may compute; None: vLLM's own default."""
+    """Tokens that one step may compute; None for vLLM's own default."""
 
     @property
     def gpus(self) -> int:
-        """Of one replica."""
+        """GPUs of one replica."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
 
     @property
@@ -64,7 +66,7 @@ class ResolvedEngine:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """A flag, or a flag's value, that came or went with a version."""
+    """A flag, or a value of a flag, that a version added or removed."""
 
     name: str
     version: tuple[int, int]
@@ -105,7 +107,7 @@ REMOVED_FORMATS: Final = (
     VersionChange("gguf", (0, 24), "convert the checkpoint to safetensors, or use an image with the gguf plugin"),
     VersionChange("bitsandbytes", (0, 28), "use a checkpoint quantized with awq, gptq or fp8"),
 )
-"""Left vLLM's core both as `--quantization` and as `--load-format`."""
+"""Formats that vLLM removed from its core, both from `--quantization` and from `--load-format`."""
 
 JSON_FLAGS: Final = frozenset(
     {
@@ -123,7 +125,7 @@ ANY_MODEL_NAME_SINCE: Final = (0, 21)
 
 
 def minor(version: str) -> tuple[int, int]:
-    """Major and minor number of a version. Raises ValueError for a text that is none."""
+    """Major and minor number of a version. Raises ValueError for a text that is not a version."""
     match = _VERSION.fullmatch(version)
     if match is None:
         raise ValueError(
@@ -133,9 +135,9 @@ def minor(version: str) -> tuple[int, int]:
 
 
 def version_of_image(image: str) -> str | None:
-    """The version an image's tag states, such as 0.29.0 for `registry/vllm:v0.29.0-cu129`; None when it states none.
+    """The version in an image's tag, such as 0.29.0 for `registry/vllm:v0.29.0-cu129`; None when there is none.
 
-    The tag of an image that is not called vllm counts its own builds.
+    The tag of an image without vllm in its name is not a vLLM version.
     """
     match = _VLLM_IMAGE.search(image)
     return match[1] if match else None

@@ -1,8 +1,8 @@
-"""How long the phases of an engine's life may take, in whole seconds, and how they nest.
+"""Lifetimes: durations of the phases of an engine pod, in whole seconds.
 
-A pod ends as: serving label dropped, drain by the planner, delete → preStop sleep → SIGTERM → vLLM finishes what it has
-within `--shutdown-timeout` → exit. An engine that is killed, or whose time-out expires in mid-stream, leaves streams
-hanging, so each outer time is longer than the inner ones together.
+A pod ends in these steps: the serving label is removed, the planner drains the pod and deletes it → preStop sleep →
+SIGTERM → vLLM finishes its requests within `--shutdown-timeout` → exit. If an engine is killed, or its timeout expires
+during a stream, clients hang. So each outer timeout is longer than the sum of the inner ones.
 """
 
 from math import ceil
@@ -11,21 +11,21 @@ from typing import Final
 from forebay.api.inference_service import InferenceServiceSpec
 
 PRE_STOP_SECONDS: Final = 10
-"""Before SIGTERM: time for endpoint lists to drop the pod. A request that comes after SIGTERM gets an empty answer."""
+"""Sleep before SIGTERM, in which endpoint lists drop the pod. A request after SIGTERM gets an empty answer."""
 TEARDOWN_SECONDS: Final = 30
 """From the last token to the exit of the process; about 10 s were measured on vLLM 0.32."""
 STARTUP_PERIOD_SECONDS: Final = 5
 PROBE_TIMEOUT_SECONDS: Final = 10
-"""Of the start and health probes. A busy engine answers late, and a restart costs minutes of capacity."""
+"""Timeout of all probes. It is long, because a busy engine answers late and a restart costs minutes of capacity."""
 
 
 def drain_seconds(spec: InferenceServiceSpec) -> int:
-    """`--shutdown-timeout`: as long as the planner gives a drain, so that it exceeds the longest request."""
+    """`--shutdown-timeout`: equal to the planner's drain timeout, so that it exceeds the longest request."""
     return ceil(spec.rollout.drain_timeout.seconds)
 
 
 def grace_seconds(spec: InferenceServiceSpec) -> int:
-    """`terminationGracePeriodSeconds`: more than preStop, drain and teardown may take."""
+    """`terminationGracePeriodSeconds`: the sum of preStop, drain and teardown."""
     return PRE_STOP_SECONDS + drain_seconds(spec) + TEARDOWN_SECONDS
 
 
@@ -34,5 +34,5 @@ def startup_seconds(spec: InferenceServiceSpec) -> int:
 
 
 def startup_failures(spec: InferenceServiceSpec) -> int:
-    """Failed probes until the kubelet gives up: `startupTimeout`, in periods."""
+    """Failed startup probes until the kubelet restarts the engine: `startupTimeout` in probe periods."""
     return max(1, ceil(startup_seconds(spec) / STARTUP_PERIOD_SECONDS))

@@ -1,4 +1,4 @@
-"""Where the weights come from: what each scheme of `model.source` adds to an engine's command line and pod.
+"""Model source: what each scheme of `model.source` adds to an engine's command line and pod.
 
 | scheme | weights | `secretRef` |
 |---|---|---|
@@ -29,12 +29,12 @@ S3_KEYS: Final[Mapping[str, bool]] = {
     "AWS_EC2_METADATA_DISABLED": True,
     "RUNAI_STREAMER_S3_USE_VIRTUAL_ADDRESSING": True,
 }
-"""Keys read from the Secret of an `s3://` source, as environment of the same name; True means it may be missing."""
+"""Keys of the Secret of an `s3://` source, set as environment variables of the same name; True marks optional keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A `model.source`, taken apart."""
+    """The parts of a `model.source`."""
 
     scheme: str
     path: str
@@ -43,7 +43,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class SourceParts:
-    """What a source adds to a pod."""
+    """Arguments, environment and volumes that a source adds to a pod."""
 
     model: str
     """First argument of `vllm serve`."""
@@ -55,7 +55,7 @@ class SourceParts:
 
 
 def parse_source(source: str) -> Location:
-    """Takes apart what the API's pattern has accepted."""
+    """Parse a source that the API's pattern has accepted."""
     scheme, _, rest = source.partition("://")
     if scheme != "hf":
         return Location(scheme, rest)
@@ -69,7 +69,7 @@ def source_parts(model: ModelSpec) -> SourceParts:
 
 
 def _hugging_face(location: Location, secret: str | None) -> SourceParts:
-    """The tokenizer follows `--revision` by itself."""
+    """vLLM uses `--revision` for the tokenizer as well."""
     return SourceParts(
         model=location.path,
         arguments=(f"--revision={location.revision}",) if location.revision else (),

@@ -1,7 +1,7 @@
-"""What the capacity plan says of a service: sizes and arguments for its pods, sentences and numbers for its status.
+"""Planned sizes: what the capacity plan gives a service, sizes and arguments for its pods and values for its status.
 
-Only what the spec itself says is planned with, never what nodes happen to be there: the same spec must resolve to the
-same pods wherever and whenever it is read.
+The plan uses only the spec, never the nodes of the cluster: the same spec must resolve to the same pods everywhere and
+at any time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,32 +23,32 @@ from forebay.workloads.spec.engine_versions import Defaults, resolve_engine
 from forebay.world.world import SpecProblem
 
 WHOLE_PROMPTS: Final = "--no-enable-chunked-prefill"
-"""Without chunks a step must be able to compute the longest prompt, so its size is not ours to set."""
+"""Without chunked prefill a step must hold the longest prompt, so Forebay does not set the size of a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """A spec, sized; empty where it does not say enough."""
+    """The result of the capacity plan for a spec; empty where the spec is not specific enough."""
 
     tensor_parallel_size: int | None = None
-    """The smallest that fits, where the spec leaves it open."""
+    """The smallest size that fits, where the spec leaves it open."""
     pipeline_parallel_size: int | None = None
     max_num_batched_tokens: int | None = None
     misfits: tuple[SpecProblem, ...] = ()
-    """Why such an engine cannot start."""
+    """Reasons why an engine of this spec cannot start."""
     warnings: tuple[SpecProblem, ...] = ()
-    """What people should know of one that can."""
+    """Problems that do not keep the engine from starting."""
     plan: PlanStatus | None = None
     replica: CapacityStatus | None = None
-    """Of one replica."""
+    """Capacity of one replica."""
     replica_capacity: ReplicaCapacity | None = None
-    """One replica as scaling counts with it, whether or not traffic is declared; None where none could start."""
+    """Model of one replica for scaling, with or without declared traffic; None where no engine could start."""
 
 
 def sizing_of(
     spec: InferenceServiceSpec, defaults: Defaults | None = None, profiles: Iterable[GivenProfile] = ()
 ) -> Sizing:
-    """Never raises for a valid spec."""
+    """The sizing of a spec. It never raises for a valid spec."""
     defaults = defaults or Defaults()
     known = PlanContext(
         profiles=tuple(profiles),
@@ -59,7 +59,7 @@ def sizing_of(
         plan = size(read_plan_input(spec, known), known)
     except UnplannableError as error:
         return _unsized(spec, error.problems)
-    cannot_start = [fault for fault in plan.problems if fault.field.startswith(_OF_THE_ENGINE)]
+    cannot_start = [fault for fault in plan.problems if fault.field.startswith(_ENGINE_FIELDS)]
     fits = not cannot_start
     return Sizing(
         tensor_parallel_size=plan.replica.sizes.tensor if fits else None,
@@ -69,16 +69,16 @@ def sizing_of(
         warnings=tuple(_warning(fault) for fault in plan.problems if fault not in cannot_start),
         plan=_plan_status(plan),
         replica=_replica_status(plan),
-        replica_capacity=_carrier(plan, known) if fits else None,
+        replica_capacity=_replica_capacity(plan, known) if fits else None,
     )
 
 
-_OF_THE_ENGINE: Final = ("spec.model.", "spec.engine.")
-"""Where faults are that keep an engine from starting; those of promises, traffic and bounds do not."""
+_ENGINE_FIELDS: Final = ("spec.model.", "spec.engine.")
+"""Prefixes of fields whose faults keep an engine from starting. Faults of slo, traffic and bounds do not."""
 
 
 def _unsized(spec: InferenceServiceSpec, faults: Sequence[Fault]) -> Sizing:
-    """What is missing is said only where somebody asked for a plan: most services run well without one."""
+    """Missing values are reported only where the spec asks for a plan by `traffic`: most services run without one."""
     misfits = tuple(
         SpecProblem(Reason.DOES_NOT_FIT, str(fault)) for fault in faults if fault.kind is ProblemKind.MISFIT
     )
@@ -93,7 +93,7 @@ def _warning(fault: Fault) -> SpecProblem:
 
 
 def _batched_tokens(spec: InferenceServiceSpec, plan: CapacityPlan) -> int | None:
-    """None where nothing says what one step should hold, or the user does."""
+    """Tokens per step; None without a traffic plan, or where the user disables chunked prefill."""
     given = {flag_name(argument) for argument in spec.engine.extra_args}
     if plan.fleet is None or plan.throughput is None or WHOLE_PROMPTS in given:
         return None
@@ -128,7 +128,7 @@ def _replica_status(plan: CapacityPlan) -> CapacityStatus | None:
     return CapacityStatus(tokens_per_minute=tokens, per_replica=tokens, basis=plan.throughput.chosen.basis.value)
 
 
-def _carrier(plan: CapacityPlan, known: PlanContext) -> ReplicaCapacity:
+def _replica_capacity(plan: CapacityPlan, known: PlanContext) -> ReplicaCapacity:
     plan_input = plan.plan_input
     chosen, engine = engine_of(plan_input, plan.replica, known)
     mix = plan_input.mix

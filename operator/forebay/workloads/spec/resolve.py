@@ -1,22 +1,18 @@
-"""Revisions: the pod-affecting fields of a spec, resolved once and kept as ControllerRevisions.
+"""Resolve: turns the pod-affecting fields of a spec into a revision.
 
 Pods are built from a stored revision, never from the spec, so neither a new operator nor a new default changes a
-running service. Two hashes tell what moved: `spec_hash` is of what the user wrote, and its change asks for a rollout;
-`hash` is of everything it resolved to, and its change alone means that an update is available.
+running service. A revision has two hashes. `spec_hash` covers what the user wrote; its change starts a rollout. `hash`
+covers everything that the spec resolves to; its change alone means that an update is available.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from forebay.api.inference_service import InferenceServiceSpec
-from forebay.api.labels import REVISION, SPEC_HASH
-from forebay.api.schema.base_model import Model
 from forebay.workloads.canonical_json import canonical_json, short_hash, without_empty
-from forebay.workloads.objects.ownership import Owner, child_metadata
+from forebay.workloads.objects.controller_revision import RevisionShape
+from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.placeholder import place_of
 from forebay.workloads.objects.pod_template import CONTAINER, node_selector, pod_template
 from forebay.workloads.objects.ranks import worker_template
@@ -24,10 +20,10 @@ from forebay.workloads.objects.template_merge import merge_template
 from forebay.workloads.spec.engine_versions import Defaults, ResolvedEngine, resolve_engine
 from forebay.workloads.spec.planned_sizes import Sizing
 from forebay.workloads.spec.spec_problems import Submission, problems_of, warnings_of
-from forebay.world.world import ReplicaShape, Revision, SpecProblem
+from forebay.world.world import Revision, SpecProblem
 
 HASH_LENGTH: Final = 7
-"""33 bits, told apart only within one service; part of pod names."""
+"""33 bits, which have to be unique only within one service; part of pod names."""
 SPEC_HASH_LENGTH: Final = 13
 POD_FIELDS: Final[Mapping[str, Any]] = {
     "model": True,
@@ -36,12 +32,12 @@ POD_FIELDS: Final[Mapping[str, Any]] = {
     "pod": True,
     "rollout": {"drain_timeout": True},
 }
-"""Fields of a spec that reach its pods; the drain time-out as `--shutdown-timeout` and as the grace period."""
+"""Fields of a spec that affect its pods. The drain timeout sets `--shutdown-timeout` and the grace period."""
 PLAN_FIELDS: Final[Mapping[str, Any]] = {
     "model": {"architecture": True},
     "engine": {"speculative": {"acceptance_percent": True, "draft_cost_percent": True}},
 }
-"""Fields beside them that only the capacity plan reads."""
+"""Fields within `POD_FIELDS` that only the capacity plan reads."""
 
 
 def resolve(
@@ -53,12 +49,12 @@ def resolve(
     sizing: Sizing | None = None,
     variant: str = "",
 ) -> Revision | tuple[SpecProblem, ...]:
-    """What the spec means with today's operator, or why it means nothing that could run.
+    """The revision of the spec with this operator's defaults, or the problems that keep it from running.
 
-    `restarted_at` is the service's annotation `forebay.dev/restarted-at`; `template` is the `template` field of the
-    PodTemplate that `spec.pod.templateRef` names, or None when there is none; `sizing` fills what the spec leaves open.
-    `variant` is the name of the variant that the spec has been made by; each has revisions of its own, even where two
-    of them come to the same pod.
+    `restarted_at` is the service's annotation `forebay.dev/restarted-at`. `template` is the `template` field of the
+    PodTemplate that `spec.pod.templateRef` names, or None when there is none. `sizing` fills what the spec leaves open.
+    `variant` is the name of the variant that was merged into the spec; each variant has its own revisions, even where
+    two of them give the same pod.
     """
     engine = _sized(resolve_engine(spec.engine, defaults or Defaults()), spec, sizing or Sizing())
     problems = problems_of(Submission(spec, engine, template))
@@ -89,7 +85,7 @@ def resolve(
 
 
 def _sized(engine: ResolvedEngine, spec: InferenceServiceSpec, sizing: Sizing) -> ResolvedEngine:
-    """Sizes that the spec gives stay; the plan was made with them."""
+    """The engine with planned sizes. Sizes that the spec gives stay; the plan was made with them."""
     engine = replace(engine, max_num_batched_tokens=sizing.max_num_batched_tokens)
     if spec.engine.tensor_parallel_size is not None or sizing.tensor_parallel_size is None:
         return engine
@@ -101,89 +97,25 @@ def _sized(engine: ResolvedEngine, spec: InferenceServiceSpec, sizing: Sizing) -
 
 
 def warnings(spec: InferenceServiceSpec, defaults: Defaults | None = None) -> tuple[SpecProblem, ...]:
-    """What people should know of a spec that runs all the same."""
+    """Warnings for a spec that can run."""
     return warnings_of(Submission(spec, resolve_engine(spec.engine, defaults or Defaults())))
 
 
 def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None, variant: str = "") -> str:
-    """Of the pod-affecting fields that were written, as they were written.
+    """Hash of the pod-affecting fields as the user wrote them.
 
-    Fields that were left out do not take part: a release that fills them differently, or knows more of them, must not
-    look like a change by the user.
+    Fields that the user left out are not included: a release that fills them differently, or adds fields, must not look
+    like a change by the user.
     """
     written = spec.model_dump(
         mode="json", by_alias=True, include=dict(POD_FIELDS), exclude=dict(PLAN_FIELDS), exclude_unset=True
     )
-    said = {"spec": without_empty(written), "restartedAt": restarted_at, **({"variant": variant} if variant else {})}
-    return short_hash(canonical_json(said), SPEC_HASH_LENGTH)
+    hashed = {"spec": without_empty(written), "restartedAt": restarted_at, **({"variant": variant} if variant else {})}
+    return short_hash(canonical_json(hashed), SPEC_HASH_LENGTH)
 
 
-def revision_name(owner: Owner, revision_hash: str) -> str:
-    return f"{owner.key.name}-{owner.short_uid}-{revision_hash}"
-
-
-def controller_revision(owner: Owner, revision: Revision, number: int) -> dict[str, Any]:
-    """The object to create; the API server keeps its `data` from changing."""
-    metadata = child_metadata(owner, revision_name(owner, revision.hash))
-    metadata["labels"][REVISION] = revision.hash
-    metadata["annotations"] = {SPEC_HASH: revision.spec_hash}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": metadata,
-        "revision": number,
-        "data": json.loads(revision.data),
-    }
-
-
-def read_revision(
-    *, name: str, labels: Mapping[str, str], annotations: Mapping[str, str], number: int, data: Mapping[str, Any]
-) -> Revision | None:
-    """A stored ControllerRevision; None for one that `controller_revision` did not write.
-
-    Other operators keep theirs under the same kind.
-    """
-    revision_hash = labels.get(REVISION)
-    if revision_hash is None or "pod" not in data:
-        return None
-    try:
-        shape = _Shape.model_validate(data.get("shape")).to_replica_shape()
-    except ValidationError:
-        return None
-    return Revision(
-        hash=revision_hash,
-        spec_hash=annotations.get(SPEC_HASH, ""),
-        shape=shape,
-        data=canonical_json(data),
-        number=number,
-        name=name,
-        place=place_of(data["pod"], shape.gpus_per_pod),
-        variant=str(data.get("variant", "")),
-    )
-
-
-def engine_version(revision: Revision) -> str:
-    """The vLLM version that the revision's pods run; metric names depend on it."""
-    return str(json.loads(revision.data)["engine"]["version"])
-
-
-class _Shape(Model):
-    pods: int
-    gpus_per_pod: int
-    resource_name: str
-    node_selector: dict[str, str]
-
-    def to_replica_shape(self) -> ReplicaShape:
-        return ReplicaShape(
-            pods=self.pods,
-            gpus_per_pod=self.gpus_per_pod,
-            resource_name=self.resource_name,
-            node_selector=tuple(sorted(self.node_selector.items())),
-        )
-
-
-def _shape(spec: InferenceServiceSpec, engine: ResolvedEngine) -> _Shape:
-    return _Shape(
+def _shape(spec: InferenceServiceSpec, engine: ResolvedEngine) -> RevisionShape:
+    return RevisionShape(
         pods=engine.nodes,
         gpus_per_pod=engine.gpus_per_pod,
         resource_name=spec.gpu.resource_name,

@@ -1,4 +1,4 @@
-"""Variants resolved: what each way to run a service would run, and why one cannot be used."""
+"""Resolved variants: the revision of each variant of a service, or the reason why the variant cannot be used."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,18 +25,18 @@ def resolved_variants(
     template: Mapping[str, Any] | None,
     profiles: Iterable[GivenProfile],
 ) -> tuple[tuple[VariantView, ...], tuple[SpecProblem, ...]]:
-    """Those that mean something that could run, and what people should know of all of them."""
+    """The variants that could run, and the problems of all variants."""
     views: list[VariantView] = []
-    told: list[SpecProblem] = []
+    problems: list[SpecProblem] = []
     given = tuple(profiles)
     for variant in spec.variants:
-        found = _resolved(with_variant(spec, variant), variant, owner, restarted_at, defaults, template, given)
-        if isinstance(found, VariantView):
-            views.append(found)
-            told += _about(variant, found.misfits, "so it is used only where it has run before")
+        result = _resolved(with_variant(spec, variant), variant, owner, restarted_at, defaults, template, given)
+        if isinstance(result, VariantView):
+            views.append(result)
+            problems += _about(variant, result.misfits, "so it is used only where it has run before")
         else:
-            told += _about(variant, found, "so it is not used")
-    return tuple(views), tuple(told)
+            problems += _about(variant, result, "so it is not used")
+    return tuple(views), tuple(problems)
 
 
 def _resolved(
@@ -53,13 +53,13 @@ def _resolved(
     except ValidationError as error:
         return tuple(SpecProblem(Reason.VARIANT_INVALID, fault) for fault in validation_messages(error, "spec"))
     sizing = sizing_of(spec, defaults, profiles)
-    found = resolve(spec, owner, restarted_at, defaults, template, sizing, variant.name)
-    return VariantView(found, sizing.replica_capacity, sizing.misfits) if isinstance(found, Revision) else found
+    result = resolve(spec, owner, restarted_at, defaults, template, sizing, variant.name)
+    return VariantView(result, sizing.replica_capacity, sizing.misfits) if isinstance(result, Revision) else result
 
 
 def _about(variant: VariantSpec, problems: Iterable[SpecProblem], consequence: str) -> list[SpecProblem]:
-    """The problem's reason stays, since its page says what to do; the sentence begins with the variant."""
+    """The problems with the variant's name before the message. The reason stays, since its page says what to do."""
     return [
-        SpecProblem(each.reason, f'spec.variants: "{variant.name}": {each.message.rstrip(".")}, {consequence}.')
-        for each in problems
+        SpecProblem(problem.reason, f'spec.variants: "{variant.name}": {problem.message.rstrip(".")}, {consequence}.')
+        for problem in problems
     ]

@@ -1,6 +1,7 @@
-"""What can be wrong with a spec that its schema accepts: a chain of small checks, each a Problem or nothing.
+"""Spec problems: faults of a spec that its schema accepts, found by a chain of small checks.
 
-A service with a problem gets no pods; what already runs stays. Warnings stop nothing.
+Each check returns a problem or nothing. A service with a problem gets no new pods; running pods stay. Warnings have no
+such effect.
 """
 
 import json
@@ -22,7 +23,7 @@ from forebay.world.world import SpecProblem
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A spec, the engine it resolves to, and the PodTemplate it names, if that was found."""
+    """A spec, the engine it resolves to, and the PodTemplate it names, if that exists."""
 
     spec: InferenceServiceSpec
     engine: ResolvedEngine
@@ -33,12 +34,12 @@ Check = Callable[[Submission], SpecProblem | None]
 
 
 def problems_of(submission: Submission) -> tuple[SpecProblem, ...]:
-    """Every check's finding, so that a manifest is corrected in one go."""
+    """The problems of all checks, so that a manifest can be corrected in one edit."""
     return tuple(problem for check in CHECKS if (problem := check(submission)))
 
 
 def warnings_of(submission: Submission) -> tuple[SpecProblem, ...]:
-    """Findings that people should see and that stop nothing."""
+    """Warnings that people should see and that keep nothing from running."""
     return tuple(warning for check in WARNINGS if (warning := check(submission)))
 
 
@@ -55,7 +56,7 @@ def engine_version_unsupported(submission: Submission) -> SpecProblem | None:
 
 
 def flag_abbreviated(submission: Submission) -> SpecProblem | None:
-    """A command line takes an unambiguous beginning of a flag for the flag: `--tensor-parallel` would set ours."""
+    """vLLM accepts an unambiguous prefix of a flag, so `--tensor-parallel` would override Forebay's flag."""
     for flag in _extra_flags(submission):
         for owned in RESERVED_FLAGS:
             name = next((name for name in owned.names if _begins(flag, name)), None)
@@ -68,7 +69,7 @@ def flag_abbreviated(submission: Submission) -> SpecProblem | None:
 
 
 def flag_unavailable(submission: Submission) -> SpecProblem | None:
-    """An engine of another version than this flag's would die at start, after its GPU was waited for."""
+    """An engine whose version does not have the flag would exit at start, after waiting for its GPU."""
     version = engine_versions.minor(submission.engine.version)
     for flag in _extra_flags(submission):
         for change in engine_versions.REMOVED_FLAGS:
@@ -115,7 +116,8 @@ def format_unavailable(submission: Submission) -> SpecProblem | None:
 
 
 def nodes_need_own_backend(submission: Submission) -> SpecProblem | None:
-    """Ray would look for a cluster of its own in each pod; the executor inside one process knows no other node."""
+    """Only the backend `mp` works on several nodes. Ray would look for a Ray cluster in each pod, and the in-process
+    executor uses only one node."""
     if submission.engine.nodes == 1:
         return None
     given = next((value for flag, value in _extra_values(submission) if flag == EXECUTOR), None)
@@ -129,7 +131,7 @@ def nodes_need_own_backend(submission: Submission) -> SpecProblem | None:
 
 
 def annotation_reserved(submission: Submission) -> SpecProblem | None:
-    """`forebay.dev/drain-started` on a new pod would make it a draining one."""
+    """Forebay's own annotations are reserved: `forebay.dev/drain-started` would mark a new pod as draining."""
     metadata = (submission.template or {}).get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     name = next((name for name in sorted(annotations) if name.startswith(f"{GROUP}/")), None)
@@ -174,11 +176,11 @@ def routes_need_own_name(submission: Submission) -> SpecProblem | None:
 
 
 def schedule_unreadable(submission: Submission) -> SpecProblem | None:
-    """Stops nothing: the service is worth more than one of its schedules."""
+    """Only a warning: the service runs even if one of its schedules is invalid."""
     for schedule in submission.spec.schedules:
         if fault := fault_of(schedule):
-            said = f"spec.schedules[{schedule.name}].{fault}. The service runs without this schedule."
-            return SpecProblem(Reason.SCHEDULE_UNREADABLE, said)
+            message = f"spec.schedules[{schedule.name}].{fault}. The service runs without this schedule."
+            return SpecProblem(Reason.SCHEDULE_UNREADABLE, message)
     return None
 
 
@@ -224,9 +226,9 @@ def _release(version: tuple[int, int]) -> str:
 
 
 def _extra_values(submission: Submission) -> Iterator[tuple[str, str | None]]:
-    """Flags with the text given to them, after `=` or as the next argument; None where nothing follows.
+    """Flags with their values, after `=` or as the next argument; None where no value follows.
 
-    `--flag.key value` gives one entry of a flag's JSON, not the flag's own text, and is left out.
+    `--flag.key value` sets one entry of a flag's JSON and not the flag's own value, so it is left out.
     """
     arguments = submission.spec.engine.extra_args
     for position, argument in enumerate(arguments):

@@ -1,8 +1,8 @@
-"""Turning points: how far a service is from another count, so that nobody has to guess what would change a decision.
+"""Thresholds: the signal values at which the replica count of a service would change, so that nobody has to guess.
 
-Up, each rule has a value past which it asks for more. Down, every value has to stay low for the whole of
-scaleDownCooldown, so the most that was seen in it stands beside what is allowed. The numbers are those that the rules
-themselves compare; nothing here decides.
+To scale up, each rule has a value above which it asks for more replicas. To scale down, every value has to stay low for
+the whole of scaleDownCooldown, so the highest value of that window is shown beside the allowed one. The numbers are
+those that the rules themselves compare; nothing is decided in this module.
 """
 
 from collections.abc import Iterator
@@ -22,23 +22,23 @@ _COOLED: Final = "scaleUpCooldown ({}) is over: guards count again, unless repli
 
 @dataclass(frozen=True, slots=True)
 class ThresholdInput:
-    """A situation, what its rules proposed, and what of it counted."""
+    """A situation, the proposals of its rules, and the resulting count."""
 
     situation: Situation
     proposals: tuple[Proposal, ...]
     desired: int
-    """What the rules came to."""
+    """Count by the rules, within maxReplicas."""
     unbounded: int
-    """The same without maxReplicas."""
+    """Count by the rules without the limit of maxReplicas."""
 
     @property
     def down(self) -> ScaleDownInput:
-        """What a step down would leave."""
+        """The situation with a step down of one replica."""
         return ScaleDownInput(self.situation)
 
 
 def would_raise(threshold: ThresholdInput) -> tuple[str, ...]:
-    """The smallest change of each signal with which one more replica would be asked for, at least."""
+    """The smallest change of each signal that would raise the count."""
     limits = threshold.situation.limits
     if threshold.desired >= limits.max_replicas:
         wanted = f"; {threshold.unbounded} are asked for" if threshold.unbounded > limits.max_replicas else ""
@@ -47,7 +47,7 @@ def would_raise(threshold: ThresholdInput) -> tuple[str, ...]:
 
 
 def would_lower(threshold: ThresholdInput) -> tuple[str, ...]:
-    """What has to hold for one replica less, each value beside the most that was seen."""
+    """The conditions for one replica less, each value beside the highest one of the window."""
     situation = threshold.situation
     if threshold.desired > situation.desired or threshold.desired < situation.desired:
         return ()
@@ -60,22 +60,25 @@ def would_lower(threshold: ThresholdInput) -> tuple[str, ...]:
     return tuple(_low_enough(threshold))
 
 
-def ahead(threshold: ThresholdInput) -> tuple[Due, ...]:
-    """The clocks of scaling that still run."""
+def upcoming(threshold: ThresholdInput) -> tuple[Due, ...]:
+    """The ends of the cooldowns and of the idle clock that are running."""
     situation, limits = threshold.situation, threshold.situation.limits
     due: list[Due] = []
-    may_jump = threshold.situation.jumped_at + limits.scale_up_cooldown_seconds
-    if may_jump > situation.now and any(proposal.waits_for for proposal in threshold.proposals):
-        due.append(Due(may_jump, _COOLED.format(seconds(limits.scale_up_cooldown_seconds))))
+    guards_wait_until = threshold.situation.guard_raised_at + limits.scale_up_cooldown_seconds
+    if guards_wait_until > situation.now and any(proposal.waits_for for proposal in threshold.proposals):
+        due.append(Due(guards_wait_until, _COOLED.format(seconds(limits.scale_up_cooldown_seconds))))
     if threshold.desired > situation.floor and threshold.desired == situation.desired and threshold.down.wanted >= 1:
         cooldown = limits.scale_down_cooldown_seconds
-        raised, watched = situation.raised_at + cooldown, (situation.load_window.since or situation.now) + cooldown
-        if situation.load.complete and max(raised, watched) > situation.now:
-            which = "the last rise" if raised >= watched else "the load began to be watched without a gap"
+        after_rise, after_gap = (
+            situation.raised_at + cooldown,
+            (situation.load_window.since or situation.now) + cooldown,
+        )
+        if situation.load.complete and max(after_rise, after_gap) > situation.now:
+            event = "the last rise" if after_rise >= after_gap else "the load began to be watched without a gap"
             due.append(
                 Due(
-                    max(raised, watched),
-                    f"scaleDownCooldown ({seconds(cooldown)}) since {which} is over: a replica goes, if the "
+                    max(after_rise, after_gap),
+                    f"scaleDownCooldown ({seconds(cooldown)}) since {event} is over: a replica goes, if the "
                     "load allows it.",
                 )
             )
@@ -98,14 +101,14 @@ def _late_signals(threshold: ThresholdInput) -> Iterator[str]:
     if not load.known:
         return
     if "queue_depth" not in fired:
-        most = floor(limits.queue_depth * load.known_carry)
+        most = floor(limits.queue_depth * load.known_capacity)
         yield (
             f"More than {count(most, 'waiting request')} on {count(load.known, 'replica')} "
             f"({number(load.waiting_requests)} now): queue_depth."
         )
     if "kv_cache" not in fired:
         yield f"A KV cache more than {percent(limits.kv_fraction)} full ({percent(load.kv_fraction)} now): kv_cache."
-    for rule, what, seen, limit in (
+    for rule, name, value, limit in (
         ("queue_wait", "A queue wait (p99)", _quantile(load.queue_time, 0.99), limits.queue_wait_seconds),
         (
             "time_to_first_token",
@@ -120,25 +123,25 @@ def _late_signals(threshold: ThresholdInput) -> Iterator[str]:
             limits.inter_token_latency_seconds,
         ),
     ):
-        if seen is not None and rule not in fired:
-            yield f"{what} above {seconds(limit)} ({seconds(seen)} now): {rule}."
+        if value is not None and rule not in fired:
+            yield f"{name} above {seconds(limit)} ({seconds(value)} now): {rule}."
 
 
 def _more_work(threshold: ThresholdInput) -> Iterator[str]:
-    """Feed-forward asks for the next replica past this much work."""
-    offered, limits = threshold.situation.offered, threshold.situation.limits
-    if offered is None or offered.work is None:
+    """The amount of work above which feed-forward asks for another replica."""
+    offered_work, limits = threshold.situation.offered_work, threshold.situation.limits
+    if offered_work is None or offered_work.work is None:
         return
-    margin = 1 + headroom(offered, limits, threshold.situation.scaling_inputs).fraction
-    carry = threshold.situation.load.weights.carried(threshold.desired - limits.warm_replicas)
-    most = carry * offered.carried.usable / margin
-    if most <= offered.work:
+    margin = 1 + headroom(offered_work, limits, threshold.situation.scaling_inputs).fraction
+    capacity = threshold.situation.load.weights.capacity_of(threshold.desired - limits.warm_replicas)
+    most = capacity * offered_work.capacity.usable / margin
+    if most <= offered_work.work:
         return
-    each = offered.carried.work_seconds
-    requests = f", or {amount(most / each, 'request')} of this kind" if each > 0 else ""
+    per_request = offered_work.capacity.work_seconds
+    requests = f", or {amount(most / per_request, 'request')} of this kind" if per_request > 0 else ""
     yield (
         f"More than {significant(most)} GPU-seconds of work per second{requests} "
-        f"({significant(offered.work)} now): feed_forward."
+        f"({significant(offered_work.work)} now): feed_forward."
     )
 
 
@@ -159,38 +162,38 @@ def _last_replica(limits: Limits) -> tuple[str, ...]:
 
 def _low_enough(threshold: ThresholdInput) -> Iterator[str]:
     situation, limits, load_window = threshold.situation, threshold.situation.limits, threshold.situation.load_window
-    margin, left, carry = 1 + limits.headroom, threshold.down.left, threshold.down.left_carry
+    margin, left, capacity = 1 + limits.headroom, threshold.down.left, threshold.down.left_capacity
     weights = situation.load.weights
-    serving = weights.carried(situation.counts.serving) or 1.0
+    serving = weights.capacity_of(situation.counts.serving) or 1.0
     window = seconds(limits.scale_down_cooldown_seconds)
     yield f"One replica goes once each of these has held for {window} at a stretch:"
-    waiting = floor(limits.queue_depth * carry / margin)
+    waiting = floor(limits.queue_depth * capacity / margin)
     yield f"at most {count(waiting, 'request')} waiting (the most was {number(load_window.waiting_requests)})"
-    in_flight = floor((carry * limits.queue_depth + left * limits.max_num_seqs) / margin)
+    in_flight = floor((capacity * limits.queue_depth + left * limits.max_num_seqs) / margin)
     if load_window.in_flight > in_flight:
         yield f"at most {count(in_flight, 'request')} waiting or running (the most was {number(load_window.in_flight)})"
-    share = carry * limits.kv_fraction / margin / serving
+    share = capacity * limits.kv_fraction / margin / serving
     yield (
         f"the KV cache of {count(situation.counts.serving, 'replica')} at most {percent(share)} full "
         f"(the most was {percent(load_window.kv_total / serving)})"
     )
     work = [part.replicas for part in load_window.parts if part.replicas is not None]
     if work:
-        most = weights.carried(threshold.down.wanted - limits.warm_replicas) / MARGIN
+        most = weights.capacity_of(threshold.down.wanted - limits.warm_replicas) / MARGIN
         yield f"work that asks for at most {number(most)} replicas (the most was {number(max(work))})"
     late = next((part.late for part in reversed(load_window.parts) if part.late), "")
     if late:
         yield f"no latency within {percent(limits.headroom)} of its limit ({late})"
-    strain = min(load_window.strains, key=lambda each: each.running_per_replica, default=None)
-    if strain is not None:
+    overload = min(load_window.overloads, key=lambda overload: overload.running_per_replica, default=None)
+    if overload is not None:
         yield (
-            f"fewer than {number(strain.running_per_replica * carry)} requests running "
-            f"(the most was {number(load_window.running_requests)}), since {number(strain.running_per_replica)} per "
-            f"replica were too many for {strain.rule} before"
+            f"fewer than {number(overload.running_per_replica * capacity)} requests running "
+            f"(the most was {number(load_window.running_requests)}), since {number(overload.running_per_replica)} per "
+            f"replica were too many for {overload.rule} before"
         )
     if situation.counts.draining:
         yield f"no other replica draining ({situation.counts.draining} now)"
 
 
-def _quantile(seen: Latency | None, quantile: float) -> float | None:
-    return None if seen is None else seen.quantile_seconds(quantile)
+def _quantile(latency: Latency | None, quantile: float) -> float | None:
+    return None if latency is None else latency.quantile_seconds(quantile)

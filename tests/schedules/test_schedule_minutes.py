@@ -1,4 +1,4 @@
-"""The floor of a schedule counts in exactly the minutes in which it should, by a model that walks through all of them.
+"""The floor of a schedule counts in exactly the right minutes, compared with a model that walks through all of them.
 
 100 schedules; FOREBAY_SCHEDULES=10000 draws more.
 """

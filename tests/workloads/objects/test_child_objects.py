@@ -1,4 +1,4 @@
-"""The Service and the PodDisruptionBudget, and what counts as a change of a live one."""
+"""The Service and the PodDisruptionBudget, and which differences of a live object count as a change."""
 
 import copy
 from dataclasses import replace
@@ -8,13 +8,9 @@ import pytest
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
-from forebay.workloads.objects.service_objects import (
-    disruption_budget_body,
-    fingerprint,
-    min_available,
-    service_body,
-    wanted_children,
-)
+from forebay.workloads.objects.child_objects import fingerprint, wanted_children
+from forebay.workloads.objects.disruption_budget import disruption_budget_body, min_available
+from forebay.workloads.objects.service import service_body
 from forebay.world.world import ServiceView, SpecProblem
 from tests.workloads.specs import CHAT, a_pod, a_revision, a_spec
 

@@ -35,12 +35,12 @@ def decided(replicas: int, limits: Limits = LIMITS, *, waiting: float = 0.0, kv:
 
 def value(lines: tuple[str, ...], pattern: str) -> float:
     """The number in the only line that matches."""
-    (found,) = [match for line in lines if (match := re.search(pattern, line))]
-    return float(found[1])
+    (number,) = [match[1] for line in lines if (match := re.search(pattern, line))]
+    return float(number)
 
 
 @given(replicas=st.integers(1, 12), queue_depth=st.integers(1, 40), now=st.integers(0, 5))
-def test_past_the_turning_point_the_rule_asks_for_more(replicas: int, queue_depth: int, now: int):
+def test_past_the_threshold_the_rule_asks_for_more(replicas: int, queue_depth: int, now: int):
     limits = replace(LIMITS, queue_depth=float(queue_depth))
     memory = ScalingMemory(replicas, NOW - 10, NOW - 9999)
     counts = ReplicaCounts(serving=replicas)
@@ -55,7 +55,7 @@ def test_past_the_turning_point_the_rule_asks_for_more(replicas: int, queue_dept
     assert at(point + 1).rule == "queue_depth"
 
 
-def test_a_kv_cache_past_its_turning_point_asks_for_more():
+def test_a_kv_cache_past_its_threshold_asks_for_more():
     point = value(decided(3, kv=0.7).would_raise, r"more than ([0-9]+) % full") / 100
     memory = ScalingMemory(3, NOW - 10, NOW - 9999)
 
@@ -68,20 +68,20 @@ def test_a_kv_cache_past_its_turning_point_asks_for_more():
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 5, 9])
-def test_a_queue_as_short_as_is_said_lets_a_replica_go(replicas: int):
+def test_a_queue_at_the_threshold_removes_a_replica(replicas: int):
     most = value(decided(replicas, waiting=20.0 * replicas).would_lower, r"at most ([0-9]+) requests? waiting")
     assert decided(replicas, waiting=most).desired == replicas - 1
     assert decided(replicas, waiting=most + 1).desired == replicas
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 5, 9])
-def test_a_kv_cache_as_empty_as_is_said_lets_a_replica_go(replicas: int):
+def test_a_kv_cache_at_the_threshold_removes_a_replica(replicas: int):
     most = value(decided(replicas, kv=0.79).would_lower, r"at most ([0-9]+) % full") / 100
     assert decided(replicas, kv=most - 0.01).desired == replicas - 1
     assert decided(replicas, kv=most + 0.01).desired == replicas
 
 
-def test_work_past_its_turning_point_asks_for_more():
+def test_work_past_its_threshold_asks_for_more():
     def at(requests_per_second: float) -> Decision:
         memory, load = ScalingMemory(3, NOW - 9999, NOW - 9999), a_load(3, flow=ArrivalFlow(requests_per_second))
         for second in range(-200, 1, 5):

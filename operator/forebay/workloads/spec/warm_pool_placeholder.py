@@ -1,4 +1,4 @@
-"""The place that a WarmPool holds: as a pod of any service of its shape would take it."""
+"""WarmPool placeholder: the resources that a WarmPool reserves, the same as a pod of a service of its shape needs."""
 
 from forebay.api.warm_pool import PoolSpec
 from forebay.workloads.canonical_json import present
@@ -15,7 +15,7 @@ from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.world import Place, ReplicaShape
 
 
-def pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
+def warm_pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
     image = spec.engine.image or defaults.image.replace("{version}", spec.engine.version or defaults.engine_version)
     pod = present(
         {
@@ -38,8 +38,8 @@ def pool_place(spec: PoolSpec, defaults: Defaults) -> Place:
     return place_of({"spec": pod}, spec.gpus_per_pod)
 
 
-def pool_shape(spec: PoolSpec) -> ReplicaShape:
-    """What the nodes are counted by: a replica of one pod of this size."""
+def warm_pool_shape(spec: PoolSpec) -> ReplicaShape:
+    """Shape by which free GPUs are counted: a replica of one pod of this size."""
     return ReplicaShape(1, spec.gpus_per_pod, spec.gpu.resource_name, tuple(sorted(_selector(spec).items())))
 
 
