@@ -13,7 +13,7 @@ PAIRED = a_variant("pair", product=SMALL, pods=2, gpus=8)
 """One replica of it takes two nodes with eight L40S each."""
 PAIRED_BASE = a_revision("own", product=BIG, pods=2, gpus=8)
 HOLD_SECONDS = 600.0
-PATIENCE_SECONDS = 300.0
+PENDING_TIMEOUT_SECONDS = 300.0
 
 
 def small_nodes(count: int, product: str = SMALL, name: str = "small"):
@@ -57,7 +57,7 @@ def test_a_variant_of_two_nodes_takes_the_place_of_what_finds_none():
         gated.update(pod.name for pod in pairs if GROUP_GATE in pod.gates)
         lone.append(len(pairs) % 2)
 
-    cluster.run(PATIENCE_SECONDS + 120, watch=watch)
+    cluster.run(PENDING_TIMEOUT_SECONDS + 120, watch=watch)
     assert serves(cluster, 1, 1)()
     assert whole(cluster, "pair") == {0}
     assert len(gated) == 2
@@ -78,7 +78,7 @@ def test_half_a_variant_is_given_back_and_the_preferred_shape_is_tried_again_in_
     cluster.run(4 * 3600, tick_seconds=10, watch=watch)
     assert any(held)
     longest = max(len(stretch) for stretch in "".join("x" if single else " " for single in held).split())
-    assert longest * 10 <= PATIENCE_SECONDS + 60
+    assert longest * 10 <= PENDING_TIMEOUT_SECONDS + 60
     cluster.add_node(a_node("more", gpus=2, product=BIG))
     cluster.run(2 * 3600, tick_seconds=10)
     assert serves(cluster, 2, 0)()
@@ -115,7 +115,7 @@ def test_a_pair_that_finds_only_one_of_its_nodes_leads_to_a_variant_of_one():
         if (decision := cluster.status("chat").decision) is not None:
             upcoming_texts.update(due.what for due in decision.upcoming)
 
-    cluster.run(2 * PATIENCE_SECONDS, watch=watch)
+    cluster.run(2 * PENDING_TIMEOUT_SECONDS, watch=watch)
     assert of(cluster, "single") == 1
     assert (
         "chat-997b1-own-0-0 has only some of its nodes; in its turn it gives them back, and one of single is tried."
@@ -132,5 +132,5 @@ def test_the_ceiling_of_gpus_counts_all_pods_of_a_variant():
     for ceiling, pairs in ((1 + 15, 0), (1 + 16, 1)):
         cluster = a_cluster_of_pairs(big=1, small=4)
         cluster.settings = replace(cluster.settings, max_gpus=ceiling)
-        cluster.run(PATIENCE_SECONDS + 300)
+        cluster.run(PENDING_TIMEOUT_SECONDS + 300)
         assert len(whole(cluster, "pair")) == pairs

@@ -22,7 +22,7 @@ from tests.builders.world import NOW, a_node, a_pod, a_service, a_shape, nodes, 
 PLACEHOLDER, READY, NEW = WarmState
 SERVICE = a_service("chat")
 NODES = {node.name: node for node in nodes(2)}
-PATIENCE = 1500.0
+LONGEST_START_SECONDS = 1500.0
 TODAY = int(NOW // 86400)
 
 
@@ -32,7 +32,7 @@ def a_replica(ordinal: int = 0, *, state: ReplicaState = ReplicaState.SERVING, p
 
 
 def learned_from(*replicas: Replica, before: Learned | None = None, watching_since: float = NOW - 7200) -> Learned:
-    return learn_starts(before or Learned(), replicas, NODES, watching_since, PATIENCE)
+    return learn_starts(before or Learned(), replicas, NODES, watching_since, LONGEST_START_SECONDS)
 
 
 # Starts.

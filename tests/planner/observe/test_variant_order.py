@@ -11,7 +11,7 @@ from tests.builders.variants import BIG, OLD, SMALL, a_mixed_cluster, of, serve
 from tests.builders.world import a_node, a_revision, a_service, a_variant
 
 HOLD_SECONDS = 600.0
-PATIENCE_SECONDS = 300.0
+PENDING_TIMEOUT_SECONDS = 300.0
 
 
 def test_the_preferred_shape_is_used_as_long_as_it_can_be_had():
@@ -25,7 +25,7 @@ def test_the_preferred_shape_is_used_as_long_as_it_can_be_had():
 def test_what_stays_unschedulable_is_replaced_by_the_next_variant():
     cluster = a_mixed_cluster()
     took = cluster.run_until(serve(cluster, 2, 1))
-    assert PATIENCE_SECONDS <= took <= PATIENCE_SECONDS + 90
+    assert PENDING_TIMEOUT_SECONDS <= took <= PENDING_TIMEOUT_SECONDS + 90
     assert len(cluster.pods_of("chat")) == 3
     (used,) = [event for _, _, event in cluster.events if event.reason == "VariantUsed"]
     assert "is of the variant small; base: chat-" in used.message
@@ -35,13 +35,13 @@ def test_what_stays_unschedulable_is_replaced_by_the_next_variant():
 
 def test_until_it_gives_up_nothing_but_the_preferred_shape_is_asked_for():
     cluster = a_mixed_cluster()
-    cluster.run(PATIENCE_SECONDS - 10)
+    cluster.run(PENDING_TIMEOUT_SECONDS - 10)
     assert {pod.revision for pod in cluster.pods_of("chat")} == {"own"}
 
 
 def test_when_no_shape_can_be_had_each_is_tried_in_its_time_and_the_reason_is_said():
     cluster = a_mixed_cluster(small=0)
-    cluster.run(2 * PATIENCE_SECONDS - 10)
+    cluster.run(2 * PENDING_TIMEOUT_SECONDS - 10)
     assert [pod.revision for pod in cluster.pods_of("chat") if not pod.ready] == ["small"]
     cluster.run(30)
     assert cluster.condition("chat", "Ready") == ("False", "Unschedulable")
@@ -62,7 +62,7 @@ def test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the
         assert len(cluster.serving("chat")) >= 3
         assert len(cluster.pods_of("chat")) <= 4, "the next one is not tried before the last one has gone"
 
-    cluster.run(HOLD_SECONDS - PATIENCE_SECONDS / 2, watch=watch)
+    cluster.run(HOLD_SECONDS - PENDING_TIMEOUT_SECONDS / 2, watch=watch)
     assert serve(cluster, 1, 2)(), "not before the hold"
     cluster.run(900, watch=watch)
     assert serve(cluster, 3, 0)()
@@ -117,7 +117,7 @@ def test_without_surge_replicas_return_only_below_the_bound():
 def test_an_operator_that_has_just_started_leaves_replicas_where_they_are():
     cluster = a_mixed_cluster(big=1)
     cluster.run_until(serve(cluster, 1, 2))
-    cluster.run(PATIENCE_SECONDS)
+    cluster.run(PENDING_TIMEOUT_SECONDS)
     cluster.add_node(a_node("more", gpus=8, product=BIG))
     cluster.restart_operator()
     cluster.run(HOLD_SECONDS - 5)
@@ -159,7 +159,7 @@ def test_a_variant_whose_engines_fail_is_left_for_the_next():
 
 def test_a_stuck_replica_of_a_variant_is_not_loading():
     cluster = a_mixed_cluster(big=1, small=0, replicas=2)
-    cluster.run(2 * PATIENCE_SECONDS + 30)
+    cluster.run(2 * PENDING_TIMEOUT_SECONDS + 30)
     assert cluster.condition("chat", "Ready") == ("False", "Unschedulable")
     assert [(v.name, v.ready, v.loading) for v in cluster.status("chat").variants] == [("base", 1, 0), ("small", 0, 0)]
     assert cluster.status("chat").replicas.loading == 0
@@ -234,7 +234,7 @@ def test_the_ceiling_of_gpus_is_no_reason_to_ask_for_a_return_at_every_tick():
 def test_a_variant_is_stored_when_a_replica_of_it_is_created():
     cluster = a_mixed_cluster()
     uid = cluster.services["chat"].uid
-    cluster.run(PATIENCE_SECONDS - 10)
+    cluster.run(PENDING_TIMEOUT_SECONDS - 10)
     assert [revision.hash for revision in cluster.revisions[uid]] == ["own"]
     cluster.run(30)
     assert [(revision.hash, revision.variant) for revision in cluster.revisions[uid]] == [

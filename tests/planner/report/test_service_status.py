@@ -103,6 +103,12 @@ def test_status_of_a_service_under_load():
     assert {c.observed_generation for c in status.conditions} == {1}
 
 
+def test_a_decision_is_added_to_the_past_decisions_of_the_status():
+    done, _ = plan(a_world(a_service(min_replicas=2), revisions={}), State.empty(NOW), NOW)
+    (past,) = only(done).status.decisions
+    assert (past.rule, past.desired, past.replicas, past.ready) == ("min_replicas", 2, 2, 0)
+
+
 def test_a_condition_keeps_its_time_as_long_as_its_status():
     service = a_service(min_replicas=2)
     pods = pods_of(service, 2)
