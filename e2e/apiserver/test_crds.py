@@ -203,8 +203,8 @@ def test_category_lists_services(api):
 
 def test_explain_tells_what_a_field_means(api):
     said = api.kubectl("explain", "infs.spec.scaling")
-    assert "Bounds and pace of the replica number." in said
-    assert "Never more, warm replicas included. Default: 1." in " ".join(said.split())
+    assert "Bounds of the replica number" in said
+    assert "Largest number of replicas, including warm ones. Default: 1." in " ".join(said.split())
     assert "enum: Auto, Recommend, Paused" in said
 
 

@@ -46,7 +46,7 @@ FAULTS = (
         planted="a drain changes nothing on the pod, and the Service does not ask for the serving label",
         changes=(
             at("_draining", entry("SERVING", None), entry("DRAIN_STARTED", None)),
-            at("service_objects:_serving", entry("SERVING", None)),
+            at("serving_selector", entry("SERVING", None)),
             at("pod_view", entry("drain_started_at", "None")),
         ),
         guards=(

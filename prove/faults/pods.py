@@ -14,7 +14,7 @@ FAULTS = (
         ),
         guards=(
             "test_the_grace_period_covers_pre_stop_drain_and_teardown",
-            "test_no_engine_is_told_to_end_before_endpoint_lists_have_dropped_it",
+            "test_no_engine_gets_sigterm_before_endpoint_lists_have_dropped_it",
         ),
     ),
     Fault(

@@ -66,12 +66,12 @@ FAULTS = (
         changes=(
             at("arrival_rules", returns("()")),
             at("Arrivals.requests_per_second", returns("self.in_the_last_minute(now)")),
-            at("arrivals:_taken_in", returns("(sample.finished_requests or 0.0) + sample.in_flight")),
+            at("_accepted_requests", returns("(sample.finished_requests or 0.0) + sample.in_flight")),
         ),
         guards=(
             "test_the_count_follows_the_work_that_arrives",
             "test_from_zero_with_no_arrivals_and_a_queue_of_10",
-            "test_a_surge_is_believed_before_the_minute_is_over",
+            "test_a_surge_counts_before_the_minute_is_over",
             "test_requests_that_arrive_at_a_pod",
         ),
     ),
@@ -81,7 +81,7 @@ FAULTS = (
         planted="lead time and growth are 0 to the rules, and the slowest start that was seen bounds all to come",
         changes=(
             at("decided_service", entry("lead_seconds", "0.0"), entry("growth", "0.0")),
-            at("_next_keeps_to", delegates("_kept_to")),
+            at("_prediction_bound", delegates("_nearest_rank")),
             at("Prospect.lead_seconds_for", returns("self.lead_seconds")),
         ),
         guards=(

@@ -27,7 +27,7 @@ FAULTS = (
         planted="the stabilizer asks neither, and the watched window goes on through silence",
         changes=(
             at("metrics_unknown", returns("None")),
-            at("extended", never("silent")),
+            at("update_load_window", never("silent")),
             at("not_watched_in_full", returns("None")),
         ),
         guards=(

@@ -26,8 +26,8 @@ FAULTS = (
         claim="a child that was changed by hand is put right, and what the API server and others add is left alone",
         planted="the Service's cluster IP counts as ours, and the budget's minAvailable does not",
         changes=(
-            at("_service_fields", entry("headless", 'spec.get("clusterIP")')),
-            at("_disruption_budget_fields", element("minAvailable")),
+            at("service_fields", entry("headless", 'spec.get("clusterIP")')),
+            at("disruption_budget_fields", element("minAvailable")),
         ),
         guards=(
             "test_what_the_api_server_and_others_add_is_no_change",
@@ -53,13 +53,13 @@ FAULTS = (
             at("status_of", replaced("decision_status", "before.decision or _")),
             at("signals_status", entry("answering", "load.replicas")),
             at("past_decisions", element("before")),
-            at("_late_signals", replaced("known_carry", "1.0")),
+            at("_late_signals", replaced("known_capacity", "1.0")),
         ),
         guards=(
             "test_a_changed_signal_changes_the_text",
             "test_each_silent_replica_changes_the_text",
             "test_past_decisions_outlive_the_operator",
-            "test_past_the_turning_point_the_rule_asks_for_more",
+            "test_past_the_threshold_the_rule_asks_for_more",
         ),
     ),
 )

@@ -36,12 +36,12 @@ FAULTS = (
         changes=(
             at("VariantOrder.makes_way", returns("False")),
             at("_weight", returns("1.0")),
-            at("ReplicaWeights.carried", returns("float(replicas)")),
+            at("ReplicaWeights.capacity_of", returns("float(replicas)")),
         ),
         guards=(
             "test_what_stays_unschedulable_is_replaced_by_the_next_variant",
             "test_each_replica_is_counted_by_its_own_capacity",
-            "test_the_way_down_asks_what_those_that_are_left_carry",
+            "test_scaling_down_asks_for_the_capacity_of_the_replicas_left",
         ),
     ),
     Fault(

@@ -9,7 +9,7 @@ FAULTS = (
         claim="the idle clock counts from the later of the last request and Ready, never from creation",
         planted="it counts from a time before the replica was ready",
         changes=(
-            at("look_idle", replaced("max", "load.ready_since")),
+            at("update_idleness", replaced("max", "load.ready_since")),
             at("observed_service:_load", entry("ready_since", "0.0")),
         ),
         guards=("test_the_clock_begins_with_ready_however_long_the_pod_waited_for_its_node",),
@@ -20,12 +20,12 @@ FAULTS = (
         planted="silence counts as idle, and so do requests that came and went between two samples",
         changes=(
             at("_not_idle", always("complete"), never("active_at")),
-            at("look_idle", without("active_at", nth=1), replaced("active_at", "(_ or 0.0)")),
+            at("update_idleness", without("active_at", nth=1), replaced("active_at", "(_ or 0.0)")),
             at("_was_asked", returns("later.in_flight > 0")),
         ),
         guards=(
             "test_silence_never_leads_to_zero",
-            "test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics",
             "test_when_a_pod_was_last_asked",
         ),
     ),
@@ -40,7 +40,7 @@ FAULTS = (
         ),
         guards=(
             "test_load_goes_down_to_one_by_its_rules_and_to_zero_by_the_clock",
-            "test_down_by_one_to_zero_by_the_clock_alone_and_never_on_silence",
+            "test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics",
             "test_which_wake_requests_wake",
         ),
         quick=True,
