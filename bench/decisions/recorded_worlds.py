@@ -1,25 +1,17 @@
-"""500 seeds of `any_world` for the recorder; copied into the checkout that is recorded.
-
-Hypothesis also draws constants that it finds in the checkout's own sources. Two commits would then draw different
-worlds from the same seed, so that source is turned off here.
-"""
+"""500 seeds of `any_world` for the recorder, which plays them in the checkout that is recorded."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import hypothesis.internal.conjecture.providers as providers
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from hypothesis.internal.constants_ast import Constants
 
 import forebay.planner.planner as planner
 from tests.builders.world import NOW
 from tests.planner.any_world import states, worlds
 
-assert hasattr(providers, "_get_local_constants"), "hypothesis has moved what draws constants from sources"
-providers._get_local_constants = Constants
 SEEDS = 500
 
 

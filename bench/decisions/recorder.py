@@ -17,6 +17,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import hypothesis.internal.conjecture.providers as providers
+from hypothesis.internal.constants_ast import Constants
+
 PLANNERS = ("forebay.planner.planner",)
 APPLIERS = ("forebay.cluster.write.apply", "forebay.cluster.apply")
 APIS = ("forebay.cluster.client.kube_api", "forebay.cluster.kube_api")
@@ -139,6 +142,10 @@ _recorder: Recorder | None = None
 
 def pytest_configure(config: Any) -> None:
     global _recorder
+    # Hypothesis also draws constants that it finds in the checkout's own sources. Two commits would then draw different
+    # worlds from the same seed.
+    assert hasattr(providers, "_get_local_constants"), "hypothesis has moved what draws constants from sources"
+    providers._get_local_constants = Constants
     _recorder = Recorder(Path(os.environ["FOREBAY_DECISIONS"]))
 
 
