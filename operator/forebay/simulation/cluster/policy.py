@@ -2,7 +2,7 @@
 
 The rule of a peer is a `Policy`. It is called every `period_seconds` with a `PolicyView` of one service and returns the
 number of replicas it wants. The view holds only what scrapes have delivered (with the time of each scrape in
-`ReplicaReading.sample.taken_at` and `PolicyView.gateway.taken_at`), what the API server says of the pods, and the time.
+`PolicyReplica.sample.taken_at` and `PolicyView.gateway.taken_at`), what the API server says of the pods, and the time.
 The policy itself keeps windows, averages and stabilization between calls. One policy object serves one service in one
 run. A `ReplicaCountActuator` creates and deletes pods as a Deployment does.
 
@@ -33,7 +33,7 @@ from forebay.world.world import ServiceKey
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaReading:
+class PolicyReplica:
     """One live pod. Pods that are being deleted are not shown, as a Deployment does not count them."""
 
     name: str
@@ -52,12 +52,12 @@ class PolicyView:
     """The replica count that was requested last, after bounds."""
     min_replicas: int
     max_replicas: int
-    replicas: tuple[ReplicaReading, ...]
+    replicas: tuple[PolicyReplica, ...]
     gateway: GatewaySample
     """The last scrape of the gateway. A policy whose product has no gateway must not use it."""
 
     @property
-    def ready(self) -> tuple[ReplicaReading, ...]:
+    def ready(self) -> tuple[PolicyReplica, ...]:
         return tuple(replica for replica in self.replicas if replica.ready_since is not None)
 
     @property
@@ -188,7 +188,7 @@ class PolicyControl:
             pod_signals = signals.get(replica.view.uid)
             since = replica.view.ready_since
             readings.append(
-                ReplicaReading(
+                PolicyReplica(
                     name=replica.view.name,
                     created_at=replica.view.created_at - cluster.epoch,
                     ready_since=None if since is None else since - cluster.epoch,

@@ -8,7 +8,7 @@ from math import ceil, floor, fsum
 
 from forebay.simulation.peers.hpa import PodMetric, kv_fraction
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.sliding_window import SlidingWindow
+from forebay.simulation.peers.sliding_window import RecentValues
 
 TOLERANCE = 0.1
 
@@ -22,10 +22,10 @@ class AdaptivePodAutoscaler:
     down_cooldown_seconds: float = 300.0
     name: str = "AIBrix APA"
     period_seconds: float = 10.0
-    _recommended: SlidingWindow = field(init=False)
+    _recommended: RecentValues = field(init=False)
 
     def __post_init__(self) -> None:
-        self._recommended = SlidingWindow(self.down_cooldown_seconds)
+        self._recommended = RecentValues(self.down_cooldown_seconds)
 
     def replicas(self, view: PeerView) -> int:
         if not view.ready:

@@ -10,7 +10,7 @@ from math import ceil, fsum
 from typing import Protocol
 
 from forebay.simulation.peers.peer_view import PeerReplica, PeerView
-from forebay.simulation.peers.sliding_window import SlidingWindow
+from forebay.simulation.peers.sliding_window import RecentValues
 
 TOLERANCE = 0.1
 PodMetric = Callable[[PeerReplica], float]
@@ -98,10 +98,10 @@ class HorizontalPodAutoscaler:
     metrics: tuple[Metric, ...]
     period_seconds: float = 15.0
     down_window_seconds: float = 300.0
-    _recommended: SlidingWindow = field(init=False)
+    _recommended: RecentValues = field(init=False)
 
     def __post_init__(self) -> None:
-        self._recommended = SlidingWindow(self.down_window_seconds)
+        self._recommended = RecentValues(self.down_window_seconds)
 
     def replicas(self, view: PeerView) -> int:
         proposals = [proposal for metric in self.metrics if (proposal := metric.proposal(view)) is not None]

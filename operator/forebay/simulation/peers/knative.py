@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.sliding_window import SlidingWindow
+from forebay.simulation.peers.sliding_window import RecentValues
 
 PANIC_THRESHOLD = 2.0
 MAX_SCALE_UP_RATE = 1000.0
@@ -24,13 +24,13 @@ class KnativePodAutoscaler:
     panic_seconds: float = 6.0
     name: str = "Knative KPA"
     period_seconds: float = 2.0
-    _stable: SlidingWindow = field(init=False)
-    _panic: SlidingWindow = field(init=False)
+    _stable: RecentValues = field(init=False)
+    _panic: RecentValues = field(init=False)
     _panicked_at: float | None = field(init=False, default=None)
     _most_in_panic: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._stable, self._panic = SlidingWindow(self.stable_seconds), SlidingWindow(self.panic_seconds)
+        self._stable, self._panic = RecentValues(self.stable_seconds), RecentValues(self.panic_seconds)
 
     def replicas(self, view: PeerView) -> int:
         ready = max(1, len(view.ready))

@@ -7,7 +7,7 @@ from math import fsum
 
 from forebay.scaling.load.observed_latency import latency_of
 from forebay.scaling.load.signals import EngineSample, HistogramSample
-from forebay.simulation.cluster.policy import PolicyView, ReplicaReading
+from forebay.simulation.cluster.policy import PolicyReplica, PolicyView
 from forebay.simulation.cluster.scrape_model import ScrapeTiming
 from forebay.simulation.peers.peer_view import Peer, PeerReplica, PeerView
 
@@ -53,7 +53,7 @@ class PeerPolicy:
             )
         )
 
-    def _remember(self, readings: list[ReplicaReading]) -> None:
+    def _remember(self, readings: list[PolicyReplica]) -> None:
         """Keep the samples of the last minute and the one before them, at which rates begin."""
         self._samples = {reading.name: self._samples.get(reading.name, deque()) for reading in readings}
         for reading in readings:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.sliding_window import SlidingWindow
+from forebay.simulation.peers.sliding_window import RecentValues
 
 
 @dataclass(slots=True)
@@ -22,12 +22,12 @@ class RayServe:
     name: str = "Ray Serve"
     period_seconds: float = 10.0
     """How often replicas report their ongoing requests."""
-    _ongoing: SlidingWindow = field(init=False)
+    _ongoing: RecentValues = field(init=False)
     _direction: int = field(init=False, default=0)
     _since: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self._ongoing = SlidingWindow(self.look_back_seconds)
+        self._ongoing = RecentValues(self.look_back_seconds)
 
     def replicas(self, view: PeerView) -> int:
         self._ongoing.add(view.now, view.in_flight)

@@ -4,7 +4,7 @@ from collections import deque
 from math import fsum
 
 
-class SlidingWindow:
+class RecentValues:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._values: deque[tuple[float, float]] = deque()

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from forebay.simulation.peers.assumed_engine import AssumedEngine
 from forebay.simulation.peers.peer_view import PeerView
-from forebay.simulation.peers.sliding_window import SlidingWindow
+from forebay.simulation.peers.sliding_window import RecentValues
 
 APPLIED_AFTER_SECONDS = 240.0
 
@@ -31,12 +31,12 @@ class HpaApplied:
     period_seconds: float = 15.0
     """Period of the HPA."""
     analyzed_every_seconds: float = 60.0
-    _proposals: SlidingWindow = field(init=False)
+    _proposals: RecentValues = field(init=False)
     _analyzed_at: float | None = field(init=False, default=None)
     _proposal: int = field(init=False, default=1)
 
     def __post_init__(self) -> None:
-        self._proposals = SlidingWindow(self.window_seconds)
+        self._proposals = RecentValues(self.window_seconds)
 
     def replicas(self, view: PeerView) -> int:
         self._proposals.begin(view.now, view.wanted)
@@ -60,7 +60,7 @@ class SaturationAnalyzer:
     spare_kv: float = 0.10
     spare_queue: float = 3.0
     peak_seconds: float = 60.0
-    _peaks: dict[str, tuple[SlidingWindow, SlidingWindow]] = field(init=False, default_factory=dict)
+    _peaks: dict[str, tuple[RecentValues, RecentValues]] = field(init=False, default_factory=dict)
 
     def proposal(self, view: PeerView) -> int:
         peaks = self._observe_peaks(view)
@@ -79,7 +79,7 @@ class SaturationAnalyzer:
     def _observe_peaks(self, view: PeerView) -> list[tuple[float, float]]:
         self._peaks = {
             replica.name: self._peaks.get(replica.name)
-            or (SlidingWindow(self.peak_seconds), SlidingWindow(self.peak_seconds))
+            or (RecentValues(self.peak_seconds), RecentValues(self.peak_seconds))
             for replica in view.ready
         }
         for replica in view.ready:
