@@ -93,7 +93,7 @@ test-schedules: install ## 10,000 schedules around clock changes: floor by the m
 	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/schedules/test_schedule_minutes.py tests/planner/test_schedule_loop.py
 
 test-long: install ## the property tests that take longest, with three times the examples of make test
-	FOREBAY_SCHEDULES=300 FOREBAY_HISTORIES=25 $(BIN)/pytest -n $(UNIT_WORKERS) tests/scaling/test_schedule_minutes.py \
+	FOREBAY_SCHEDULES=300 FOREBAY_HISTORIES=25 $(BIN)/pytest -n $(UNIT_WORKERS) tests/schedules/test_schedule_minutes.py \
 	  tests/planner/test_schedule_loop.py tests/planner/test_properties.py
 
 bench: bench-evenings bench-weeks bench-robustness ## Forebay beside other systems' rules: make bench TRACES=DIR

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from prove.verdict import PASSED, RED
 
@@ -18,6 +19,9 @@ LONGEST_ON_A_CLUSTER_SECONDS = 1800.0
 TESTS_FAILED = 1
 """pytest's exit code for failed tests; 2 and more mean that it could not run them."""
 LAST_LINES = 25
+
+ALL_EXAMPLES: Final = {"FOREBAY_SCHEDULES": "300", "FOREBAY_HISTORIES": "25"}
+"""Property tests that draw fewer examples in CI draw all of them as guards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,11 @@ def run(tests: Sequence[str], copy: Path) -> Verdict:
     """Run tests by their ids in a copy of the project."""
     clustered = any(test.startswith("e2e/") for test in tests)
     seconds = LONGEST_ON_A_CLUSTER_SECONDS if clustered else LONGEST_SECONDS
-    environment = os.environ | {"PYTHONPATH": f"{copy / 'operator'}{os.pathsep}{copy}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": f"{copy / 'operator'}{os.pathsep}{copy}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **ALL_EXAMPLES,
+    }
     with tempfile.TemporaryDirectory(prefix="forebay-verdict-") as folder:
         file = Path(folder) / "verdict.json"
         plugins = ["-p", "no:cacheprovider", "-p", "prove.verdict", f"--verdict={file}"]
