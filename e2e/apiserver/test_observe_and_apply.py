@@ -26,7 +26,7 @@ from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.workloads.objects.action_objects import with_objects
 from forebay.workloads.objects.ownership import Owner
-from forebay.workloads.objects.ranks import HOSTNAME_LABEL
+from forebay.workloads.objects.ranks import hostnames_of
 from forebay.world.plan import (
     AdoptPod,
     ApplyChildren,
@@ -89,7 +89,7 @@ class Operator:
 
     async def apply(self, world: World, name: str, *actions: Any) -> ApplyOutcome:
         service = next(service for service in world.services if service.key.name == name)
-        hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.nodes}
+        hostnames = hostnames_of(world.nodes)
         finished = with_objects(in_order(actions), Owner(service.key, service.uid), hostnames, time.time())
         share = ServicePlan(service.key, service.uid, finished, service.status)
         return await self.applier.apply(Plan((share,)), time.time())

@@ -12,7 +12,7 @@ from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier, ApplyOutcome
 from forebay.workloads.objects.action_objects import with_objects
 from forebay.workloads.objects.ownership import Owner, owner_reference
-from forebay.workloads.objects.ranks import HOSTNAME_LABEL
+from forebay.workloads.objects.ranks import hostnames_of
 from forebay.world.plan import Action, ApplyChildren, CreatePod, Plan, ServicePlan, in_order
 from forebay.world.settings import Settings
 from forebay.world.world import Revision, ServiceKey, World
@@ -112,8 +112,7 @@ def a_plan(world: World, *actions: Action, uid: str = "uid-chat", name: str = "c
     """The actions as the planner would list them: in order, and with the objects that they write."""
     status = next(service.status for service in world.services if service.key.name == name)
     key = ServiceKey("team", name)
-    hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.nodes}
-    finished = with_objects(in_order(actions), Owner(key, uid), hostnames, NOW + now())
+    finished = with_objects(in_order(actions), Owner(key, uid), hostnames_of(world.nodes), NOW + now())
     return ServicePlan(key, uid, finished, status)
 
 

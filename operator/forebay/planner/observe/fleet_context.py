@@ -9,7 +9,7 @@ from forebay.planner.observe.free_gpus import gpus_taken
 from forebay.planner.observe.nodes import lost_nodes, nodes_down
 from forebay.planner.observe.placeholder_preemption import HeldPlaces, preemptions_of
 from forebay.planner.observe.placement import free_places
-from forebay.workloads.objects.ranks import HOSTNAME_LABEL
+from forebay.workloads.objects.ranks import hostnames_of
 from forebay.world.world import NodeView, PodView, Refusal, ReplicaShape, ServiceView, World
 
 
@@ -84,7 +84,7 @@ def fleet_context_of(world: World, state: State, now: float) -> FleetContext:
         refused_placeholders=_by_time(refusal for refusal in world.refusals if refusal.placeholder),
         quota_refusals=_quota_short(world),
         nodes={node.name: node for node in world.nodes},
-        hostnames={node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.nodes},
+        hostnames=hostnames_of(world.nodes),
         free_places=free_places(_shapes(world.services), world.nodes, world.pods),
         gpus_taken=gpus_taken(world.pods),
         held_places=HeldPlaces.of(world, preemptions),

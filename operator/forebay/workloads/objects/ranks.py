@@ -6,14 +6,14 @@ no clients and have no `/health`, so they have no probes. Rank 0 becomes ready o
 computed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from forebay.api import labels
 from forebay.workloads.objects.ownership import Owner
 from forebay.workloads.objects.ranks_service import RENDEZVOUS_PORT, ranks_service_name
 from forebay.workloads.spec.engine_versions import ResolvedEngine
-from forebay.world.world import Revision
+from forebay.world.world import NodeView, Revision
 
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 API_SERVERS: Final = "--api-server-count"
@@ -24,6 +24,11 @@ OWN_ADDRESS: Final[Mapping[str, Any]] = {
     "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
 }
 """Address at which the other ranks reach this one. Without it, vLLM guesses it from its route to the internet."""
+
+
+def hostnames_of(nodes: Iterable[NodeView]) -> dict[str, str]:
+    """Hostname labels of nodes, by name. A node without the label is known by its name."""
+    return {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}
 
 
 def shared_arguments(engine: ResolvedEngine) -> list[str]:
