@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-CHECKOUT = Path(__file__).parent.parent
+from bench.decisions.checkouts import CHECKOUT, laid_out
+
 SERVICES, REPLICAS, TICKS, ROUNDS = 1000, 10, 8, 3
 
 
@@ -24,7 +25,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="forebay-plan-cost-") as folder:
         checkouts = {"here": CHECKOUT}
         if arguments.against:
-            checkouts = {arguments.against: _checked_out(arguments.against, Path(folder)), **checkouts}
+            checkouts = {arguments.against: laid_out(arguments.against, Path(folder)), **checkouts}
         took: dict[str, list[float]] = {name: [] for name in checkouts}
         for _ in range(ROUNDS):
             for name, checkout in checkouts.items():
@@ -34,12 +35,6 @@ def main() -> int:
     if arguments.against:
         print(f"ratio {min(took['here']) / min(took[arguments.against]):.2f}")
     return 0
-
-
-def _checked_out(commit: str, folder: Path) -> Path:
-    archive = subprocess.run(["git", "archive", commit], cwd=CHECKOUT, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "-x"], cwd=folder, input=archive, check=True)
-    return folder
 
 
 def _measured(checkout: Path) -> float:

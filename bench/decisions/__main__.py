@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.decisions.checkouts import CHECKOUT, laid_out
 from bench.decisions.wording import REWORDED
 
 HERE = Path(__file__).parent
-CHECKOUT = HERE.parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "forebay" / "decisions"
 SUITES = (
     "test_closed_loop.py",
@@ -63,8 +63,7 @@ def _recording_of(commit: str, suites: tuple[str, ...], folder: Path) -> Path:
         return kept
     checkout = folder / "before"
     checkout.mkdir()
-    archive = subprocess.run(["git", "archive", commit], cwd=CHECKOUT, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "-x"], cwd=checkout, input=archive, check=True)
+    laid_out(commit, checkout)
     played = folder / "before.gz"
     _record(checkout, suites, played)
     CACHE.mkdir(parents=True, exist_ok=True)
