@@ -54,11 +54,12 @@ alone: install ## tests of both that measure time or look at the whole machine
 	$(BIN)/pytest -m alone tests e2e/apiserver
 
 e2e: install ## the full cluster suite on two real nodes, as root
-	$(BIN)/pytest e2e/cluster
+	$(BIN)/pytest --durations=12 e2e/cluster
 
 # What CI repeats less often, as often as a release asks for. The file is replaced when all of it has passed.
 LONG := e2e/results/long.txt
-LONG_FIGURES := FOREBAY_QUIET_TICKS=720 FOREBAY_SCALE_UP_STEPS=20 FOREBAY_STREAMS=2000 FOREBAY_OPERATOR_KILLS=20
+LONG_FIGURES := FOREBAY_QUIET_TICKS=720 FOREBAY_SCALE_UP_STEPS=20 FOREBAY_STREAMS=2000 FOREBAY_OPERATOR_KILLS=20 \
+  FOREBAY_SCALE_DOWNS=10 FOREBAY_ROLLOUTS=3
 LONG_TESTS := e2e/apiserver/test_operator_fleet.py e2e/cluster/test_scale_up.py e2e/cluster/test_no_stream_is_cut.py
 
 e2e-long: install ## before a release, as root: quiet ticks, steps, streams and kills in full, into e2e/results/long.txt

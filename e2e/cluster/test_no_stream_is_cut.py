@@ -23,11 +23,12 @@ from e2e.manifests import EngineProfile, an_inference_service
 from e2e.pod_history import PodHistory
 from e2e.traffic import Traffic, faults
 
-SCALE_DOWNS = 10
-ROLLOUTS = 3
+# `make e2e-long` asks for more of each.
+SCALE_DOWNS = int(os.environ.get("FOREBAY_SCALE_DOWNS", "6"))
+ROLLOUTS = int(os.environ.get("FOREBAY_ROLLOUTS", "2"))
 OPERATOR_KILLS = int(os.environ.get("FOREBAY_OPERATOR_KILLS", "8"))
 STREAMS = int(os.environ.get("FOREBAY_STREAMS", "800"))
-"""At least so many; `make e2e-long` asks for more of them, and for more kills."""
+"""At least this many."""
 STREAM_SECONDS = 20.0
 OPEN_ON_A_VICTIM = 10
 OUTPUT_TOKENS = 105
