@@ -174,9 +174,9 @@ def test_loads_of_one_length_are_said_to_tell_little(loads, tmp_path):
         ("a.json", "{}", "not a result of guidellm or aiperf ('request_throughput' is missing)"),
         ("a.json", '{"benchmarks": [{"metrics": {}}]}', "'requests_per_second' is missing"),
         ("a.json", '{"benchmarks": 5}', "not a result of guidellm or aiperf"),
-        ("a.json", '{"benchmarks": []}', "these files hold no measurement"),
+        ("a.json", '{"benchmarks": []}', "no measurement"),
         ("a.txt", "vllm:prompt_tokens_total 5", "the answer is cut"),
-        ("a.txt", "# nothing\n", "these files hold no measurement"),
+        ("a.txt", "# nothing\n", "no measurement"),
     ],
 )
 def test_files_that_say_nothing(tmp_path, name, text, message):

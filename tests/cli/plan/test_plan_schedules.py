@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from forebay.capacity.plan.service_plan import plan_service
 from forebay.cli.main import app
-from forebay.cli.plan.plan_schedules import PlannedSchedule, planned_schedules, remarks, row
+from forebay.cli.plan.plan_schedules import NO_WINDOW, PlannedSchedule, planned_schedules, remarks, row
 from tests.capacity.specs import a_spec, traffic
 from tests.cli.plan.plan_runs import a_manifest
 from tests.schedules.test_timetable import unix
@@ -51,7 +51,7 @@ def test_the_row_says_how_many_when_it_opens_and_when_warming_begins():
 def test_a_window_that_is_open_now_and_one_that_never_comes():
     assert row(planned_schedule(a_schedule(), now=NOW + 6 * 3600))[5] == "open now"
     past = {"name": "launch", "at": ["2020-01-01T00:00"], "duration": "1h", "floor": {"replicas": 2}}
-    assert row(planned_schedule(past))[4:6] == ("no window ahead", "-")
+    assert row(planned_schedule(past))[4:6] == (NO_WINDOW, "-")
 
 
 @pytest.mark.parametrize(

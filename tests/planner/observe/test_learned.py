@@ -1,6 +1,7 @@
 """What is learned of a service, and how it outlives the operator."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -213,15 +214,15 @@ def test_whatever_stands_in_the_status_is_read_or_forgotten(stored):
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        pytest.param({"version": 7, "anything": 1}, "it is of version 7, and this operator reads 1.", id="newer"),
-        pytest.param({"version": "1"}, "it does not fit the schema.", id="no number"),
-        pytest.param({"version": -3}, "it does not fit the schema.", id="no version"),
-        pytest.param([1, 2], "it does not fit the schema.", id="no object"),
+        pytest.param({"version": 7, "anything": 1}, r"version 7\b.* 1\.$", id="a newer version"),
+        pytest.param({"version": "1"}, r"schema\.$", id="the version is not a number"),
+        pytest.param({"version": -3}, r"schema\.$", id="the version is negative"),
+        pytest.param([1, 2], r"schema\.$", id="not an object"),
     ],
 )
-def test_what_cannot_be_used_is_said(stored, why):
+def test_a_stored_status_that_cannot_be_used_names_the_reason(stored, why):
     status = InferenceServiceStatus.model_validate({"learned": stored})
-    assert recall(status.learned, "uid", NOW).reset.endswith(why)
+    assert re.search(why, recall(status.learned, "uid", NOW).reset)
 
 
 def test_a_status_without_it_is_nothing_to_speak_of():

@@ -144,9 +144,10 @@ def test_whether_there_may_be_requests_in_it(given_pod, answered, watching_for, 
     assert replica.started is expected
 
 
-def test_why_it_is_stuck_is_a_sentence_with_a_time():
+def test_the_message_of_a_stuck_replica_gives_the_time_and_the_schedulers_words():
     (replica,) = replicas_of(
         [pod(node=None, created_at=NOW - 300, blocked="Unschedulable", blocked_message="0/4 nodes are available.")],
         INPUTS,
     )
-    assert replica.message == (f"{replica.name} finds no node since 2025-06-15T15:01:40Z: 0/4 nodes are available.")
+    assert replica.message.startswith(f"{replica.name} ")
+    assert replica.message.endswith(" since 2025-06-15T15:01:40Z: 0/4 nodes are available.")

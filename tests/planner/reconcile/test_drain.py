@@ -47,7 +47,8 @@ def test_a_drain_that_cuts_requests_warns_with_their_number():
     (step,) = drain.finish(replica, 300.0, SETTINGS, NOW)
     assert step.event is not None
     assert (step.event.type, step.event.reason) == ("Warning", "ReplicaDrainTimeout")
-    assert step.event.message == f"{replica.name} is deleted: drainTimeout (300 s) is over with 3 requests in flight."
+    for part in (f"{replica.name} is deleted", "drainTimeout (300 s)", "3 requests in flight"):
+        assert part in step.event.message
 
 
 def test_an_engine_that_crashed_while_it_drained_is_not_waited_for():

@@ -52,8 +52,8 @@ def recall(stored: LearnedStatus | None, uid: str, now: float) -> Learned:
         except (ValueError, OverflowError) as error:
             return _reset(fresh, str(error), now)
     if stored.version == UNREADABLE_VERSION:
-        return _reset(fresh, "it does not fit the schema", now)
-    return _reset(fresh, f"it is of version {stored.version}, and this operator reads {LEARNED_VERSION}", now)
+        return _reset(fresh, "it does not match the schema", now)
+    return _reset(fresh, f"it has version {stored.version}, but this operator reads version {LEARNED_VERSION}", now)
 
 
 def _reset(fresh: Learned, why: str, now: float) -> Learned:

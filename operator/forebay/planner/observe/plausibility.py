@@ -22,6 +22,9 @@ def doubt(world: World, census: Census, now: float) -> tuple[str | None, Census]
         ("pods", census.pods, len(world.pods), MANY_PODS, DOUBT_PODS_SECONDS),
     ):
         if count == 0 and before >= many and now - since < limit_seconds:
-            held = f"there were {before} {kind} and now there are none; believed after {seconds(limit_seconds)}"
+            held = (
+                f"there were {before} {kind} and now there are none; nothing is planned until some are back, for at "
+                f"most {seconds(limit_seconds)}"
+            )
             return held, Census(census.services, census.nodes, census.pods, since)
     return None, Census(len(world.services), len(world.nodes), len(world.pods))

@@ -20,7 +20,7 @@ from forebay.planner.observe.revision_choice import RevisionChoice, choose
 from forebay.world.world import Refusal, Revision, ServiceView
 
 LONGEST_HOLD_SECONDS: Final = 3600.0
-JUST_BEGUN: Final = "this operator has just begun, and leaves replicas where they are"
+JUST_BEGUN: Final = "this operator has just started and keeps replicas where they are"
 
 
 @dataclass(frozen=True)

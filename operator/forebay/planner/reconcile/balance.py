@@ -83,8 +83,8 @@ def _adopt(context: DecidedContext, live: Sequence[Replica], grant: Grant) -> tu
         needed = not draining and len(live) + len(adopted) < context.desired
         reason = None if needed or draining else Reason.NOT_NEEDED
         actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version, reason) for pod in orphan.pods)
-        fate = "it serves on" if needed else f"only {context.desired} are wanted, so it finishes its requests and goes"
-        event = normal(Reason.REPLICA_ADOPTED, f"{orphan.name} had lost its owner and is adopted: {fate}.")
+        outcome = "it keeps serving" if needed else f"the service needs only {context.desired}, so it drains"
+        event = normal(Reason.REPLICA_ADOPTED, f"{orphan.name} had no owner and is adopted: {outcome}.")
         step = Step(StepKind.OTHER if reason is None else StepKind.DRAIN, actions, subject=orphan.name, event=event)
         if grant(step):
             steps.append(step)
@@ -107,7 +107,7 @@ def _making_way(context: DecidedContext, replacement: Replacement) -> Removals:
         for replica in replacement.live
         if context.variant_order.makes_way(replica) and replica not in replacement.failing
         for pair in _removals(
-            [replica], Reason.NO_ROOM, f"{replica.message.rstrip('.')}; one of {new} is tried instead"
+            [replica], Reason.NO_ROOM, f"{replica.message.rstrip('.')}; a replica of {new} is tried instead"
         )
     ]
 
@@ -204,7 +204,7 @@ def _without_spare(context: DecidedContext, replacement: Replacement) -> tuple[R
         f"Free {shape.gpus} × {shape.resource_name}" if context.spec.rollout.max_surge else "Raise rollout.maxSurge"
     )
     return [], (
-        f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} that serve are needed. "
+        f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} serving ones are needed. "
         f"{remedy}, or set rollout.whenNoSpare: Replace."
     )
 
@@ -261,7 +261,9 @@ def _grow(
     if missing and len(missing) > room and replacement.failing:
         # A failing replica is removed to make room; its replacement follows in a later tick.
         spared = replacement.failing[: len(missing) - max(0, room)]
-        steps += [step for _, step in _removals(spared, Reason.ROLLOUT, "its place is needed")]
+        steps += [
+            step for _, step in _removals(spared, Reason.ROLLOUT, "a new replica needs its place under maxReplicas")
+        ]
     cancellable = [replica for replica in _cancellable(context) if replica.name not in terminating]
     ordinals: dict[str, Iterator[int]] = {}
     for revision in missing[: max(0, room)]:
@@ -348,8 +350,8 @@ def _create(context: DecidedContext, revision: Revision, ordinal: int) -> Step:
     actions = tuple(CreatePod(revision, ordinal, rank, name, context.avoid_nodes) for rank, name in enumerate(names))
     event = None
     if revision.variant and revision.hash in context.variant_order.hashes:
-        missed = context.variant_order.shortages_before(revision) or "it is what replicas are of now"
-        event = normal(Reason.VARIANT_USED, f"{names[0]} is of the variant {revision.variant}; {missed}.")
+        missed = context.variant_order.shortages_before(revision) or "new replicas use it now"
+        event = normal(Reason.VARIANT_USED, f"{names[0]} uses the variant {revision.variant}; {missed}.")
     return Step(StepKind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
 
 

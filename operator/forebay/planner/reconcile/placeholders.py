@@ -110,16 +110,14 @@ def placeholder_outcome_of(
     if budget.gpus is not None:
         budget.gpus -= min(allowed, wanted.count) * wanted.place.gpus
     deletes = [
-        _delete(pod, over.get(pod.uid, "it is one too many"))
-        for pod in wanted.pods
-        if pod.uid in over or pod in surplus
+        _delete(pod, over.get(pod.uid, "it is surplus")) for pod in wanted.pods if pod.uid in over or pod in surplus
     ]
     creates, why = _creates(wanted, fleet, budget, max(0, allowed - len(staying)))
     return PlaceholderOutcome((*deletes, *creates), held_back or why)
 
 
 def another_place(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
-    return "it holds a place of another shape" if pod.place != wanted.place.hash else ""
+    return "it holds GPUs for another shape" if pod.place != wanted.place.hash else ""
 
 
 def ended(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
@@ -137,7 +135,7 @@ def on_a_lost_node(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext
 
 def on_a_cordoned_node(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
     """The node is cordoned, so no replica can take the place."""
-    return "its node is to be left" if pod.node in fleet.cordoned else ""
+    return "its node is cordoned" if pod.node in fleet.cordoned else ""
 
 
 OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ...]] = (
@@ -161,7 +159,7 @@ def _allowed(wanted: WantedPlaceholders, fleet: FleetContext, budget: Placeholde
     """How many placeholders there may be, and why that is fewer than wanted, as a clause."""
     short = fleet.quota_refusals.get(wanted.key.namespace)
     if wanted.count and short is not None:
-        return 0, f"they make room in the quota of {wanted.key.namespace} for {short.pod_name}"
+        return 0, f"{short.pod_name} needs their share of the quota of {wanted.key.namespace}"
     fitting = budget.places(wanted.place)
     if fitting is None or fitting >= wanted.count:
         return wanted.count, ""
@@ -184,7 +182,7 @@ def _creates(
     }
     names = islice(placeholder_names(wanted.key, wanted.uid, taken), granted)
     priority = fleet.world.settings.placeholder_priority_class
-    why = "" if granted == missing else f"{count(missing - granted, 'creation')} left to the next minute"
+    why = "" if granted == missing else f"{count(missing - granted, 'creation')} delayed to the next minute"
     return [CreatePlaceholder(wanted.place, name, priority) for name in names], why
 
 

@@ -69,7 +69,7 @@ def lacks_spare(context: DecidedContext, staying: Iterable[Replica]) -> str:
         return "rollout.maxSurge is 0"
     for replica in staying:
         if replica.state is ReplicaState.BLOCKED and replica.reason in SHORTAGE_REASONS:
-            return f"the new replica {replica.name} finds no place ({replica.reason})"
+            return f"the new replica {replica.name} cannot be placed ({replica.reason})"
     for refusal in reversed(context.refusals):
         if refusal.reason in CAPACITY_REFUSALS:
             return f"the API server refused {refusal.pod_name} ({refusal.reason}: {refusal.message})"

@@ -29,7 +29,7 @@ class Failback:
 
     @property
     def why(self) -> str:
-        return f"a replica of {variant_label(self.new.variant)}, which is preferred, serves in its place"
+        return f"a replica of {variant_label(self.new.variant)}, which is preferred, serves instead"
 
 
 def failback_of(context: DecidedContext, replacement: Replacement) -> Failback | None:
