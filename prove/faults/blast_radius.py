@@ -9,7 +9,7 @@ FAULTS = (
         claim="an implausible world is not acted on, and neither a plan that is held nor a dry run makes a call",
         planted="every world is plausible, a plan that is held is carried out, and a dry run acts",
         changes=(
-            at("doubt", never("limit_seconds")),
+            at("implausible", never("limit_seconds")),
             at("Applier.apply", never("held")),
             at("Loop._tick", always("held")),
             at("Applier._carry_out", never("_dry_run")),

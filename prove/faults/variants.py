@@ -34,7 +34,7 @@ FAULTS = (
         claim="replicas that cannot be had make way for the next variant, and each counts by its own capacity",
         planted="no replica makes way, and every one counts as one",
         changes=(
-            at("VariantOrder.makes_way", returns("False")),
+            at("VariantOrder.has_alternative", returns("False")),
             at("_weight", returns("1.0")),
             at("ReplicaWeights.capacity_of", returns("float(replicas)")),
         ),

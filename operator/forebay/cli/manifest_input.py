@@ -27,7 +27,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
-    """Something that cannot be read, and where it stands."""
+    """Something that cannot be read, and where it is."""
 
     file: str
     document: int | None

@@ -1,4 +1,4 @@
-"""Wake requests: somebody asks for a replica of a service that has scaled to zero.
+"""Wake requests: a user or a tool asks for a replica of a service that has scaled to zero.
 
 A request is an annotation with the time of asking, so it is written with the caller's own rights and survives a restart
 of the operator. It is answered once: when a service goes to zero, its status keeps the answered value, and that value
@@ -61,6 +61,8 @@ def answered_wake(service: ServiceView, now: float) -> str:
 
 
 def woken(asked_at: float, serving_since: float | None, after_seconds: float, now: float) -> WakeRequest:
+    """The floor of one replica that an open request asks for. It ends scaleToZeroAfter after the replica became Ready,
+    or after the request if that was later."""
     because = f"a replica was requested at {rfc3339(asked_at)}"
     if serving_since is None:
         return WakeRequest(Proposal(1, "woken", f"{because}; it is kept for {seconds(after_seconds)} once it is Ready"))

@@ -3,7 +3,7 @@ restart.
 
 The status is updated rarely: after each start of a replica, which changes the status anyway, and otherwise every half
 hour, at a different time for each service. A restart may lose half an hour of load, which is little compared with the
-three days that are kept. Starts are not lost, because the pods that still exist tell them.
+three days that are kept. Starts are not lost, because they are computed again from the existing pods.
 """
 
 from collections.abc import Iterable, Mapping

@@ -111,7 +111,7 @@ class Replica:
 
 
 def is_faulty(replica: Replica) -> bool:
-    """Whether the replica is stuck for a reason that its revision may have caused. Lack of GPUs is none."""
+    """Whether the replica is stuck for a reason that its revision may have caused, which a lack of GPUs is not."""
     return replica.state is ReplicaState.BLOCKED and replica.reason in REVISION_FAULTS
 
 
@@ -269,8 +269,8 @@ def serving(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | No
 def blocked(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
     """The finding of the first rank with an obstacle of its own. ModelLoad comes last, because a rank may fail to load
     only because it waits for the others."""
-    found = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), inputs))]
-    first = min(found, key=lambda finding: finding.reason == Reason.MODEL_LOAD, default=None)
+    findings = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), inputs))]
+    first = min(findings, key=lambda finding: finding.reason == Reason.MODEL_LOAD, default=None)
     if first is not None and first.reason == Reason.MODEL_LOAD and len(pods) > 1:
         return replace(first, node=None)  # it is unknown which rank keeps the others waiting
     return first

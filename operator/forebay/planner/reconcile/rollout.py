@@ -38,7 +38,7 @@ class Replacement:
 def replacement_of(context: DecidedContext, live: Sequence[Replica]) -> Replacement:
     targets = context.variant_order.hashes
     old = [replica for replica in live if replica.revision not in targets]
-    growth = _fallback(context, old) if old else context.variant_order.next_up
+    growth = _fallback(context, old) if old else context.variant_order.next_target
     proven = not old or any(r.state is ReplicaState.SERVING for r in live if r.revision in targets)
     failing = tuple(r for r in live if context.halt is not None and r.revision in targets and is_faulty(r))
     staying: list[Replica] = []

@@ -71,7 +71,7 @@ def given_up(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 
     The failing replica of a halted rollout is kept for inspection, because another one would fail as well.
     """
-    if context.variant_order.makes_way(replica):
+    if context.variant_order.has_alternative(replica):
         return ()
     due_at = retry_due_at(context, replica) if replica.state is ReplicaState.BLOCKED else None
     if due_at is None:

@@ -119,7 +119,7 @@ def _blocked_due(context: DecidedContext, replica: Replica) -> Due | None:
         return Due(None, f"{reason}; {_stalled_outcome(context)}.")
     if due_at is None:
         return Due(None, f"{reason}; it is kept for inspection.")
-    shape, at = context.variant_order.yields_to(replica) or (None, inf)
+    shape, at = context.variant_order.retry_target(replica) or (None, inf)
     if holds_half(replica):
         new = "it" if shape is None or at > context.now else f"a replica of {variant_label(shape.variant)}"
         return Due(

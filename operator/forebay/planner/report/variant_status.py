@@ -77,7 +77,7 @@ def _is_of(context: DecidedContext, replica: Replica, variant: str) -> bool:
 def _state(context: DecidedContext, target: Revision) -> VariantState:
     if context.variant_order.retry_at(target.variant) is not None:
         return VariantState.SHORT
-    return VariantState.NEXT if target == context.variant_order.next_up else VariantState.STANDBY
+    return VariantState.NEXT if target == context.variant_order.next_target else VariantState.STANDBY
 
 
 def _message(context: DecidedContext, target: Revision) -> str:
