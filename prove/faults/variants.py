@@ -39,7 +39,7 @@ FAULTS = (
             at("ReplicaWeights.capacity_of", returns("float(replicas)")),
         ),
         guards=(
-            "test_what_stays_unschedulable_is_replaced_by_the_next_variant",
+            "test_an_unschedulable_replica_is_replaced_by_the_next_variant",
             "test_each_replica_is_counted_by_its_own_capacity",
             "test_scaling_down_asks_for_the_capacity_of_the_replicas_left",
         ),

@@ -71,7 +71,7 @@ def test_a_floor_that_max_replicas_cuts_does_not_fit():
     assert plan(schedule=a_schedule()).exit_code == 0
 
 
-def test_what_is_tight_is_said():
+def test_tight_bounds_are_remarked():
     found = planned_schedule(a_schedule(), scaling={"maxReplicas": 5}, warmPool={"replicas": 2})
     assert found.message == "scaling.maxReplicas 5 is enough, which leaves 1 for 2 warm replicas."
     assert planned_schedule(a_schedule()).message.endswith(
@@ -108,7 +108,7 @@ def test_as_json_with_the_names_of_the_api():
 
 
 @pytest.mark.parametrize("output", ["table", "markdown"])
-def test_in_words(output):
+def test_schedules_in_text_formats(output):
     text = plan("-o", output, schedule=a_schedule()).stdout
     assert "team-a/chat morning" in text
     assert "WARMING FROM" in text

@@ -15,7 +15,7 @@ HOLD_SECONDS = 600.0
 PENDING_TIMEOUT_SECONDS = 300.0
 
 
-def test_the_preferred_shape_is_used_as_long_as_it_can_be_had():
+def test_the_preferred_shape_is_used_while_it_has_capacity():
     cluster = a_mixed_cluster(big=3)
     cluster.run_until(serve(cluster, 3, 0))
     cluster.run(3600, tick_seconds=60)
@@ -23,7 +23,7 @@ def test_the_preferred_shape_is_used_as_long_as_it_can_be_had():
     assert [revision.hash for revision in cluster.revisions[cluster.services["chat"].uid]] == ["own"]
 
 
-def test_what_stays_unschedulable_is_replaced_by_the_next_variant():
+def test_an_unschedulable_replica_is_replaced_by_the_next_variant():
     cluster = a_mixed_cluster()
     took = cluster.run_until(serve(cluster, 2, 1))
     assert PENDING_TIMEOUT_SECONDS <= took <= PENDING_TIMEOUT_SECONDS + 90
@@ -33,13 +33,13 @@ def test_what_stays_unschedulable_is_replaced_by_the_next_variant():
     assert cluster.condition("chat", "UpToDate") == ("True", "UpToDate")
 
 
-def test_until_it_gives_up_nothing_but_the_preferred_shape_is_asked_for():
+def test_only_the_preferred_shape_is_tried_until_pending_timeout():
     cluster = a_mixed_cluster()
     cluster.run(PENDING_TIMEOUT_SECONDS - 10)
     assert {pod.revision for pod in cluster.pods_of("chat")} == {"own"}
 
 
-def test_when_no_shape_can_be_had_each_is_tried_in_its_time_and_the_reason_is_said():
+def test_without_any_free_gpu_the_shapes_are_tried_in_turn():
     cluster = a_mixed_cluster(small=0)
     cluster.run(2 * PENDING_TIMEOUT_SECONDS - 10)
     assert [pod.revision for pod in cluster.pods_of("chat") if not pod.ready] == ["small"]

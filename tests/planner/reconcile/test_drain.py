@@ -94,7 +94,7 @@ def test_a_replica_of_several_pods_drains_as_a_whole():
         pytest.param(a_replica(1, in_flight=99), a_replica(0, in_flight=None), id="those nobody knows come last"),
     ],
 )
-def test_who_leaves_first(first, second):
+def test_the_order_of_removal(first, second):
     assert sorted([second, first], key=drain.order_of_leaving) == [first, second]
 
 

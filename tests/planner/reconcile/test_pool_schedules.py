@@ -208,7 +208,7 @@ def test_a_window_at_risk_names_the_obstacle(at, pods, world, says):
     assert re.search(says, status(made).message)
 
 
-def test_the_condition_foretells_it_while_all_that_is_wanted_now_is_there():
+def test_the_condition_names_a_future_risk_while_all_wanted_placeholders_are_ready():
     made, _ = after(PEAK, (EIGHT - 500, BASE), nodes=(a_node(gpus=4),))
     (warm,) = made.warm_pools[0].status.conditions
     assert (warm.status, warm.reason) == ("True", "ScheduleAtRisk")

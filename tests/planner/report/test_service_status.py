@@ -129,7 +129,7 @@ def test_a_condition_keeps_its_time_as_long_as_its_status():
     }
 
 
-def test_the_load_is_absent_while_nobody_knows_it():
+def test_unknown_load_is_absent_from_the_status():
     service = a_service()
     done, _ = plan(a_world(service, pods=pods_of(service, 1)), WATCHED, NOW)
     assert only(done).status.load == LoadStatus()
@@ -164,7 +164,7 @@ def test_metrics(signals, expected, words):
     assert words in message(done, "MetricsFresh")
 
 
-def test_a_service_without_any_metrics_is_not_ready_since_it_cannot_be_steered():
+def test_a_service_without_any_metrics_is_not_ready():
     service = a_service()
     done, _ = plan(a_world(service, pods=pods_of(service, 1)), WATCHED, NOW)
     assert condition(done, "Ready") == ("False", "MetricsLost")
@@ -221,7 +221,7 @@ def test_why_a_service_is_not_ready(pod, expected, words):
     assert words in message(done, "Ready")
 
 
-def test_problems_say_all_and_what_serves_goes_on():
+def test_all_problems_are_listed_and_serving_replicas_are_kept():
     problems = (SpecProblem(Reason.SPEC_INVALID, "spec.a: is odd."), SpecProblem(Reason.NAME_TAKEN, "spec.b: is even."))
     service = a_service(problems=problems)
     pods = pods_of(service, 2)
@@ -261,7 +261,7 @@ def owned(service: ServiceView, *children: ChildView) -> tuple[ChildView, ...]:
     return tuple(replace(child, owner_uid=service.uid) for child in children)
 
 
-def test_what_is_missing_or_was_changed_by_hand_is_written_again():
+def test_missing_or_edited_children_are_written_again():
     service = a_service(max_replicas=3, max_surge=2, children=CHILDREN)
     for live, kinds in (
         ((), ("PodDisruptionBudget", "Service")),
@@ -278,7 +278,7 @@ def test_the_budget_counts_pods():
     assert min_available(a_spec(max_replicas=3, max_surge=2), a_shape(pods=4)) == 20
 
 
-def test_a_name_that_somebody_else_has_is_not_taken_from_them():
+def test_objects_of_other_owners_are_not_taken_over():
     service = a_service(children=CHILDREN)
     foreign = (replace(CHILDREN[1], owner_uid="somebody"), *owned(service, CHILDREN[0]))
     done, _ = plan(a_world(service, children=foreign), WATCHED, NOW)

@@ -133,7 +133,7 @@ def _held_places(outcome: ServiceOutcome) -> ConditionAnswer | None:
 
 
 def held_places(counts: PlaceholderCounts, held_back: str) -> ConditionAnswer:
-    """Whether all wanted placeholders hold a place. A pending one is no fault: running pods use its place."""
+    """Whether all wanted placeholders are ready. A pending one is not a fault: running pods use its GPUs."""
     text = f"{counts.ready} of {count(counts.wanted, 'placeholder')} {'is' if counts.ready == 1 else 'are'} ready"
     if counts.ready >= counts.wanted:
         return ConditionAnswer("True", Reason.WARM, f"{text}.")

@@ -26,7 +26,7 @@ class PoolScheduleCase(WindowContext):
     """A schedule of a pool whose window is open or still to come."""
 
     waiting: tuple[PodView, ...]
-    """Placeholders that do not hold a place yet."""
+    """Placeholders that are not ready yet."""
     free: int
     """Places for which the ready nodes have free GPUs, besides all running pods and held places."""
     under_ceiling: int | None
