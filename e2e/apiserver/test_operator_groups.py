@@ -122,7 +122,7 @@ def test_with_room_for_one_rank_the_half_is_given_back_as_a_whole(suite, namespa
             within=60,
             what="the condition says what is missing",
         )
-        assert "finds no node" in condition(service, "Ready")["message"]
+        assert "no node since" in condition(service, "Ready")["message"]
         assert service["status"]["replicas"].get("ready", 0) == 0
         uids = {pod["metadata"]["uid"] for pod in half}
         eventually(

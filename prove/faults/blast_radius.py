@@ -9,7 +9,7 @@ FAULTS = (
         claim="an implausible world is not acted on, and neither a plan that is held nor a dry run makes a call",
         planted="every world is plausible, a plan that is held is carried out, and a dry run acts",
         changes=(
-            at("doubt", never("limit_seconds")),
+            at("implausible", never("limit_seconds")),
             at("Applier.apply", never("held")),
             at("Loop._tick", always("held")),
             at("Applier._carry_out", never("_dry_run")),
@@ -52,9 +52,9 @@ FAULTS = (
         planted="placeholders are among the pods of a service, and count against the ceiling",
         changes=(at("fleet_context_of", never("place")), at("Budget.of", always("place"))),
         guards=(
-            "test_one_that_is_there_is_neither_made_again_nor_taken_for_a_replica",
-            "test_replicas_fare_as_if_there_were_none",
-            "test_it_comes_gives_way_in_one_step_and_comes_back",
+            "test_an_existing_placeholder_is_neither_recreated_nor_counted_as_a_replica",
+            "test_placeholders_do_not_change_actions_on_replicas",
+            "test_a_placeholder_is_preempted_in_one_step_and_returns",
             "test_a_replica_takes_the_place_of_one_under_the_ceiling",
         ),
     ),

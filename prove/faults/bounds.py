@@ -16,7 +16,7 @@ FAULTS = (
         guards=(
             "test_maxreplicas_cuts_and_says_what_was_asked",
             "test_desired_is_always_within_bounds",
-            "test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest",
+            "test_bounds_hold_at_every_tick_and_the_cluster_settles",
             "test_maxreplicas_lowered_drains_what_is_above_it_at_once",
         ),
     ),
@@ -65,7 +65,7 @@ FAULTS = (
             at("Applier._serve", replaced("actions", "_[::-1]")),
         ),
         guards=(
-            "test_what_pods_rest_on_comes_first_and_what_goes_comes_before_what_is_new",
+            "test_dependencies_come_first_and_removals_before_creations",
             "test_a_plan_lists_its_actions_in_their_one_order",
             "test_actions_are_carried_out_as_the_plan_lists_them",
         ),

@@ -61,7 +61,7 @@ FAULTS = (
         planted="no draining replica is good enough, and one that is taken back gets no serving label",
         changes=(at("_may_serve_instead", returns("False")), at("_SERVING", entry("SERVING", "None"))),
         guards=(
-            "test_which_drains_are_taken_back",
+            "test_which_drains_are_cancelled",
             "test_load_that_returns_takes_the_newest_drain_back_before_anything_is_created",
             "test_a_drain_and_its_end_are_one_write_each",
         ),

@@ -34,7 +34,7 @@ FAULTS = (
             at("avoided_nodes", replaced("sorted", "list(set(_))")),
         ),
         guards=(
-            "test_the_order_of_what_comes_in_does_not_matter",
+            "test_the_order_of_the_input_does_not_matter",
             "test_grouping_does_not_depend_on_order",
             "test_the_same_input_gives_the_same_plan_in_every_process",
         ),

@@ -55,8 +55,8 @@ FAULTS = (
         guards=(
             "test_what_holds_the_count",
             "test_a_large_fleet_goes_by_batches",
-            "test_who_leaves_first",
-            "test_among_those_that_serve_the_least_busy_and_coldest_goes",
+            "test_the_order_of_removal",
+            "test_the_least_busy_serving_replica_with_the_emptiest_cache_drains",
         ),
     ),
     Fault(
@@ -98,8 +98,8 @@ FAULTS = (
         changes=(at("recall", returns("Learned()")), at("learn_starts", never("longest_start_seconds"))),
         guards=(
             "test_an_operator_that_starts_goes_on_with_what_was_learned",
-            "test_what_was_learned_comes_back_from_the_status",
-            "test_existing_pods_tell_starts_that_the_status_lacks",
+            "test_learned_data_survives_the_status",
+            "test_starts_missing_from_the_status_are_learned_from_existing_pods",
         ),
     ),
     Fault(

@@ -16,8 +16,8 @@ FAULTS = (
         ),
         guards=(
             "test_a_ready_pod_without_a_sample_is_unknown_and_not_idle",
-            "test_whoever_falls_silent_holds_the_count",
-            "test_the_load_is_absent_while_nobody_knows_it",
+            "test_any_replica_without_metrics_holds_the_count",
+            "test_unknown_load_is_absent_from_the_status",
             OUTAGE,
         ),
     ),
@@ -32,7 +32,7 @@ FAULTS = (
         ),
         guards=(
             "test_what_holds_the_count",
-            "test_whoever_falls_silent_holds_the_count",
+            "test_any_replica_without_metrics_holds_the_count",
             "test_an_operator_that_restarts_drains_nothing_before_it_has_watched",
         ),
     ),

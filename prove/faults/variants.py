@@ -34,12 +34,12 @@ FAULTS = (
         claim="replicas that cannot be had make way for the next variant, and each counts by its own capacity",
         planted="no replica makes way, and every one counts as one",
         changes=(
-            at("VariantOrder.makes_way", returns("False")),
+            at("VariantOrder.has_alternative", returns("False")),
             at("_weight", returns("1.0")),
             at("ReplicaWeights.capacity_of", returns("float(replicas)")),
         ),
         guards=(
-            "test_what_stays_unschedulable_is_replaced_by_the_next_variant",
+            "test_an_unschedulable_replica_is_replaced_by_the_next_variant",
             "test_each_replica_is_counted_by_its_own_capacity",
             "test_scaling_down_asks_for_the_capacity_of_the_replicas_left",
         ),

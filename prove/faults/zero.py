@@ -24,7 +24,7 @@ FAULTS = (
             at("_was_asked", returns("later.in_flight > 0")),
         ),
         guards=(
-            "test_silence_never_leads_to_zero",
+            "test_missing_metrics_never_lead_to_zero",
             "test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics",
             "test_when_a_pod_was_last_asked",
         ),

@@ -73,9 +73,9 @@ def section_of_part(title: str) -> set[str]:
     return set(re.findall(r"(?m)^## (.+)$", text))
 
 
-def test_whatever_a_replica_goes_for_has_an_event():
+def test_every_reason_for_a_removal_has_an_event():
     stuck = {*SHORTAGE_REASONS, *REVISION_FAULTS, Reason.STALLED}
-    gone = section_of_part("Why a replica goes") | {Reason.NO_ROOM, Reason.VARIANT_RETURN}
+    gone = section_of_part("Why a replica is removed") | {Reason.NO_ROOM, Reason.VARIANT_RETURN}
     events = {Reason(reason).of_replica for reason in stuck | gone}
 
     assert events == OF_REPLICAS

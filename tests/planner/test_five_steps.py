@@ -8,7 +8,7 @@ import pytest
 from forebay.planner import planner
 from forebay.planner.decide.decide import decide
 from forebay.planner.decide.decided_context import DecidedContext
-from forebay.planner.memory import Census, State
+from forebay.planner.memory import ObjectCounts, State
 from forebay.planner.observe.observe import observe
 from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.planner import plan
@@ -25,7 +25,7 @@ SERVICE = a_service(max_replicas=4)
 PODS = pods_of(SERVICE, 1)
 WORLD = a_world(SERVICE, pods=PODS, signals=signals_of(PODS, waiting=40))
 """One replica with twice the queue that it may have, so that a second one is wanted."""
-STATE = State(since=NOW - 3600, census=Census(services=1, nodes=2, pods=1))
+STATE = State(since=NOW - 3600, object_counts=ObjectCounts(services=1, nodes=2, pods=1))
 
 
 class Record:
@@ -61,7 +61,7 @@ def test_a_plan_takes_the_five_steps_in_order_each_with_what_the_one_before_made
 
 
 def test_an_implausible_world_is_not_even_observed(record: Record):
-    state = State(since=NOW - 3600, census=Census(services=5, nodes=2, pods=5))
+    state = State(since=NOW - 3600, object_counts=ObjectCounts(services=5, nodes=2, pods=5))
     done, _ = plan(a_world(), state, NOW)
     assert done.held
     assert record.calls == []

@@ -54,7 +54,7 @@ def test_a_service_learns_how_long_its_replicas_take_to_start():
     assert lead_seconds(cluster) == 95
 
 
-def test_a_node_that_has_to_come_first_is_another_matter():
+def test_starts_on_new_nodes_are_learned_separately():
     cluster = a_cluster(a_service("chat", min_replicas=1, max_replicas=2), nodes=[], load_seconds=95.0)
     cluster.run(200)
     cluster.nodes["late"] = a_node("late", created_at=cluster.now)
@@ -76,7 +76,7 @@ def test_an_operator_that_starts_goes_on_with_what_was_learned():
     assert lead_seconds(cluster) == 200
 
 
-def test_existing_pods_tell_starts_that_the_status_lacks():
+def test_starts_missing_from_the_status_are_learned_from_existing_pods():
     cluster = a_learning_cluster(load_seconds=95.0)
     cluster.services["chat"] = replace(cluster.services["chat"], status=InferenceServiceStatus())
     cluster.restart_operator()
@@ -171,7 +171,7 @@ def test_growth_and_lengths_are_learned_decide_and_outlive_the_operator():
     assert fresh.learned.growth.fraction == 0.0
 
 
-def test_the_load_of_a_silent_replica_teaches_nothing():
+def test_a_replica_without_metrics_teaches_nothing():
     served = Served()
     served.run(20)
     scaling = served.state.services[served.service.uid].scaling

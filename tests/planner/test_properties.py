@@ -73,7 +73,7 @@ def shuffled(value: Any, chance: Random) -> Any:
 
 @quick
 @given(worlds(), states, st.randoms())
-def test_the_order_of_what_comes_in_does_not_matter(world, state, chance):
+def test_the_order_of_the_input_does_not_matter(world, state, chance):
     other = World(**{field.name: shuffled(getattr(world, field.name), chance) for field in fields(world)})
     assert repr(plan(world, state, NOW)) == repr(plan(other, state, NOW))
 
@@ -113,7 +113,7 @@ def test_only_our_own_pods_are_touched_and_no_name_is_used_twice(world, state):
 
 @quick
 @given(worlds(), states)
-def test_without_any_signal_nothing_that_serves_is_scaled_down(world, state):
+def test_without_metrics_no_serving_replica_is_scaled_down(world, state):
     """Only bounds, rollouts, nodes and orphans may cause a drain then, never the load."""
     silent = replace(world, signals={})
     done, after = plan(silent, state, NOW)
@@ -178,7 +178,7 @@ def disturb(cluster: Cluster, what: str) -> None:
 
 @settings(slow, max_examples=HISTORIES)
 @given(clusters(), st.lists(st.sampled_from(DISTURBANCES), max_size=5), st.data())
-def test_whatever_happens_bounds_hold_at_every_tick_and_it_comes_to_rest(cluster, disturbances, data):
+def test_bounds_hold_at_every_tick_and_the_cluster_settles(cluster, disturbances, data):
     held = 0
 
     def watch() -> None:
@@ -225,7 +225,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(world, state):
 
 @quick
 @given(st.integers(2, 5), st.data())
-def test_whoever_falls_silent_holds_the_count(replicas, data):
+def test_any_replica_without_metrics_holds_the_count(replicas, data):
     """An idle service is about to be scaled down; the silence of any of its replicas keeps that from happening."""
     service = a_service(min_replicas=1, max_replicas=5)
     serving_pods = pods_of(service, replicas)
@@ -240,7 +240,7 @@ def test_whoever_falls_silent_holds_the_count(replicas, data):
     assert drained == []
 
 
-def test_and_without_the_silence_it_is_scaled_down():
+def test_with_all_metrics_the_same_load_is_scaled_down():
     service = a_service(min_replicas=1, max_replicas=5)
     serving_pods = pods_of(service, 3)
     state, drained = State.empty(NOW), []

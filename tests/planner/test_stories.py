@@ -240,7 +240,7 @@ def test_two_at_most_and_one_image_error_recovers():
     cluster.run(280, watch=never_above(cluster, "chat", 2))
     assert len(cluster.serving("chat")) == 1
     cluster.run(120, watch=never_above(cluster, "chat", 2))
-    assert settled(cluster, "chat", 2)(), "tried once more, on the other node"
+    assert settled(cluster, "chat", 2)(), "retried on the other node"
     assert "ReplicaImagePull" in cluster.event_reasons("chat")
 
 

@@ -118,7 +118,7 @@ def test_work_that_is_counted_brings_it_down_and_its_absence_to_zero_and_a_call_
     cluster.run_until(at_zero(cluster))
 
 
-def test_silence_never_leads_to_zero():
+def test_missing_metrics_never_lead_to_zero():
     cluster = a_sleepy_cluster()
     cluster.run_until(serves(cluster))
     cluster.silent = {"chat"}
@@ -153,7 +153,7 @@ def test_an_operator_that_restarts_begins_to_count_anew_and_wakes_nobody():
     assert at_zero(cluster)()
 
 
-def test_a_call_wakes_it_and_it_stays_from_ready_for_as_long_as_it_may_idle():
+def test_a_wake_request_keeps_a_replica_for_scale_to_zero_after_from_ready():
     cluster = a_sleeping_cluster()
     cluster.run(3600)
     wakes(cluster)
@@ -186,7 +186,7 @@ def test_a_schedule_wakes_it_before_its_start_and_it_sleeps_again_afterwards():
     assert cluster.condition("chat", "Ready") == ("True", "ScaledToZero")
 
 
-def test_a_call_in_the_middle_of_the_last_drain_takes_it_back():
+def test_a_wake_request_during_the_last_drain_cancels_it():
     cluster = a_sleepy_cluster()
     cluster.settings = Settings(drain_grace_seconds=60)
     cluster.run_until(serves(cluster))
@@ -218,7 +218,7 @@ def test_a_halted_rollout_keeps_the_replica_that_is_known_to_serve():
     assert cluster.serving("chat") == before
 
 
-def test_drains_that_the_operator_may_not_start_leave_it_in_service():
+def test_a_refused_last_drain_keeps_the_replica_in_service():
     cluster = a_sleepy_cluster()
     cluster.settings = Settings(max_drains_per_10_minutes=0)
     cluster.run_until(serves(cluster))
@@ -239,9 +239,8 @@ def test_at_zero_every_condition_is_good_and_says_what_wakes_it():
         ("Warm", "True", "NotAsked"),
         ("UpToDate", "True", "UpToDate"),
     ]
-    assert message(done, "Ready") == (
-        "No replica runs: nothing was asked for scaleToZeroAfter (900 s). `forebay wake chat -n default` starts one."
-    )
+    for part in ("scaleToZeroAfter (900 s)", "`forebay wake chat -n default`"):
+        assert part in message(done, "Ready")
     assert only(done).status.scaled_to_zero == ASLEEP.scaled_to_zero
 
 
@@ -275,7 +274,7 @@ def test_which_wake_requests_wake(asked: str, floor: bool):
 
 
 @pytest.mark.parametrize("asked", ["now", "9999-12-31T23:59:59+00:00", "x" * 100_000])
-def test_a_call_that_cannot_be_answered_is_said_and_harms_nothing(asked: str):
+def test_an_invalid_wake_request_is_reported_and_changes_nothing(asked: str):
     done, _ = plan(a_world(a_service(**SLEEPY, status=ASLEEP, wake_requested_at=asked)), State.empty(NOW - 3600), NOW)
     assert desired(done) == 0
     assert condition(done, "Planned") == ("True", "WakeRequestInvalid")
@@ -307,7 +306,7 @@ def test_a_service_that_never_goes_to_zero_has_no_wake_requests():
     assert wake_request_of(service, AWAKE, Limits.of(a_spec(min_replicas=1)), (), NOW) == NO_REQUEST
 
 
-def test_only_a_service_of_which_nothing_is_known_is_started_unasked():
+def test_only_a_new_service_is_started_without_a_request():
     assert first_start(LIMITS, InferenceServiceStatus()) is not None
     assert first_start(LIMITS, ASLEEP) is None
     assert first_start(Limits.of(a_spec(min_replicas=1)), InferenceServiceStatus()) is None

@@ -32,7 +32,7 @@ ONE_OF_EACH = (
 )
 
 
-def test_what_pods_rest_on_comes_first_and_what_goes_comes_before_what_is_new():
+def test_dependencies_come_first_and_removals_before_creations():
     assert in_order(reversed(ONE_OF_EACH)) == ONE_OF_EACH
     assert tuple(type(action) for action in ONE_OF_EACH) == ACTION_ORDER
 

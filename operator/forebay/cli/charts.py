@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ChartError(Exception):
-    """Why there is no picture, as one sentence."""
+    """Why no chart can be drawn, as one sentence."""
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -27,7 +27,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
-    """Something that cannot be read, and where it stands."""
+    """Something that cannot be read, and where it is."""
 
     file: str
     document: int | None
@@ -76,7 +76,7 @@ def read_input(paths: Iterable[str]) -> ManifestInput:
             _read(name, text, result)
     _refuse_duplicates(result)
     if not result.services and not result.bad:
-        result.refuse(", ".join(paths), None, "", f"it holds no InferenceService of {GROUP}")
+        result.refuse(", ".join(paths), None, "", f"it contains no InferenceService of {GROUP}")
     return result
 
 
@@ -98,7 +98,7 @@ def _texts(path: str, result: ManifestInput) -> Iterator[tuple[str, str]]:
     if root.is_dir():
         files = sorted(file for file in root.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not files:
-            result.refuse(path, None, "", f"the folder holds no file that ends with {', '.join(SUFFIXES)}")
+            result.refuse(path, None, "", f"the folder contains no file that ends with {', '.join(SUFFIXES)}")
     else:
         files = [root]
     for file in files:

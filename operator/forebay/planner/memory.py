@@ -90,7 +90,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class HeldPlace:
-    """A place that a placeholder holds, or held until shortly before."""
+    """Capacity on a node that a placeholder holds, or held until shortly before."""
 
     uid: str
     """Uid of the placeholder."""
@@ -161,13 +161,13 @@ class PoolMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class ObjectCounts:
     """How many objects there were when the world was last plausible."""
 
     services: int = 0
     nodes: int = 0
     pods: int = 0
-    doubted_since: float | None = None
+    implausible_since: float | None = None
     """Since when the world has been implausible; None while it is plausible."""
 
 
@@ -187,7 +187,7 @@ class State:
     """Times of the drains of the last 10 minutes."""
     creates: tuple[float, ...] = ()
     """Times of the creations of the last minute."""
-    census: Census = field(default_factory=Census)
+    object_counts: ObjectCounts = field(default_factory=ObjectCounts)
 
     @classmethod
     def empty(cls, now: float) -> Self:

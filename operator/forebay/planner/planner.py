@@ -9,7 +9,7 @@ from dataclasses import replace
 from forebay.planner.decide.decide import decide
 from forebay.planner.memory import State
 from forebay.planner.observe.observe import observe
-from forebay.planner.observe.plausibility import doubt
+from forebay.planner.observe.plausibility import implausible
 from forebay.planner.reconcile.reconcile import reconcile
 from forebay.planner.report.report import report
 from forebay.planner.share.share import share
@@ -19,8 +19,8 @@ from forebay.world.world import World
 
 def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     """The plan for this tick, and the state for the next one. `now` is in Unix seconds."""
-    held, census = doubt(world, state.census, now)
-    state = replace(state, census=census)
+    held, object_counts = implausible(world, state.object_counts, now)
+    state = replace(state, object_counts=object_counts)
     if held is not None:
         return Plan(services=(), held=held), state
     fleet, observed = observe(world, state, now)

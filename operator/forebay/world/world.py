@@ -136,7 +136,7 @@ class PodView:
     owner_uid: str | None
     """Uid of the controller; None for an orphan."""
     service_uid: str | None
-    """Uid of the service it was created for, from its label. It tells which service an orphan belongs to."""
+    """Uid of the service it was created for, from its label; for an orphan, the only link to its service."""
     revision: str
     ordinal: int
     rank: int

@@ -1,6 +1,7 @@
 """`forebay explain` shows only what the decision record holds, and a changed record changes the text."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -83,11 +84,10 @@ def test_a_changed_signal_changes_the_text(changed: dict[str, Any], words: str):
 
 
 def test_each_silent_replica_changes_the_text():
-    assert "all 3 serving replicas gave metrics within the last 30 s" in explained()
+    assert re.search(r"all 3 serving replicas .* within the last 30 s", explained())
     for silent in (1, 2, 3):
         text = " ".join(explained(silent=silent).split())
-        assert f"Signals: Stale; {3 - silent} of 3 replicas gave metrics within the last 30 s" in text
-        assert "the longest silence lasts 50 s" in text
+        assert re.search(rf"Signals: Stale; {3 - silent} of 3 replicas .* within the last 30 s, .* 50 s\.", text)
 
 
 def days_of_change() -> Cluster:
@@ -135,30 +135,27 @@ def a_past() -> ServiceReading:
     return reading_of(cluster)
 
 
-def test_what_was_decided_at_a_time():
+def test_an_earlier_decision_is_shown_with_those_after_it():
     reading = a_past()
     assert reading.status is not None
     raised = next(d for d in reading.status.decisions if d.rule == "queue_depth")
     at = time_of(raised.at, 0.0)
-    assert list(explanation_at(reading, at + 2, at + 600)) == [
-        "default/chat",
-        "At 2025-06-15T15:17:52Z (10 min ago)",
-        "  3 replicas wanted, by queue_depth since 2025-06-15T15:17:50Z; 2 ready at the time.",
-        "  90 requests wait on 2 replicas, target 20 each",
-        "",
-        "Afterwards",
-        "  15:17:55Z (10 min ago)  3  recently_raised: the count rose less than scaleDownCooldown (300 s)",
-        "                          ago; none goes before that is over",
-    ]
+    lines = list(explanation_at(reading, at + 2, at + 600))
+    assert lines[:2] == ["default/chat", "At 2025-06-15T15:17:52Z (10 min ago)"]
+    for part in ("3 replicas", "queue_depth since 2025-06-15T15:17:50Z", "2 ready"):
+        assert part in lines[2]
+    assert re.match(r"  90 requests .*2 replicas, .*20", lines[3])
+    assert lines[4:6] == ["", "Afterwards"]
+    assert lines[6].startswith("  15:17:55Z (10 min ago)  3  recently_raised: ")
+    assert "scaleDownCooldown (300 s)" in " ".join(lines[6:])
 
 
-def test_a_time_before_everything_that_is_kept_is_said_to_be_unknown():
+def test_a_decision_before_the_oldest_one_kept_is_unknown():
     lines = list(explanation_at(a_past(), NOW - 5, NOW + 600))
-    unknown = "The decision at 2025-06-15T15:06:35Z is not known any more"
-    assert lines[1:] == [f"{unknown}: the oldest decision kept is of 2025-06-15T15:06:40Z."]
-    assert list(explanation_at(ServiceReading("a", "b", 1, None, None), NOW, NOW))[1:] == [
-        "The decision at 2025-06-15T15:06:40Z is not known any more: no decision is kept."
-    ]
+    (unknown,) = lines[1:]
+    assert re.fullmatch(r"The decision at 2025-06-15T15:06:35Z .*known: .* 2025-06-15T15:06:40Z\.", unknown)
+    (none,) = list(explanation_at(ServiceReading("a", "b", 1, None, None), NOW, NOW))[1:]
+    assert re.fullmatch(r"The decision at 2025-06-15T15:06:40Z .*known: no decision .*", none)
 
 
 @pytest.mark.parametrize(
@@ -172,12 +169,12 @@ def test_a_time_before_everything_that_is_kept_is_said_to_be_unknown():
         pytest.param("2025-06-15T17:06:40+02:00", NOW, id="a time of another zone"),
     ],
 )
-def test_moments(given: str, expected: float):
+def test_times_and_ages_are_parsed(given: str, expected: float):
     assert time_of(given, NOW) == expected
 
 
 @pytest.mark.parametrize("given", ["", "10", "10 m", "-10m", "yesterday", "2025-06-15T15:06:40", "2025-06-15"])
-def test_what_is_no_moment_is_refused_with_what_would_work(given: str):
+def test_other_texts_are_refused_with_an_example(given: str):
     with pytest.raises(TimeFormatError, match="such as 2026-03-01T12:00:00Z, nor an age such as 10m"):
         time_of(given, NOW)
     answer = CliRunner().invoke(app, ["explain", "chat", f"--at={given}"])

@@ -13,7 +13,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
-def test_it_reads_right(situation: Callable[[], Cluster], request: pytest.FixtureRequest):
+def test_the_explanation_matches_its_golden_file(situation: Callable[[], Cluster], request: pytest.FixtureRequest):
     cluster = situation()
     text = "\n".join(explanation(reading_of(cluster), cluster.now)) + "\n"
     path = GOLDEN / f"{situation.__name__}.txt"

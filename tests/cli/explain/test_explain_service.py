@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 from forebay.api.inference_service import InferenceServiceSpec, InferenceServiceStatus
@@ -72,14 +73,13 @@ def test_at_zero_it_says_since_when_and_what_wakes_it():
     zero = {"since": "2026-03-01T09:00:00Z"}
     replicas = {"desired": 0, "ready": 0}
     lines = list(explanation(a_reading(spec=spec, load={}, replicas=replicas, scaledToZero=zero), NOW))
-    assert lines[1:4] == [
-        "0 replicas wanted, 0 ready; bounds 0 to 8, mode Auto.",
-        "At zero since 2026-03-01T09:00:00Z (3 h ago): no request had arrived for scaleToZeroAfter.",
-        "`forebay wake chat -n team-a` starts a replica; a raised minReplicas does too.",
-    ]
+    assert lines[1] == "0 replicas wanted, 0 ready; bounds 0 to 8, mode Auto."
+    assert re.match(r"At zero since 2026-03-01T09:00:00Z \(3 h ago\): .*scaleToZeroAfter", lines[2])
+    assert "`forebay wake chat -n team-a`" in lines[3]
+    assert "minReplicas" in lines[3]
 
 
-def test_variants_are_told_in_order_with_why_one_is_not_to_be_had_and_what_each_carries():
+def test_variants_are_listed_in_order_with_their_shortage_and_their_capacity():
     why = "chat-0 finds no node since 2026-03-01T11:00:00Z: no GPU. It is tried again at 2026-03-01T12:10:00Z."
     variants = [
         {"name": "base", "ready": 1, "loading": 1, "state": "Short", "message": why},
@@ -97,18 +97,15 @@ def test_variants_are_told_in_order_with_why_one_is_not_to_be_had_and_what_each_
     ]
 
 
-def test_a_spec_that_was_not_looked_at_yet_is_said_first():
-    assert list(explanation(a_reading(generation=5), NOW))[1] == (
-        "The newest spec (generation 5) has not been read by the operator yet; what follows is about generation 4."
-    )
+def test_a_spec_that_the_operator_has_not_read_yet_is_named_first():
+    assert re.search(r"\(generation 5\).*generation 4\.", list(explanation(a_reading(generation=5), NOW))[1])
 
 
 def test_a_service_without_an_operator_says_so():
     reading = ServiceReading("team-a", "chat", 1, None, None)
-    assert list(explanation(reading, NOW)) == [
-        "team-a/chat",
-        "No operator has written a status yet. Is one running, and does it serve this namespace?",
-    ]
+    title, *lines = explanation(reading, NOW)
+    assert title == "team-a/chat"
+    assert [line.partition(".")[0] for line in lines] == ["No operator has written a status yet"]
 
 
 def test_a_spec_that_does_not_parse_still_has_its_conditions_shown():
@@ -130,19 +127,21 @@ def test_what_was_learned_is_shown_with_what_it_rests_on():
         "lengths": {"promptTokens": 500, "outputTokens": 200, "computedPercent": 60, "requests": 900},
     }
     lines = list(explanation(a_reading(learned=learned), NOW))
-    assert lines[lines.index("Learned") : lines.index("Conditions")] == [
-        "Learned",
-        "  start on a placeholder's node: none seen, 120 s assumed",
-        "  start on a ready node: 95 of 100 within 70 s, half within 62 s (3 starts)",
-        "  start on a new node: 1 start seen, too few to learn from; 420 s assumed",
-        "  growth: up to 18 % within the lead time in 95 of 100 cases (93 comparisons on 1 day)",
-        "  requests: 500 prompt tokens (60 % of them computed) and 200 answer tokens on average",
+    shown = lines[lines.index("Learned") + 1 : lines.index("Conditions")]
+    patterns = (
+        r"  start on a placeholder's node: none .*\b120 s assumed",
+        r"  start on a ready node: 95 of 100 .*\b70 s, half .*\b62 s \(3 starts\)",
+        r"  start on a new node: 1 start .*\b420 s assumed",
+        r"  growth: .*\b18 % .*95 of 100 cases \(93 comparisons .*1 day\)",
+        r"  requests: 500 prompt tokens \(60 % .*\) and 200 answer tokens .*",
         "",
-    ]
+    )
+    assert len(shown) == len(patterns)
+    assert all(re.fullmatch(pattern, line) for pattern, line in zip(patterns, shown, strict=True)), shown
     assert "Learned" not in list(explanation(a_reading(learned={"version": 9}), NOW))
 
 
-def test_schedules_are_told_with_both_times_of_their_last_end():
+def test_schedules_are_shown_with_both_times_of_their_last_end():
     morning = {
         "name": "morning",
         "state": "AtRisk",
@@ -151,10 +150,6 @@ def test_schedules_are_told_with_both_times_of_their_last_end():
         "drainsUntil": "2026-03-01T11:25:00Z",
     }
     lines = list(explanation(a_reading(schedules=[morning]), NOW))
-    assert lines[lines.index("Schedules") :][:5] == [
-        "Schedules",
-        "  morning        AtRisk",
-        "    6 replicas from Mon 2026-03-02 08:00 Europe/Berlin (UTC+01:00); 2 serve; chat-0 finds no node.",
-        "    The last window ended at 2026-03-01T11:00:00Z; replicas that only it kept are drained by",
-        "    2026-03-01T11:25:00Z at the latest, if the load allows.",
-    ]
+    shown = lines[lines.index("Schedules") :][:5]
+    assert shown[:3] == ["Schedules", "  morning        AtRisk", f"    {morning['message']}"]
+    assert re.search(r" ended at 2026-03-01T11:00:00Z; .* 2026-03-01T11:25:00Z ", " ".join(shown[3:]))

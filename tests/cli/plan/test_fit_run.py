@@ -161,7 +161,7 @@ def test_the_profile_says_what_it_is_for(loads, tmp_path):
     )
 
 
-def test_loads_of_one_length_are_said_to_tell_little(loads, tmp_path):
+def test_loads_of_one_length_are_reported_as_insufficient(loads, tmp_path):
     path = tmp_path / "benchmarks.json"
     path.write_text(as_guidellm(loads[1:3]))
     assert "vary the prompt and output lengths" in fit(str(path)).stderr
@@ -174,12 +174,12 @@ def test_loads_of_one_length_are_said_to_tell_little(loads, tmp_path):
         ("a.json", "{}", "not a result of guidellm or aiperf ('request_throughput' is missing)"),
         ("a.json", '{"benchmarks": [{"metrics": {}}]}', "'requests_per_second' is missing"),
         ("a.json", '{"benchmarks": 5}', "not a result of guidellm or aiperf"),
-        ("a.json", '{"benchmarks": []}', "these files hold no measurement"),
+        ("a.json", '{"benchmarks": []}', "no measurement"),
         ("a.txt", "vllm:prompt_tokens_total 5", "the answer is cut"),
-        ("a.txt", "# nothing\n", "these files hold no measurement"),
+        ("a.txt", "# nothing\n", "no measurement"),
     ],
 )
-def test_files_that_say_nothing(tmp_path, name, text, message):
+def test_files_without_measurements_are_refused(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     result = fit(str(tmp_path / name))
     assert result.exit_code == 2
@@ -201,7 +201,7 @@ def test_a_series_that_lacks_a_name(tmp_path):
         (MODEL, "H100", '--gpu: "H100" is not a GPU of the catalogue'),
     ],
 )
-def test_a_pair_nobody_knows(tmp_path, model, gpu, message):
+def test_an_unknown_model_or_gpu_is_refused(tmp_path, model, gpu, message):
     result = CliRunner().invoke(app, ["fit", str(tmp_path), "--model", model, "--gpu", gpu])
     assert result.exit_code == 2
     assert message in result.stderr

@@ -133,8 +133,8 @@ class TestExitCodes:
         [
             pytest.param("a: [", "<stdin>: document 1: not YAML: while parsing", id="no YAML"),
             pytest.param("a: 1\n---\nb: [", "<stdin>: document 2: not YAML: while parsing", id="no YAML later on"),
-            pytest.param("kind: Secret", "-: it holds no InferenceService of forebay.dev", id="nothing to plan"),
-            pytest.param("", "-: it holds no InferenceService of forebay.dev", id="nothing at all"),
+            pytest.param("kind: Secret", "-: it contains no InferenceService of forebay.dev", id="nothing to plan"),
+            pytest.param("", "-: it contains no InferenceService of forebay.dev", id="nothing at all"),
             pytest.param(
                 yaml.safe_dump(CHAT | {"spec": CHAT["spec"] | {"scalling": {}}}),
                 "<stdin>: document 1: spec.scalling: unknown field; did you mean scaling?",
@@ -222,7 +222,7 @@ class TestInput:
     def test_an_empty_folder(self, tmp_path):
         result = plan("-f", str(tmp_path))
         assert result.exit_code == 2
-        assert "the folder holds no file that ends with .yaml, .yml, .json" in result.stderr
+        assert "no file that ends with .yaml, .yml, .json" in result.stderr
 
     def test_a_file_that_is_not_text(self, tmp_path):
         (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from forebay.capacity.plan.service_plan import plan_service
 from forebay.cli.main import app
-from forebay.cli.plan.plan_schedules import PlannedSchedule, planned_schedules, remarks, row
+from forebay.cli.plan.plan_schedules import NO_WINDOW, PlannedSchedule, planned_schedules, remarks, row
 from tests.capacity.specs import a_spec, traffic
 from tests.cli.plan.plan_runs import a_manifest
 from tests.schedules.test_timetable import unix
@@ -51,7 +51,7 @@ def test_the_row_says_how_many_when_it_opens_and_when_warming_begins():
 def test_a_window_that_is_open_now_and_one_that_never_comes():
     assert row(planned_schedule(a_schedule(), now=NOW + 6 * 3600))[5] == "open now"
     past = {"name": "launch", "at": ["2020-01-01T00:00"], "duration": "1h", "floor": {"replicas": 2}}
-    assert row(planned_schedule(past))[4:6] == ("no window ahead", "-")
+    assert row(planned_schedule(past))[4:6] == (NO_WINDOW, "-")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_floor_that_max_replicas_cuts_does_not_fit():
     assert plan(schedule=a_schedule()).exit_code == 0
 
 
-def test_what_is_tight_is_said():
+def test_tight_bounds_are_remarked():
     found = planned_schedule(a_schedule(), scaling={"maxReplicas": 5}, warmPool={"replicas": 2})
     assert found.message == "scaling.maxReplicas 5 is enough, which leaves 1 for 2 warm replicas."
     assert planned_schedule(a_schedule()).message.endswith(
@@ -108,7 +108,7 @@ def test_as_json_with_the_names_of_the_api():
 
 
 @pytest.mark.parametrize("output", ["table", "markdown"])
-def test_in_words(output):
+def test_schedules_in_text_formats(output):
     text = plan("-o", output, schedule=a_schedule()).stdout
     assert "team-a/chat morning" in text
     assert "WARMING FROM" in text

@@ -153,7 +153,7 @@ def test_a_dry_run_takes_no_lease(started: list[OperatorOptions]):
         (["--health-port", "70000"], "(env var: 'FOREBAY_HEALTH_PORT'): 70000 is too large; give at most 65535."),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_flag_value_and_way_out(
+def test_invalid_flags_are_refused_with_flag_value_and_remedy(
     arguments: list[str], message: str, started: list[OperatorOptions]
 ):
     result = invoke(*arguments)
@@ -216,7 +216,7 @@ def test_flags_of_prometheus_arrive_too(started: list[OperatorOptions], tmp_path
         ),
     ],
 )
-def test_flags_of_prometheus_that_cannot_be_meant(started: list[OperatorOptions], arguments, message):
+def test_invalid_prometheus_flags_are_refused(started: list[OperatorOptions], arguments, message):
     result = invoke("--metrics-source", "prometheus", "--prometheus-url", "http://p", *arguments)
 
     assert result.exit_code == 2

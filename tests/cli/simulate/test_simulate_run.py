@@ -153,7 +153,7 @@ def test_a_profile_beside_the_service_is_what_is_planned_with(manifest):
     assert before["step_seconds"] != played(manifest)["inputs"]["believed"]["step_seconds"] == pytest.approx(0.0111)
 
 
-def test_hours_and_days_are_not_both_said(manifest):
+def test_hours_and_days_exclude_each_other(manifest):
     result = run("-f", manifest, "--shape", "steady:8", "--hours", "1", "--days", "1")
     assert result.exit_code == 2
     assert "--hours and --days" in result.output
@@ -208,10 +208,10 @@ def test_people_get_a_table_a_picture_and_a_page(manifest, tmp_path):
             "--peers: 'nobody' is unknown; use all, or names",
         ),
         (UNKNOWN, ("--shape", "steady:5"), "its model or GPU is not known"),
-        ("{}", ("--shape", "steady:5"), "it holds no InferenceService of forebay.dev"),
+        ("{}", ("--shape", "steady:5"), "no InferenceService of forebay.dev"),
     ],
 )
-def test_what_cannot_be_played_is_refused_with_a_sentence(tmp_path, text, arguments, message):
+def test_unusable_input_is_refused_with_a_sentence(tmp_path, text, arguments, message):
     path = tmp_path / "given.yaml"
     path.write_text(text)
     result = run("-f", path, *arguments)

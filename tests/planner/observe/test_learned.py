@@ -1,6 +1,7 @@
 """What is learned of a service, and how it outlives the operator."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -48,11 +49,11 @@ def learned_from(*replicas: Replica, before: Learned | None = None, watching_sin
         pytest.param({"scheduled_at": NOW - 3590, "ready_since": NOW - 3540}, {READY: (50,)}, id="10 s unplaced"),
     ],
 )
-def test_what_is_learned_of_a_replica(fields, expected):
+def test_lead_times_learned_from_a_replica(fields, expected):
     assert learned_from(a_replica(**fields)).lead_times.starts == expected
 
 
-def test_a_node_that_came_after_the_pod_was_added_for_it():
+def test_a_node_younger_than_the_pod_counts_as_a_new_node():
     added = {"node-0": replace(a_node("node-0"), created_at=NOW - 3500)}
     start = start_of(a_replica(scheduled_at=NOW - 3400, ready_since=NOW - 3300), added)
     assert start is not None
@@ -77,11 +78,11 @@ def test_a_start_counts_once_even_if_its_readiness_comes_and_goes():
     assert back.lead_times.starts == {READY: (60,)}
 
 
-def test_what_is_remembered_of_pods_goes_with_them():
+def test_counted_starts_of_deleted_pods_are_forgotten():
     assert learned_from(before=learned_from(a_replica())).counted == ()
 
 
-def test_a_late_readiness_of_a_pod_that_was_there_before_us_is_no_start():
+def test_a_late_ready_time_of_an_older_pod_is_not_a_start():
     flapped = a_replica(created_at=NOW - 86400, ready_since=NOW - 60)
     assert learned_from(flapped, watching_since=NOW - 30).lead_times.starts == {}
     slow = a_replica(created_at=NOW - 2000, ready_since=NOW - 60)
@@ -123,11 +124,11 @@ def test_free_places_by_shape(shape, expected):
         pytest.param((a_replica(node=None, state=ReplicaState.DRAINING),), READY, id="one that goes takes none"),
     ],
 )
-def test_what_the_next_replica_starts_on(replicas, expected):
+def test_the_node_state_for_the_next_replica(replicas, expected):
     assert prospect_of(LeadTimes(), 1, 0, replicas).state_of(1) is expected
 
 
-def test_no_room_is_believed_against_what_our_own_pods_leave_free():
+def test_an_unschedulable_replica_overrides_free_gpus():
     stuck = a_replica(node=None, blocked="Unschedulable", state=ReplicaState.LOADING)
     assert prospect_of(LeadTimes(), 8, 0, (stuck,)).free_places == 0
 
@@ -161,7 +162,7 @@ everything = st.builds(
 
 
 @given(everything)
-def test_what_was_learned_comes_back_from_the_status(learned):
+def test_learned_data_survives_the_status(learned):
     status = InferenceServiceStatus(learned=to_status(learned))
     stored = json.loads(status.model_dump_json(by_alias=True, exclude_none=True))
     back = recall(InferenceServiceStatus.model_validate(stored).learned, "uid", NOW)
@@ -198,7 +199,7 @@ def spoiled(draw: st.DrawFn) -> Any:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(spoiled())
-def test_whatever_stands_in_the_status_is_read_or_forgotten(stored):
+def test_any_stored_status_is_read_or_discarded(stored):
     status = InferenceServiceStatus.model_validate({"observedGeneration": 7, "learned": stored})
     assert status.observed_generation == 7
     learned = recall(status.learned, "uid", NOW)
@@ -213,18 +214,18 @@ def test_whatever_stands_in_the_status_is_read_or_forgotten(stored):
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        pytest.param({"version": 7, "anything": 1}, "it is of version 7, and this operator reads 1.", id="newer"),
-        pytest.param({"version": "1"}, "it does not fit the schema.", id="no number"),
-        pytest.param({"version": -3}, "it does not fit the schema.", id="no version"),
-        pytest.param([1, 2], "it does not fit the schema.", id="no object"),
+        pytest.param({"version": 7, "anything": 1}, r"version 7\b.* 1\.$", id="a newer version"),
+        pytest.param({"version": "1"}, r"schema\.$", id="the version is not a number"),
+        pytest.param({"version": -3}, r"schema\.$", id="the version is negative"),
+        pytest.param([1, 2], r"schema\.$", id="not an object"),
     ],
 )
-def test_what_cannot_be_used_is_said(stored, why):
+def test_a_stored_status_that_cannot_be_used_names_the_reason(stored, why):
     status = InferenceServiceStatus.model_validate({"learned": stored})
-    assert recall(status.learned, "uid", NOW).reset.endswith(why)
+    assert re.search(why, recall(status.learned, "uid", NOW).reset)
 
 
-def test_a_status_without_it_is_nothing_to_speak_of():
+def test_a_status_without_learned_data_is_not_an_error():
     assert recall(None, "uid", NOW).reset == ""
 
 

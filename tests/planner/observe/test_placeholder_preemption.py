@@ -62,7 +62,7 @@ def test_a_pod_that_got_its_node_when_a_placeholder_there_had_gone_took_its_plac
         pytest.param((), (TOOK,), id="an operator that has just begun has seen nothing"),
     ],
 )
-def test_no_place_was_taken(before, after):
+def test_starts_that_preempted_no_placeholder(before, after):
     assert preempting_pods(world_of(*before), world_of(*after)) == frozenset()
 
 
@@ -74,7 +74,7 @@ def test_a_placeholder_gives_way_to_one_pod_and_two_to_one_of_their_size_togethe
     assert preempting_pods(world_of(*both), world_of(replace(TOOK, gpus=2))) == {TOOK.uid}
 
 
-def test_it_is_waited_for_a_while_and_remembered_as_long_as_the_pod_lives():
+def test_a_freed_place_is_reserved_for_a_minute_and_a_preemption_remembered_with_its_pod():
     given_up = preemptions_of(world_of(), preemptions_of(world_of(HOLDING), Preemptions(), NOW), NOW + 5)
     late = replace(TOOK, scheduled_at=NOW + 30)
     taken = preemptions_of(world_of(late), given_up, NOW + 31)
@@ -85,7 +85,7 @@ def test_it_is_waited_for_a_while_and_remembered_as_long_as_the_pod_lives():
     assert preemptions_of(world_of(late), given_up, NOW + IN_TRANSIT_SECONDS).taken == frozenset()
 
 
-def test_of_a_pool_it_counts_where_the_image_is_the_same():
+def test_a_place_of_a_pool_counts_only_for_pods_of_its_image():
     pool = a_pool()
     (held,) = holding(pool, 1)
     assert preempting_pods(world_of(held, pools=(pool,)), world_of(TOOK, pools=(pool,))) == {TOOK.uid}
@@ -106,7 +106,7 @@ def test_places_for_a_service_are_its_own_and_its_share_of_a_pools():
     assert held_for(world_of(*held, pools=(pool,), services=(SERVICE, gone))) == 5
 
 
-def test_places_that_no_replica_could_take_are_none():
+def test_unusable_places_do_not_count():
     assert held_for(world_of(replace(HOLDING, node="gone"))) == 0
     cordoned = a_world(SERVICE, pods=(HOLDING,), nodes=(a_node("node-0", cordoned=True),))
     assert held_for(cordoned) == 0
@@ -138,7 +138,7 @@ def test_what_is_left_for_the_next_replicas(free, held, replicas, expected):
     assert (prospect.free_places, prospect.placeholders) == expected
 
 
-def test_what_a_floor_is_made_of_does_not_change_when_it_is_under_way():
+def test_the_lead_time_of_a_floor_is_stable_while_its_replicas_start():
     """The lead time is the same before anything is created, while one replica waits and one is placed, and when both
     serve."""
     first = a_replica(0, state=ReplicaState.SERVING, created_at=NOW - 7200)
@@ -183,7 +183,7 @@ def test_a_start_in_the_place_of_a_placeholder_is_learned_as_one():
 
 
 @pytest.mark.parametrize(("placeholders", "lead"), [(2, 120), (0, 300)])
-def test_a_schedule_is_warmed_by_what_its_pods_will_find(placeholders, lead):
+def test_warming_begins_earlier_without_placeholders(placeholders, lead):
     """With held places warming begins two minutes and the margin before the start, and the start is never at risk."""
     cluster = a_held_node(placeholders, schedules=(a_schedule(replicas=3),))
     first_seen_at: dict[str, float] = {}
@@ -198,7 +198,7 @@ def test_a_schedule_is_warmed_by_what_its_pods_will_find(placeholders, lead):
     assert len(starts(cluster).get(PLACEHOLDER, ())) == placeholders
 
 
-def test_the_image_that_the_tests_rest_on_is_the_one_that_revisions_have():
+def test_builders_use_the_image_of_revisions():
     assert SERVICE.wanted is not None
     assert SERVICE.wanted.place is not None
     assert SERVICE.wanted.place.image == IMAGE

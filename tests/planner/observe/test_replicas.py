@@ -108,7 +108,7 @@ def test_a_retried_replica_is_stuck_as_soon_as_it_is_blocked():
         pytest.param([pod(), pod(rank=1, node="gone")], "Lost", id="one is lost"),
     ],
 )
-def test_a_replica_of_two_pods_is_one_thing(pods, state):
+def test_the_state_of_a_replica_of_two_pods(pods, state):
     (replica,) = replicas_of(pods, TWO)
     assert replica.state == state
     assert replica.name == pods[0].name
@@ -138,15 +138,16 @@ def test_a_hung_engine_is_no_capacity_though_its_probes_are_green():
         pytest.param(pod(node=None), False, 0, False, id="is nowhere"),
     ],
 )
-def test_whether_there_may_be_requests_in_it(given_pod, answered, watching_for, expected):
+def test_whether_a_replica_has_served(given_pod, answered, watching_for, expected):
     histories = {given_pod.uid: a_history({"running": 1})} if answered else {}
     (replica,) = replicas_of([given_pod], replace(INPUTS, histories=histories, watching_since=NOW - watching_for))
     assert replica.started is expected
 
 
-def test_why_it_is_stuck_is_a_sentence_with_a_time():
+def test_the_message_of_a_stuck_replica_gives_the_time_and_the_schedulers_words():
     (replica,) = replicas_of(
         [pod(node=None, created_at=NOW - 300, blocked="Unschedulable", blocked_message="0/4 nodes are available.")],
         INPUTS,
     )
-    assert replica.message == (f"{replica.name} finds no node since 2025-06-15T15:01:40Z: 0/4 nodes are available.")
+    assert replica.message.startswith(f"{replica.name} ")
+    assert replica.message.endswith(" since 2025-06-15T15:01:40Z: 0/4 nodes are available.")

@@ -50,7 +50,7 @@ def test_the_revision_to_roll_to(wanted, stored, target, number, written, update
     assert choose(wanted, tuple(reversed(stored))) == choice
 
 
-def test_what_was_stored_is_not_stored_again():
+def test_a_stored_revision_is_not_stored_again():
     wanted = a_revision("aaaa")
     first = choose(wanted, (A, B))
     again = choose(wanted, (first.target, B))

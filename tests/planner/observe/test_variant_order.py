@@ -1,5 +1,6 @@
 """Variants: another shape is used while the preferred one has no capacity, and replaced again at no loss."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ HOLD_SECONDS = 600.0
 PENDING_TIMEOUT_SECONDS = 300.0
 
 
-def test_the_preferred_shape_is_used_as_long_as_it_can_be_had():
+def test_the_preferred_shape_is_used_while_it_has_capacity():
     cluster = a_mixed_cluster(big=3)
     cluster.run_until(serve(cluster, 3, 0))
     cluster.run(3600, tick_seconds=60)
@@ -22,24 +23,23 @@ def test_the_preferred_shape_is_used_as_long_as_it_can_be_had():
     assert [revision.hash for revision in cluster.revisions[cluster.services["chat"].uid]] == ["own"]
 
 
-def test_what_stays_unschedulable_is_replaced_by_the_next_variant():
+def test_an_unschedulable_replica_is_replaced_by_the_next_variant():
     cluster = a_mixed_cluster()
     took = cluster.run_until(serve(cluster, 2, 1))
     assert PENDING_TIMEOUT_SECONDS <= took <= PENDING_TIMEOUT_SECONDS + 90
     assert len(cluster.pods_of("chat")) == 3
     (used,) = [event for _, _, event in cluster.events if event.reason == "VariantUsed"]
-    assert "is of the variant small; base: chat-" in used.message
-    assert "finds no node since" in used.message
+    assert re.search(r"variant small; base: chat-\S+ .*since 2025-06-15T15:", used.message)
     assert cluster.condition("chat", "UpToDate") == ("True", "UpToDate")
 
 
-def test_until_it_gives_up_nothing_but_the_preferred_shape_is_asked_for():
+def test_only_the_preferred_shape_is_tried_until_pending_timeout():
     cluster = a_mixed_cluster()
     cluster.run(PENDING_TIMEOUT_SECONDS - 10)
     assert {pod.revision for pod in cluster.pods_of("chat")} == {"own"}
 
 
-def test_when_no_shape_can_be_had_each_is_tried_in_its_time_and_the_reason_is_said():
+def test_without_any_free_gpu_the_shapes_are_tried_in_turn():
     cluster = a_mixed_cluster(small=0)
     cluster.run(2 * PENDING_TIMEOUT_SECONDS - 10)
     assert [pod.revision for pod in cluster.pods_of("chat") if not pod.ready] == ["small"]
@@ -70,7 +70,7 @@ def test_replicas_return_one_by_one_when_nothing_needed_is_drained_and_after_the
     assert {pod.revision for pod in cluster.pods_of("chat")} == {"own"}
     messages = [event.message for _, _, event in cluster.events if event.reason == "DrainStarted"]
     assert len(messages) == 2
-    assert all("a replica of base, which is preferred, serves in its place" in message for message in messages)
+    assert all("a replica of base, which is preferred" in message for message in messages)
 
 
 def test_after_the_hold_one_of_the_preferred_shape_is_tried_and_the_rest_grows_as_before():
@@ -295,13 +295,12 @@ def test_status_says_why_a_variant_is_used_and_what_brings_the_preferred_one_bac
     own, small = cluster.status("chat").variants
     assert (own.name, own.ready, own.state) == ("base", 2, VariantState.SHORT)
     assert (small.name, small.ready, small.state) == ("small", 1, VariantState.NEXT)
-    assert "finds no node since" in own.message
-    assert "It is tried again at 2025-06-15T15:21:" in own.message
+    assert re.search(r" since 2025-06-15T15:.* again at 2025-06-15T15:21:", own.message)
     decision = cluster.status("chat").decision
     assert decision is not None
     (coming,) = [due for due in decision.upcoming if "is tried again" in due.what]
     assert coming.at is not None
     assert coming.at in own.message
-    assert "one of 1 replica that is less preferred drains" in coming.what
+    assert "less preferred replica drains" in coming.what
     cluster.run(100)
     assert cluster.status("chat").variants == (own, small), "what stays is not written anew"

@@ -25,7 +25,7 @@ def planned(service: ServiceView, *pods: PodView, **world: Any) -> Plan:
     return done
 
 
-def test_surplus_gives_up_what_has_not_started_before_what_serves():
+def test_unstarted_replicas_are_removed_before_serving_ones():
     service = a_service(max_replicas=2)
     pods = (*pods_of(service, 2), a_pod(service, 2, ready=False, created_at=NOW - 30), a_pod(service, 3, node=None))
     done = planned(service, *pods)
@@ -33,7 +33,7 @@ def test_surplus_gives_up_what_has_not_started_before_what_serves():
     assert drains(done) == []
 
 
-def test_among_those_that_serve_the_least_busy_and_coldest_goes():
+def test_the_least_busy_serving_replica_with_the_emptiest_cache_drains():
     service = a_service(max_replicas=2)
     pods = pods_of(service, 3)
     samples = (a_sample(running=3, kv=0.1), a_sample(running=1, kv=0.5), a_sample(running=1, kv=0.4))
@@ -60,14 +60,14 @@ def test_of_a_large_fleet_a_tenth_drains_at_once_and_the_next_when_it_is_gone():
     assert drains(done) == []
 
 
-def test_a_replica_whose_load_is_unknown_goes_last():
+def test_a_replica_whose_load_is_unknown_is_removed_last():
     service = a_service(max_replicas=2)
     pods = pods_of(service, 3)
     signals = signals_of(pods[1:], running=9, kv=0.9)
     assert pods[0].name not in drains(planned(service, *pods, signals=signals))
 
 
-def test_names_of_whatever_exists_are_left_out():
+def test_names_of_existing_objects_are_not_used():
     service = a_service(min_replicas=3)
     terminating, foreign = a_pod(service, 0, deleting=True), a_pod(service, 2, owner_uid="foreign")
     refusal = Refusal(service.uid, a_pod(service, 1).name, "NameTaken", "exists", NOW - 5)
@@ -140,7 +140,7 @@ def test_the_serving_label_taken_off_by_hand_is_a_drain_and_the_replica_is_repla
         pytest.param({"revision": "aaaa"}, False, id="it is of an older revision"),
     ],
 )
-def test_which_drains_are_taken_back(fields, taken_back):
+def test_which_drains_are_cancelled(fields, taken_back):
     service = a_service(min_replicas=1)
     draining = a_pod(service, 0, drain_started_at=NOW - 30, **fields)
     done = planned(service, draining, nodes=(a_node("node-0"), a_node("cordoned", cordoned=True)))

@@ -62,7 +62,7 @@ def test_a_small_world_may_become_empty():
     assert done.held is None
 
 
-def test_what_was_remembered_outlasts_a_held_tick():
+def test_memory_survives_a_held_tick():
     _, before = after(a_fleet())
     _, held = after(a_fleet(), replace(a_fleet(), nodes=()))
     assert held.services == before.services

@@ -1,5 +1,6 @@
 """Schedules of a WarmPool: more places by the start of a window, removed at its end, or a reason why not before."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -98,8 +99,8 @@ def test_where_a_node_has_to_come_first_they_are_ordered_earlier():
 def test_met_when_all_were_held_at_the_start_however_late_the_tick():
     made, _ = after(PEAK, (EIGHT - 1, BASE), (EIGHT + 20, (*BASE, *held_since(PEAK, 2, EIGHT, 2))))
     assert (status(made).state, status(made).ready_at) == (ScheduleState.MET, rfc3339(EIGHT))
-    assert status(made).message == (
-        "4 placeholders until Mon 2026-03-30 12:00 Europe/Berlin (UTC+02:00); 4 hold a place."
+    assert re.fullmatch(
+        r"4 placeholders until Mon 2026-03-30 12:00 Europe/Berlin \(UTC\+02:00\); 4 [\w ]+\.", status(made).message
     )
 
 
@@ -116,9 +117,7 @@ def test_a_place_that_was_taken_just_before_the_start_was_there():
     waits = holding(PEAK, 1, 3, node=None, created_at=EIGHT - 5, blocked="Unschedulable")
     made, state = after(PEAK, (EIGHT - 90, all_held), (EIGHT - 4, (*all_held[:3], *waits)))
     assert status(made).state is ScheduleState.WARMING
-    assert status(made).message.endswith(
-        "3 hold a place, and all did at Mon 2026-03-30 07:58:20 Europe/Berlin (UTC+02:00)."
-    )
+    assert re.search(r"; 3 \w.* at Mon 2026-03-30 07:58:20 Europe/Berlin \(UTC\+02:00\)\.$", status(made).message)
     made, _ = after(PEAK, (EIGHT + 1, (*all_held[:3], *waits)), state=state)
     assert status(made).state is ScheduleState.MET
 
@@ -128,7 +127,7 @@ def test_at_the_end_the_places_are_given_back_at_once():
     made, state = after(PEAK, (NOON - 1, held))
     assert (wanted(made), removed(made)) == (4, [])
     made, _ = after(PEAK, (NOON, held), state=state)
-    assert (wanted(made), removed(made)) == (2, ["it is one too many"] * 2)
+    assert (wanted(made), removed(made)) == (2, ["it is surplus"] * 2)
 
 
 def test_windows_that_overlap_and_the_number_of_all_times_do_not_add_up():
@@ -173,21 +172,21 @@ def test_asked_for_after_the_start_it_is_at_risk_until_all_are_held():
             EIGHT - 500,
             BASE,
             {"nodes": (a_node(gpus=4),)},
-            "2 placeholders have still to be placed, and the nodes that match have room for 1",
+            r"2 placeholders .* room for 1 ",
             id="the nodes are full, said before warming begins",
         ),
         pytest.param(
             WARM - 60,
             BASE,
             {"settings": Settings(max_gpus=4)},
-            "the operator's ceiling of 4 GPUs leaves 3 of 4 placeholders",
+            r"ceiling of 4 GPUs .* 3 of 4 placeholders",
             id="the ceiling is too low",
         ),
         pytest.param(
             EIGHT - 100,
             (*BASE, *holding(PEAK, 2, 2, node=None, created_at=EIGHT - 320, blocked="Unschedulable")),
             {},
-            "finds no node since",
+            r"placeholder-\d .*no node since 2026-03-30T05:54:40Z",
             id="no node for half of the lead time",
         ),
         pytest.param(
@@ -197,23 +196,23 @@ def test_asked_for_after_the_start_it_is_at_risk_until_all_are_held():
                 *holding(PEAK, 2, 2, created_at=EIGHT - 150, blocked="ImagePull", blocked_message="No such image."),
             ),
             {},
-            "does not start (ImagePull): No such image",
+            r"\(ImagePull\): No such image",
             id="the image cannot be pulled",
         ),
         pytest.param(EIGHT - 30, BASE, {}, "all will be ready at about", id="asked for too late"),
     ],
 )
-def test_at_risk_says_what_is_in_the_way(at, pods, world, says):
+def test_a_window_at_risk_names_the_obstacle(at, pods, world, says):
     made, _ = after(PEAK, (at, pods), **world)
     assert status(made).state is ScheduleState.AT_RISK
-    assert says in status(made).message
+    assert re.search(says, status(made).message)
 
 
-def test_the_condition_foretells_it_while_all_that_is_wanted_now_is_there():
+def test_the_condition_names_a_future_risk_while_all_wanted_placeholders_are_ready():
     made, _ = after(PEAK, (EIGHT - 500, BASE), nodes=(a_node(gpus=4),))
     (warm,) = made.warm_pools[0].status.conditions
     assert (warm.status, warm.reason) == ("True", "ScheduleAtRisk")
-    assert warm.message.startswith('2 of 2 placeholders hold a place. Schedule "peak": 4 placeholders from')
+    assert re.match(r'2 of 2 placeholders .*\. Schedule "peak": 4 placeholders from', warm.message)
 
 
 def test_a_zone_that_nobody_knows_is_a_fault_of_its_own():

@@ -1,5 +1,6 @@
 """Replicas of several pods: gated, ready, lost, given back and drained as a whole."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -59,12 +60,12 @@ class TestGates:
         pods = (rank(0, **GATED), rank(1, **GATED))
         assert lifted(planned(*pods)) == {pods[0].name: (), pods[1].name: ()}
 
-    def test_gates_of_others_are_theirs(self):
+    def test_gates_of_others_are_kept(self):
         theirs = (GROUP_GATE, "kueue.x-k8s.io/admission")
         done = planned(rank(0, **{**GATED, "gates": theirs}), rank(1, **{**GATED, "gates": theirs[1:]}))
         assert lifted(done) == {rank(0).name: ("kueue.x-k8s.io/admission",)}
 
-    def test_of_a_group_that_goes_they_stay(self):
+    def test_gates_of_a_removed_group_stay(self):
         service = a_service("chat", wanted=PAIR, max_replicas=1)
         done = planned(rank(0), rank(1), rank(0, 1, **GATED), rank(1, 1, **GATED), service=service)
         assert lifted(done) == {}
@@ -135,17 +136,17 @@ def test_the_obstacle_of_one_rank_is_the_groups(pods, reason):
 class TestARankThatWasStartedAgain:
     """The other ranks keep waiting for the old process."""
 
-    def test_before_it_served_it_is_part_of_starting(self):
+    def test_a_restart_before_it_served_does_not_fail_the_group(self):
         replica = replica_from(rank(0, ready_since=NOW - 600), rank(1, restarts=1, running_since=NOW - 700))
         assert replica.state is ReplicaState.SERVING
 
-    def test_rank_0_too(self):
+    def test_a_restart_of_rank_0_fails_the_group(self):
         again = rank(0, ready=False, unready_since=NOW - 50, restarts=1, running_since=NOW - 40)
         history = {again.uid: a_history({"at": NOW - 55})}
         assert replica_from(again, rank(1), histories=history).reason == "RankLost"
         assert replica_from(again, rank(1)).state is ReplicaState.LOADING, "it never served"
 
-    def test_one_that_crashes_again_and_again(self):
+    def test_a_crash_loop_of_a_rank_fails_the_group(self):
         replica = replica_from(rank(0), rank(1, blocked="CrashLoop", restarts=1))
         assert (replica.state, replica.reason) == ("Failed", "RankLost")
 
@@ -230,26 +231,26 @@ class TestHalfBound:
         young = {"created_at": NOW - 299, "unready_since": NOW - 298}
         assert reasons(planned(rank(0, **{**HALF, **young}), rank(1, **{**NO_ROOM, **young}))) == {}
 
-    def test_one_after_another_the_youngest_first(self):
+    def test_one_group_at_a_time_the_youngest_first(self):
         older = self.half(0, created_at=NOW - 500)
         done = planned(*older, *self.half(1), service=self.SERVICE)
         assert set(deletes(done)) == {rank(0, 1).name, rank(1, 1).name}
         going = (rank(0, 1, deleting=True), rank(1, 1, deleting=True))
         assert deletes(planned(*older, *going, service=self.SERVICE)) == []
 
-    def test_one_that_holds_nothing_waits_on_as_an_autoscaler_has_to_see_it(self):
+    def test_a_group_without_any_node_stays_pending_for_the_autoscaler(self):
         waiting = (rank(0, **NO_ROOM), rank(1, **NO_ROOM))
         retried, _ = plan(a_world(SERVICE, pods=waiting), WATCHED, NOW)
-        assert len(deletes(retried)) == 2, "the first time it is tried once more"
+        assert len(deletes(retried)) == 2, "the first time it is retried"
         again = replace(WATCHED.services.get(SERVICE.uid) or a_memory(), retries=1)
         done = planned(*waiting, state=replace(WATCHED, services={SERVICE.uid: again}))
         assert deletes(done) == []
         halves = planned(*self.half(0), state=replace(WATCHED, services={SERVICE.uid: again}))
         assert len(deletes(halves)) == 2, "but one that holds a half of it goes every time"
 
-    def test_the_condition_says_which_rank_finds_no_node(self):
+    def test_the_condition_names_the_rank_without_a_node(self):
         done = planned(*self.half(0), state=State.empty(NOW))
-        assert f"{rank(1).name} finds no node since" in message(done, "Ready")
+        assert re.search(rf"{rank(1).name} .*no node since", message(done, "Ready"))
 
 
 def a_memory() -> ServiceMemory:

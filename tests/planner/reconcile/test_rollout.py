@@ -104,11 +104,13 @@ def test_a_halted_rollout_keeps_the_failing_replica_and_says_what_to_do():
     failing = new(service, 0, blocked="CrashLoop", blocked_message="exit code 1", created_at=NOW - 4000)
     done = planned(service, old(service, 0), old(service, 1), failing)
     assert (deletes(done), creates(done)) == ([], [])
-    assert message(done, "UpToDate") == (
-        f"The rollout of revision bbbb is halted: {failing.name} has crashed 3 times: exit code 1. "
-        "2 replicas of the old revision serve on. "
-        "Correct the spec, or set the annotation forebay.dev/restarted-at to try again."
-    )
+    assert condition(done, "UpToDate") == ("False", "RolloutFailed")
+    for part in (
+        f"revision bbbb is halted: {failing.name} has crashed 3 times: exit code 1.",
+        "2 replicas of the old revision",
+        "forebay.dev/restarted-at",
+    ):
+        assert part in message(done, "UpToDate")
 
 
 def test_while_halted_the_old_revision_replaces_what_it_loses_and_grows():
@@ -166,9 +168,6 @@ def unplaced(service: ServiceView, **fields: Any) -> PodView:
     return new(service, 0, node=None, created_at=NOW - 301, blocked="Unschedulable", **fields)
 
 
-TRIED = "the new replica chat-997b1-bbbb-0 finds no place (Unschedulable)"
-
-
 @pytest.mark.parametrize(
     ("mode", "fields", "drained", "reason"),
     [
@@ -195,23 +194,27 @@ def _tried(state: State, service: ServiceView) -> State:
     return replace(state, services={service.uid: replace(state.services[service.uid], retries=1)})
 
 
-def test_what_waits_for_a_gpu_says_for_which():
+def test_a_rollout_that_waits_for_a_gpu_names_the_resource():
     service = rolling(min_replicas=2, max_replicas=2)
     _, state = plan(a_world(service), WATCHED, NOW - 10)
     done = planned(service, old(service, 0), old(service, 1), unplaced(service), state=_tried(state, service))
-    assert message(done, "UpToDate") == (
-        f"2 replicas cannot be replaced: {TRIED}, and all 2 that serve are needed. "
-        "Free 1 × nvidia.com/gpu, or set rollout.whenNoSpare: Replace."
-    )
+    for part in (
+        "2 replicas cannot be replaced",
+        "the new replica chat-997b1-bbbb-0 ",
+        "(Unschedulable)",
+        "Free 1 × nvidia.com/gpu, or set rollout.whenNoSpare: Replace.",
+    ):
+        assert part in message(done, "UpToDate")
 
 
 def test_without_a_surge_the_remedy_is_to_raise_it():
     service = rolling(min_replicas=2, max_replicas=2, max_surge=0)
     done = planned(service, old(service, 0), old(service, 1))
-    assert message(done, "UpToDate") == (
-        "2 replicas cannot be replaced: rollout.maxSurge is 0, and all 2 that serve are needed. "
-        "Raise rollout.maxSurge, or set rollout.whenNoSpare: Replace."
-    )
+    for part in (
+        "2 replicas cannot be replaced: rollout.maxSurge is 0",
+        "Raise rollout.maxSurge, or set rollout.whenNoSpare: Replace.",
+    ):
+        assert part in message(done, "UpToDate")
 
 
 def test_a_quota_that_refuses_the_surge_is_no_spare_either():

@@ -46,14 +46,14 @@ def test_the_ceiling_goes_to_replicas_then_to_services_then_to_pools_by_name():
     assert done.warm_pools[1].status.conditions[0].reason == "PlaceholdersHeldBack"
 
 
-def test_one_that_is_going_or_cannot_be_read_gets_no_action():
+def test_a_deleted_or_unreadable_pool_gets_no_action():
     done = planned(a_service(), a_pool("a", deleting=True), a_pool("b", place=None, problem="spec: no."))
 
     assert [share.actions for share in done.warm_pools] == [(), ()]
     assert done.warm_pools[1].status.conditions[0].reason == "SpecInvalid"
 
 
-def test_a_fault_in_one_holds_that_one_alone():
+def test_an_error_in_one_pool_affects_that_pool_alone():
     done = planned(a_service(), a_pool("a", placeholders=None), a_pool("b"))
 
     assert done.warm_pools[0].status.conditions[0].reason == "PlanningFailed"

@@ -1,5 +1,6 @@
 """Status, conditions and events: their content, and when a status is written."""
 
+import re
 from dataclasses import replace
 from math import nan
 
@@ -128,7 +129,7 @@ def test_a_condition_keeps_its_time_as_long_as_its_status():
     }
 
 
-def test_the_load_is_absent_while_nobody_knows_it():
+def test_unknown_load_is_absent_from_the_status():
     service = a_service()
     done, _ = plan(a_world(service, pods=pods_of(service, 1)), WATCHED, NOW)
     assert only(done).status.load == LoadStatus()
@@ -137,20 +138,20 @@ def test_the_load_is_absent_while_nobody_knows_it():
 @pytest.mark.parametrize(
     ("signals", "expected", "words"),
     [
-        pytest.param(PodSignals(a_sample()), ("True", "Fresh"), "All 1 serving replicas give metrics.", id="fresh"),
+        pytest.param(PodSignals(a_sample()), ("True", "Fresh"), "All 1 serving replicas", id="fresh"),
         pytest.param(
             PodSignals(a_sample(at=NOW - 31), "no answer within 4 s"),
             ("False", "MetricsStale"),
-            "gives no metrics since 2025-06-15T15:06:09Z: no answer within 4 s.",
+            "no metrics since 2025-06-15T15:06:09Z: no answer within 4 s.",
             id="stale",
         ),
         pytest.param(PodSignals(a_sample(at=NOW - 301)), ("False", "MetricsLost"), "15:01:39Z.", id="lost"),
-        pytest.param(None, ("False", "MetricsLost"), "gives no metrics since", id="never seen"),
-        pytest.param(PodSignals(a_sample(running=nan)), ("False", "MetricsLost"), "gives no metrics since", id="NaN"),
+        pytest.param(None, ("False", "MetricsLost"), "no metrics since", id="never seen"),
+        pytest.param(PodSignals(a_sample(running=nan)), ("False", "MetricsLost"), "no metrics since", id="NaN"),
         pytest.param(
             PodSignals(a_sample(missing=("vllm:num_preemptions",))),
             ("False", "SeriesMissing"),
-            "does not export vllm:num_preemptions, which its engine version should",
+            "does not export vllm:num_preemptions",
             id="a series is missing",
         ),
     ],
@@ -163,7 +164,7 @@ def test_metrics(signals, expected, words):
     assert words in message(done, "MetricsFresh")
 
 
-def test_a_service_without_any_metrics_is_not_ready_since_it_cannot_be_steered():
+def test_a_service_without_any_metrics_is_not_ready():
     service = a_service()
     done, _ = plan(a_world(service, pods=pods_of(service, 1)), WATCHED, NOW)
     assert condition(done, "Ready") == ("False", "MetricsLost")
@@ -172,7 +173,7 @@ def test_a_service_without_any_metrics_is_not_ready_since_it_cannot_be_steered()
 @pytest.mark.parametrize(
     ("fields", "serving", "running", "expected", "words"),
     [
-        pytest.param({}, 1, 0, ("True", "NotAsked"), "No warm replicas are asked for", id="none asked"),
+        pytest.param({}, 1, 0, ("True", "NotAsked"), "warmPool.replicas is 0", id="none requested"),
         pytest.param({"warm_replicas": 1}, 2, 0, ("True", "Warm"), "1 of 1 warm replica is spare.", id="there"),
         pytest.param({"warm_replicas": 1}, 1, 0, ("False", "Loading"), "0 of 1 warm replica", id="on its way"),
         pytest.param(
@@ -183,7 +184,7 @@ def test_a_service_without_any_metrics_is_not_ready_since_it_cannot_be_steered()
             2,
             0,
             ("False", "MaxReplicas"),
-            "1 of 2 warm replicas is spare; maxReplicas (2) leaves no more.",
+            "1 of 2 warm replicas is spare; maxReplicas (2) ",
             id="cut by maxReplicas",
         ),
     ],
@@ -207,7 +208,7 @@ def test_warm(fields, serving, running, expected, words):
         pytest.param(
             {"node": None, "created_at": NOW - 400, "blocked": "Unschedulable", "blocked_message": "0/2 nodes."},
             "Unschedulable",
-            "finds no node since 2025-06-15T15:00:00Z: 0/2 nodes.",
+            "since 2025-06-15T15:00:00Z: 0/2 nodes.",
             id="unschedulable",
         ),
         pytest.param({"blocked": "CrashLoop"}, "CrashLoop", "has crashed 3 times", id="crash loop"),
@@ -220,7 +221,7 @@ def test_why_a_service_is_not_ready(pod, expected, words):
     assert words in message(done, "Ready")
 
 
-def test_problems_say_all_and_what_serves_goes_on():
+def test_all_problems_are_listed_and_serving_replicas_are_kept():
     problems = (SpecProblem(Reason.SPEC_INVALID, "spec.a: is odd."), SpecProblem(Reason.NAME_TAKEN, "spec.b: is even."))
     service = a_service(problems=problems)
     pods = pods_of(service, 2)
@@ -260,7 +261,7 @@ def owned(service: ServiceView, *children: ChildView) -> tuple[ChildView, ...]:
     return tuple(replace(child, owner_uid=service.uid) for child in children)
 
 
-def test_what_is_missing_or_was_changed_by_hand_is_written_again():
+def test_missing_or_edited_children_are_written_again():
     service = a_service(max_replicas=3, max_surge=2, children=CHILDREN)
     for live, kinds in (
         ((), ("PodDisruptionBudget", "Service")),
@@ -277,13 +278,13 @@ def test_the_budget_counts_pods():
     assert min_available(a_spec(max_replicas=3, max_surge=2), a_shape(pods=4)) == 20
 
 
-def test_a_name_that_somebody_else_has_is_not_taken_from_them():
+def test_objects_of_other_owners_are_not_taken_over():
     service = a_service(children=CHILDREN)
     foreign = (replace(CHILDREN[1], owner_uid="somebody"), *owned(service, CHILDREN[0]))
     done, _ = plan(a_world(service, children=foreign), WATCHED, NOW)
     assert creates(done) == []
     assert condition(done, "Planned") == ("False", "NameTaken")
-    assert message(done, "Planned").startswith('metadata.name: the Service "chat" exists and is not ours')
+    assert message(done, "Planned").startswith('metadata.name: the Service "chat" exists')
 
 
 def test_a_warning_stops_nothing_and_is_reported_once():
@@ -308,7 +309,7 @@ def test_another_rule_with_the_same_count_is_reported_once():
         signals = signals_of(pods, at=NOW + second, kv=0.7, waiting=18 if busy else 0)
         done, state = plan(a_world(service, pods=pods, signals=signals), state, NOW + second)
         said += [event.message for event in only(done).events if event.reason == "RuleChanged"]
-    assert [text.partition(":")[0] for text in said] == [
-        "queue_would_grow, no longer not_watched_in_full, gives 2 replicas",
-        "kv_cache_would_fill, no longer queue_would_grow, gives 2 replicas",
+    assert [re.findall(r"\w+_\w+|\d+ replicas", text.partition(":")[0]) for text in said] == [
+        ["queue_would_grow", "not_watched_in_full", "2 replicas"],
+        ["kv_cache_would_fill", "queue_would_grow", "2 replicas"],
     ]

@@ -1,5 +1,7 @@
 """`status.decision.upcoming`: the soonest first, the first few replicas by name and the others as a number."""
 
+import re
+
 from forebay.api.instants import unix_seconds
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
@@ -9,7 +11,7 @@ from tests.builders.world import a_node, a_service, a_spec, a_variant
 
 STALL_SECONDS = 120.0
 """How long an engine makes no step before it counts as stalled."""
-WAITS = "base may be tried again, to take the place of one of 2 replicas that are less preferred; that waits for"
+WAITS = r"base may be tried again .*\b2 less preferred replicas; it waits for .*"
 
 
 def upcoming(cluster: Cluster) -> list[str]:
@@ -39,29 +41,28 @@ def a_served_cluster(replicas: int, **fields) -> Cluster:
 class TestMany:
     """Three replicas are named, the others are counted."""
 
-    def test_on_their_way(self):
+    def test_loading_replicas(self):
         cluster = a_cluster(a_service("chat", min_replicas=6, max_replicas=8))
         cluster.run(25)
-        assert [what for what in upcoming(cluster) if "is expected to serve" in what] == [
-            f"chat-997b1-7f3c-{number} is expected to serve 300 s after it got its node (assumed, with 0 starts seen)."
-            for number in range(3)
-        ]
-        assert "3 more replicas are loading; by then each is expected or given up." in upcoming(cluster)
+        named = [what for what in upcoming(cluster) if "is expected to serve 300 s after" in what]
+        assert [what.split()[0] for what in named] == [f"chat-997b1-7f3c-{number}" for number in range(3)]
+        assert all(re.search(r"\(assumed, .*\b0 starts", what) for what in named)
+        assert sum(what.startswith("3 more replicas are loading; by then each") for what in upcoming(cluster)) == 1
         assert 270 <= seconds_until(cluster, "3 more replicas are loading") <= 300
 
-    def test_stuck(self):
+    def test_stuck_replicas(self):
         cluster = a_cluster(a_service("chat", min_replicas=6, max_replicas=8), nodes=[a_node(gpus=2)])
         cluster.run(320)
-        assert sum("finds no node since" in what for what in upcoming(cluster)) == 3
-        assert "1 more replica is stuck; by then it is tried anew." in upcoming(cluster)
+        assert sum("no node since" in what for what in upcoming(cluster)) == 3
+        assert sum(what.startswith("1 more replica is stuck; by then it") for what in upcoming(cluster)) == 1
 
-    def test_draining(self):
+    def test_draining_replicas(self):
         cluster = a_served_cluster(6)
         cluster.stream_seconds = 600
         cluster.edit("chat", spec=a_spec(max_replicas=1))
         cluster.run(10)
         assert sum("is deleted at the latest: drainTimeout (300 s)" in what for what in upcoming(cluster)) == 3
-        assert "2 more replicas are draining; by then each is deleted at the latest." in upcoming(cluster)
+        assert sum(what.startswith("2 more replicas are draining; by then each") for what in upcoming(cluster)) == 1
 
 
 def test_the_soonest_comes_first_and_what_has_no_time_last():
@@ -75,28 +76,26 @@ def test_the_soonest_comes_first_and_what_has_no_time_last():
     assert upcoming(cluster)[-1] == "2 replicas are being created."
 
 
-class TestStandingStill:
-    def test_one_waits_for_its_turn_while_another_drains(self):
+class TestStalledReplicas:
+    def test_one_is_replaced_at_a_time(self):
         cluster = a_served_cluster(3)
         cluster.stream_seconds = 600
         cluster.hung = set(cluster.serving("chat")[:2])
         cluster.run_until(lambda: "ReplicaStalled" in cluster.event_reasons("chat"))
         cluster.run(10)
         (waiting,) = [what for what in upcoming(cluster) if "has made no step since" in what]
-        assert waiting.endswith("; it is replaced in its turn, one at a time.")
+        assert "one at a time" in waiting
 
-    def test_when_all_do_nothing_is_done(self):
+    def test_none_is_replaced_when_all_are_stalled(self):
         cluster = a_served_cluster(3)
         cluster.hung = set(cluster.serving("chat"))
         cluster.run(STALL_SECONDS + 60)
         still = [what for what in upcoming(cluster) if "has made no step since" in what]
         assert len(still) == 3
-        assert all(
-            what.endswith("nothing is done about it until one of all that stand still counts on.") for what in still
-        )
+        assert all("none is replaced" in what for what in still)
 
 
-class TestReturns:
+class TestFailback:
     """Failback to a preferred shape that may be tried again."""
 
     def with_room(self, **fields) -> Cluster:
@@ -105,30 +104,28 @@ class TestReturns:
         cluster.add_node(a_node("more", product=BIG))
         return cluster
 
-    def test_before_the_hold_ends_its_time_is_named(self):
+    def test_before_the_hold_ends_the_time_of_the_retry_is_named(self):
         cluster = self.with_room()
         cluster.run(60)
-        assert 0 < seconds_until(cluster, "base is tried again, with one replica on top of what is wanted") <= 600
+        assert 0 < seconds_until(cluster, "base is tried again") <= 600
 
-    def test_while_the_load_is_not_known(self):
+    def test_it_waits_while_the_load_is_unknown(self):
         cluster = self.with_room()
         cluster.silent = {"chat"}
         cluster.run(1200)
-        assert upcoming(cluster) == [f"{WAITS} the load of every replica that serves to be known."]
+        (waits,) = upcoming(cluster)
+        assert re.fullmatch(f"{WAITS}load.*known.*", waits)
 
-    def test_of_a_shape_that_carries_less_than_what_it_would_replace(self):
+    def test_a_shape_with_less_capacity_waits_for_room_under_maxreplicas(self):
         strong = a_variant("small", product=SMALL, replica_capacity=a_replica_capacity())
         cluster = self.with_room(replica_capacity=a_replica_capacity(slower=1.6), variants=(strong,))
         cluster.run(1200)
-        assert upcoming(cluster) == [
-            f"{WAITS} room under maxReplicas (3), since one of it carries less than one that would go."
-        ]
+        (waits,) = upcoming(cluster)
+        assert re.fullmatch(rf"{WAITS}room under maxReplicas \(3\), .*less.*", waits)
 
-    def test_one_that_is_under_way_says_what_ends_it(self):
+    def test_one_in_progress_names_what_completes_it(self):
         cluster = self.with_room()
         cluster.run_until(lambda: len(cluster.pods_of("chat")) == 4)
         cluster.run(20)
-        assert (
-            "Once chat-997b1-own-1 serves, which is of base, one of 2 replicas that are less preferred drains."
-            in upcoming(cluster)
-        )
+        pattern = r"Once chat-997b1-own-1 .*base.* serves, .*2 less preferred replicas drains\."
+        assert any(re.fullmatch(pattern, what) for what in upcoming(cluster))

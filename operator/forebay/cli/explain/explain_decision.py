@@ -67,8 +67,8 @@ def past_lines(past: Sequence[PastDecision], at: float, now: float) -> Iterator[
     known = [decision for decision in past if _unix(decision.at) <= at]
     time = stamp(at)
     if not known:
-        oldest = f"the oldest decision kept is of {past[0].at}" if past else "no decision is kept"
-        yield f"The decision at {time} is not known any more: {oldest}."
+        oldest = f"the oldest decision kept is from {past[0].at}" if past else "no decision is kept"
+        yield f"The decision at {time} is no longer known: {oldest}."
         return
     decision = known[-1]
     yield f"At {time} ({age(now - at)} ago)"
@@ -94,10 +94,10 @@ def _why(decision: DecisionStatus, status: InferenceServiceStatus, mode: str, no
     waiting = [p for p in decision.proposals if p.waits_for and p.replicas > decision.desired]
     if waiting:
         most = max(waiting, key=lambda p: p.replicas)
-        text = f"Not more yet: {most.rule} asks for {most.replicas}, but waits: {most.waits_for}."
+        text = f"{most.rule} asks for {most.replicas}, but does not count yet: {most.waits_for}."
         yield from wrapped(text, "  ")
     if advice:
-        yield f"  scaling.mode is {mode}, so load only advises; the replica count stays at {status.replicas.desired}."
+        yield f"  scaling.mode is {mode}, so this is only advice; the replica count stays at {status.replicas.desired}."
 
 
 def _numbers(decision: DecisionStatus, now: float) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _numbers(decision: DecisionStatus, now: float) -> Iterator[str]:
 
 def _signals(signals: SignalsStatus, now: float) -> str:
     """State and age of the metrics behind the numbers."""
-    within = f"gave metrics within the last {signals.fresh_seconds} s"
+    within = f"reported metrics within the last {signals.fresh_seconds} s"
     if signals.serving == 0:
         return "none, since no replica is known to serve."
     if signals.silent_since is None and signals.answering == signals.serving:
@@ -122,9 +122,9 @@ def _signals(signals: SignalsStatus, now: float) -> str:
         return f"{signals.state}; {replicas} {within}."
     answers = f"{signals.answering} of {_count(signals.serving, 'replica')} {within}"
     if signals.silent_since is None:
-        return f"{signals.state}; {answers}, and the others have just begun to serve."
-    silence = f"the longest silence lasts {age(now - _unix(signals.silent_since))}"
-    return f"{signals.state}; {answers}, and {silence}. Nothing is scaled down until all do."
+        return f"{signals.state}; {answers}, and the others have just started to serve."
+    longest = f"the longest gap is {age(now - _unix(signals.silent_since))}"
+    return f"{signals.state}; {answers}, and {longest}. Nothing is scaled down until all report."
 
 
 def _rules(decision: DecisionStatus) -> Iterator[str]:

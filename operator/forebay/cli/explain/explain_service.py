@@ -38,12 +38,12 @@ def explanation(reading: ServiceReading, now: float) -> Iterator[str]:
     yield f"{reading.namespace}/{reading.name}{source}"
     status = reading.status
     if status is None:
-        yield "No operator has written a status yet. Is one running, and does it serve this namespace?"
+        yield "No operator has written a status yet. Is one running, and does it watch this namespace?"
         return
     if status.observed_generation < reading.generation:
         yield (
-            f"The newest spec (generation {reading.generation}) has not been read by the operator yet; "
-            f"what follows is about generation {status.observed_generation}."
+            f"The operator has not read the newest spec (generation {reading.generation}) yet; "
+            f"the rest describes generation {status.observed_generation}."
         )
     yield _replicas(reading, status)
     if status.variants:
@@ -113,8 +113,8 @@ def _variant(variant: VariantStatus) -> str:
 def _at_zero(reading: ServiceReading, zero: ScaledToZeroStatus, now: float) -> Iterator[str]:
     since = unix_seconds(zero.since)
     ago = "" if since is None else f" ({age(now - since)} ago)"
-    yield f"At zero since {zero.since}{ago}: no request had arrived for scaleToZeroAfter."
-    yield f"`forebay wake {reading.name} -n {reading.namespace}` starts a replica; a raised minReplicas does too."
+    yield f"At zero since {zero.since}{ago}: no request arrived for scaleToZeroAfter."
+    yield f"`forebay wake {reading.name} -n {reading.namespace}` starts a replica, and so does a higher minReplicas."
 
 
 def _load(status: InferenceServiceStatus) -> str:
@@ -122,7 +122,7 @@ def _load(status: InferenceServiceStatus) -> str:
     if load.queue is None and load.kv_percent is None and status.replicas.ready == 0:
         return "No replica is known to serve, so there is no load to show."
     if load.queue is None and load.kv_percent is None:
-        return "Load unknown: no engine gives usable metrics. Missing is not zero, so nothing is scaled down."
+        return "Load unknown: no engine reports usable metrics, so nothing is scaled down."
     queue = "queue unknown" if load.queue is None else f"{_count(load.queue, 'request')} waiting"
     kv_cache = "KV cache unknown" if load.kv_percent is None else f"KV cache {load.kv_percent} % full"
     return f"{queue}, {kv_cache}."
@@ -133,7 +133,7 @@ def _schedule(schedule: ScheduleStatus) -> Iterator[str]:
     yield from wrapped(schedule.message, " " * 4)
     if schedule.floor_released_at and schedule.drains_until:
         released = (
-            f"The last window ended at {schedule.floor_released_at}; replicas that only it kept are drained by "
+            f"The last window ended at {schedule.floor_released_at}; the replicas that it added are drained by "
             f"{schedule.drains_until} at the latest, if the load allows."
         )
         yield from wrapped(released, " " * 4)
@@ -161,9 +161,9 @@ def _learned(learned: LearnedStatus) -> Iterator[str]:
 
 def _starts(place: str, starts: StartTimes) -> str:
     if not starts.seconds:
-        return f"  start {place}: none seen, {starts.p95_seconds} s assumed"
+        return f"  start {place}: none measured, {starts.p95_seconds} s assumed"
     if len(starts.seconds) < ENOUGH_STARTS:
-        few = f"{_count(len(starts.seconds), 'start')} seen, too few to learn from"
+        few = f"{_count(len(starts.seconds), 'start')} measured, too few to learn from"
         return f"  start {place}: {few}; {starts.p95_seconds} s assumed"
     return (
         f"  start {place}: 95 of 100 within {starts.p95_seconds} s, half within {starts.p50_seconds} s "

@@ -56,9 +56,7 @@ async def _show(
                     services = await read_services(reader.api, namespace)
                     live.update(table(services), refresh=True)
                 except ApiError as error:
-                    live.update(
-                        table(services, note=f"The last reading failed and is tried again: {error}"), refresh=True
-                    )
+                    live.update(table(services, note=f"The last read failed and is retried: {error}"), refresh=True)
 
 
 def table(services: Iterable[ServiceReading], note: str = "") -> Table:

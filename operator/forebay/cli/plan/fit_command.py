@@ -34,7 +34,7 @@ def fit(
 ) -> None:
     """Fit a PerformanceProfile to measurements of an engine, by least squares.
 
-    Exit codes: 0 a profile, 1 a profile that fits badly, 2 the files hold no measurement.
+    Exit codes: 0 a profile, 1 a profile that fits badly, 2 the files contain no measurement.
     """
     from forebay.cli.plan.fit_run import FitOptions
     from forebay.cli.plan.fit_run import fit as run

@@ -57,7 +57,7 @@ def read_observations(paths: Sequence[Path]) -> list[Observation]:
     observations += [step for step in steps if step is not None]
     if not observations:
         raise FitError(
-            "these files hold no measurement; give a result of guidellm or aiperf, or at least two responses of one "
+            "these files contain no measurement; give a result of guidellm or aiperf, or at least two responses of one "
             "engine's /metrics under load, in order of time"
         )
     return observations

@@ -149,4 +149,4 @@ def _summary(result: Fit, prior: ChosenProfile) -> Iterator[str]:
         )
         yield f"  {LETTERS[name]}  {after:.4g} s, {after / before:.2f} times the prior{note}"
     if result.mean_error > POOR_ERROR:
-        yield "This fits worse than the built-in estimates. Are all measurements of one engine, without errors?"
+        yield "This fits worse than the built-in estimates. Check that one engine gave all of them, without errors."

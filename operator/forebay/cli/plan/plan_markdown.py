@@ -134,7 +134,7 @@ def _details(plan: ServiceCapacityPlan) -> Iterator[str]:
         yield f"- **{heading}**: {_text(text)}"
     if plan.plan is not None:
         yield ""
-        yield "Rests on:"
+        yield "Assumptions:"
         yield ""
         for assumption in (*plan.plan.assumptions, *plan.plan.notes):
             yield f"- {_text(assumption)}"

@@ -18,7 +18,7 @@ from forebay.schedules.schedule_floors import PlannedCapacity, StartPace, Window
 from forebay.schedules.timetable import timetable
 
 COLUMNS = ("SCHEDULE", "FLOOR", "REPLICAS", "GPUS", "OPENS", "WARMING FROM", "MAXREPLICAS")
-NO_WINDOW = "no window ahead"
+NO_WINDOW = "no upcoming window"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def _service(plan: ServiceCapacityPlan, napkin: bool, width: int) -> Iterator[st
                 yield from _line("Why they differ" if index == 0 else "", difference)
     if plan.plan is not None:
         for index, assumption in enumerate(plan.plan.assumptions):
-            yield from _line("Rests on" if index == 0 else "", assumption)
+            yield from _line("Assumes" if index == 0 else "", assumption)
         for note in plan.plan.notes:
             yield from _line("Note", note)
     for problem in plan.problems:

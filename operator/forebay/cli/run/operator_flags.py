@@ -135,7 +135,7 @@ ScrapeInterval = Annotated[
     float, _flag("--scrape-interval", "Seconds between scrapes; longer for a large fleet.", _SIGNALS, at_least=SHORTEST)
 ]
 StaleAfter = Annotated[
-    float, _flag("--stale-after-seconds", "A signal older than this holds scaling down.", _SIGNALS, at_least=1.0)
+    float, _flag("--stale-after-seconds", "A signal older than this stops scaling down.", _SIGNALS, at_least=1.0)
 ]
 LostAfter = Annotated[
     float,

@@ -7,7 +7,7 @@ from typing import Any
 from forebay.cli.charts import ChartError, new_figure
 
 MOST_POLICIES = 6
-"""The most policies in one picture; more cannot be told apart."""
+"""The most policies in one picture; more could not be distinguished."""
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#8d6a9f", "#5f6c7b")
 
 
@@ -41,7 +41,7 @@ def _service(document: dict[str, Any], axes: list[Any]) -> None:
         waiting.plot(minutes, line["waiting"], color=colour, linewidth=width)
         first.plot(minutes, [max(1e-3, value) for value in line["firstToken"]], color=colour, linewidth=width)
     replicas.set_title(document["service"], loc="left")
-    replicas.set_ylabel("replicas that serve")
+    replicas.set_ylabel("serving replicas")
     replicas.set_ylim(bottom=0)
     replicas.legend(loc="upper left", ncols=3, fontsize=8, frameon=False)
     waiting.set_ylabel("requests waiting")

@@ -84,7 +84,7 @@ def _manifests(options: SimulateOptions) -> ManifestInput:
     if manifests.bad:
         raise InputError("; ".join(str(fault) for fault in manifests.bad))
     if not manifests.services:
-        raise InputError(f"{', '.join(options.files)}: no InferenceService is in these files")
+        raise InputError(f"{', '.join(options.files)}: these files contain no InferenceService")
     for pool in manifests.warm_pools:
         print(
             f"WarmPool {pool.metadata.name} is part of the simulated cluster, but its GPUs are not in the GPU-hours.",
@@ -182,7 +182,7 @@ def _names_and_files(traces: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _entries(peers: str | None) -> list[PeerSetting | str]:
-    """The policies of `--peers`, by the beginnings of their names; the oracle is not an `PeerSetting`, but its name."""
+    """The policies of `--peers`, by the beginnings of their names; the oracle is given by its name."""
     if peers is None:
         return []
     every: list[PeerSetting | str] = [*defaults(), static(), "oracle"]

@@ -33,8 +33,8 @@ def decided_service(fleet: FleetContext, context: ServiceContext) -> DecidedCont
     service, memory, now = context.service, context.memory, context.now
     before = memory.status or service.status
     wake_request = wake_request_of(service, before, context.limits, context.replicas, now)
-    next_up = context.variant_order.next_up
-    schedules = service_schedules_of(context, next_up)
+    next_target = context.variant_order.next_target
+    schedules = service_schedules_of(context, next_target)
     floors = (first_start(context.limits, before), wake_request.floor, *schedules.floors)
     scaling_inputs = ScalingInputs(
         lead_seconds=context.prospect.lead_seconds,
@@ -61,7 +61,7 @@ def decided_service(fleet: FleetContext, context: ServiceContext) -> DecidedCont
         decision=decide_replicas(situation),
         schedules=schedules,
         wake_request=wake_request,
-        free_gpus=_free_gpus(fleet, next_up, schedules.window_floors),
+        free_gpus=_free_gpus(fleet, next_target, schedules.window_floors),
     )
 
 

@@ -1,4 +1,4 @@
-"""Wake requests: somebody asks for a replica of a service that has scaled to zero.
+"""Wake requests: a user or a tool asks for a replica of a service that has scaled to zero.
 
 A request is an annotation with the time of asking, so it is written with the caller's own rights and survives a restart
 of the operator. It is answered once: when a service goes to zero, its status keeps the answered value, and that value
@@ -61,13 +61,15 @@ def answered_wake(service: ServiceView, now: float) -> str:
 
 
 def woken(asked_at: float, serving_since: float | None, after_seconds: float, now: float) -> WakeRequest:
-    because = f"somebody asked for a replica at {rfc3339(asked_at)}"
+    """The floor of one replica that an open request asks for. It ends scaleToZeroAfter after the replica became Ready,
+    or after the request if that was later."""
+    because = f"a replica was requested at {rfc3339(asked_at)}"
     if serving_since is None:
-        return WakeRequest(Proposal(1, "woken", f"{because}; it stays {seconds(after_seconds)} from Ready"))
+        return WakeRequest(Proposal(1, "woken", f"{because}; it is kept for {seconds(after_seconds)} once it is Ready"))
     until = max(asked_at, serving_since) + after_seconds
     if now >= until:
         return NO_REQUEST
-    return WakeRequest(Proposal(1, "woken", f"{because}; it stays until {rfc3339(until)}"), until)
+    return WakeRequest(Proposal(1, "woken", f"{because}; it is kept until {rfc3339(until)}"), until)
 
 
 def _was_answered(text: str, asked_at: float, before: InferenceServiceStatus) -> bool:
@@ -88,7 +90,7 @@ def _unreadable(text: str) -> SpecProblem:
     shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
     return SpecProblem(
         Reason.WAKE_REQUEST_INVALID,
-        f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{shown}" is no time with a zone, so it wakes nothing; '
+        f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{shown}" is not a time with a zone, so it wakes nothing; '
         "use `forebay wake`, or a time such as 2026-01-31T08:00:00Z.",
     )
 
@@ -96,8 +98,8 @@ def _unreadable(text: str) -> SpecProblem:
 def _in_the_future(text: str) -> SpecProblem:
     return SpecProblem(
         Reason.WAKE_REQUEST_INVALID,
-        f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{text}" is more than {seconds(CLOCK_SKEW_SECONDS)} ahead, so '
-        "it wakes nothing yet; use `forebay wake`, or set the clock right.",
+        f'metadata.annotations["{WAKE_REQUESTED_AT}"]: "{text}" is more than {seconds(CLOCK_SKEW_SECONDS)} in the '
+        "future, so it wakes nothing yet; use `forebay wake`, or correct the clock.",
     )
 
 
@@ -106,4 +108,4 @@ def first_start(limits: Limits, before: InferenceServiceStatus) -> Proposal | No
     which shows that it can start."""
     if limits.to_zero_after_seconds is None or before.decision is not None:
         return None
-    return Proposal(1, "first_start", "nothing has been decided for it before, and it is to have started once")
+    return Proposal(1, "first_start", "the service is new, and must start once before it can scale to zero")

@@ -3,7 +3,7 @@ restart.
 
 The status is updated rarely: after each start of a replica, which changes the status anyway, and otherwise every half
 hour, at a different time for each service. A restart may lose half an hour of load, which is little compared with the
-three days that are kept. Starts are not lost, because the pods that still exist tell them.
+three days that are kept. Starts are not lost, because they are computed again from the existing pods.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,8 +52,8 @@ def recall(stored: LearnedStatus | None, uid: str, now: float) -> Learned:
         except (ValueError, OverflowError) as error:
             return _reset(fresh, str(error), now)
     if stored.version == UNREADABLE_VERSION:
-        return _reset(fresh, "it does not fit the schema", now)
-    return _reset(fresh, f"it is of version {stored.version}, and this operator reads {LEARNED_VERSION}", now)
+        return _reset(fresh, "it does not match the schema", now)
+    return _reset(fresh, f"it has version {stored.version}, but this operator reads version {LEARNED_VERSION}", now)
 
 
 def _reset(fresh: Learned, why: str, now: float) -> Learned:

@@ -13,7 +13,7 @@ from forebay.planner.observe.service_context import ServiceContext, UnplannedSer
 from forebay.world.world import ChildView, ServiceView, SpecProblem, World
 
 _UNREADABLE: Final = SpecProblem(
-    Reason.SPEC_UNREADABLE, "spec: what is stored does not fit this operator's schema; apply the manifest again."
+    Reason.SPEC_UNREADABLE, "spec: the stored spec does not match this operator's schema; apply the manifest again."
 )
 
 
@@ -66,7 +66,7 @@ def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[SpecPr
     return tuple(
         SpecProblem(
             Reason.NAME_TAKEN,
-            f'metadata.name: the {kind} "{name}" exists and is not ours, so the service cannot be reached by its name; '
+            f'metadata.name: the {kind} "{name}" exists and has another owner, so the service cannot use this name; '
             f"delete that {kind}, or give the InferenceService another name.",
         )
         for kind, name in foreign

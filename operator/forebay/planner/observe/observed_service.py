@@ -60,8 +60,8 @@ def observed_service(
     weights = weights_by_variant(service, memory.scaling.arrivals, known.lengths)
     replica_weights = replica_weights_of(observed.replicas, observed.revisions, observed.variant_order, weights)
     learned = _learned(fleet, spec, observed, known)
-    next_up = observed.variant_order.next_up
-    free, held = fleet.free_places.get(next_up.shape, 0), fleet.held_places.replicas_for(service.uid, next_up)
+    next_target = observed.variant_order.next_target
+    free, held = fleet.free_places.get(next_target.shape, 0), fleet.held_places.replicas_for(service.uid, next_target)
     refusals = fleet.refusals.get(service.uid, ())
     observed_memory = _observed_memory(memory, observed, counts, grown_at, fleet, service.uid)
     return ServiceContext(

@@ -26,7 +26,7 @@ def why_silent(reading: PodSignals | None, history: PodHistory | None) -> str | 
     if reading is None or reading.sample is None or reading.error is not None:
         return None if reading is None else reading.error
     if not is_sound(reading.sample):
-        return "what it says of its requests or its KV cache is no number"
+        return "its metrics for requests or for the KV cache are not numbers"
     if history is not None and leaps(history.newest, reading.sample):
-        return f"it says that more than {MOST_REQUESTS_PER_SECOND:,.0f} requests a second came in"
+        return f"it reports more than {MOST_REQUESTS_PER_SECOND:,.0f} new requests per second"
     return None

@@ -34,9 +34,9 @@ class ReplicaState(StrEnum):
 
 
 STUCK_TEXTS: Final[Mapping[Reason, str]] = {
-    Reason.UNSCHEDULABLE: "finds no node",
-    Reason.QUOTA_EXCEEDED: "finds no room in the quota",
-    Reason.IMAGE_PULL: "cannot pull its image",
+    Reason.UNSCHEDULABLE: "has had no node",
+    Reason.QUOTA_EXCEEDED: "has exceeded the quota",
+    Reason.IMAGE_PULL: "has failed to pull its image",
 }
 SHORTAGE_REASONS: Final = (Reason.UNSCHEDULABLE, Reason.QUOTA_EXCEEDED)
 REVISION_FAULTS: Final = (Reason.CRASH_LOOP, Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.MODEL_LOAD)
@@ -111,7 +111,7 @@ class Replica:
 
 
 def is_faulty(replica: Replica) -> bool:
-    """Whether the replica is stuck for a reason that its revision may have caused. Lack of GPUs is none."""
+    """Whether the replica is stuck for a reason that its revision may have caused, which a lack of GPUs is not."""
     return replica.state is ReplicaState.BLOCKED and replica.reason in REVISION_FAULTS
 
 
@@ -218,7 +218,7 @@ def rank_lost(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | 
     for pod in pods:
         restarted = pod.blocked == Reason.CRASH_LOOP or (pod.running_since or served_at) > served_at
         if pod.restarts and restarted:
-            message = f"{pod.name} was started again after the replica served, and the other pods have lost it."
+            message = f"{pod.name} restarted after the replica had served, so the other pods lost their connection."
             return Finding(ReplicaState.FAILED, Reason.RANK_LOST, message, pod.node)
     return None
 
@@ -269,8 +269,8 @@ def serving(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | No
 def blocked(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
     """The finding of the first rank with an obstacle of its own. ModelLoad comes last, because a rank may fail to load
     only because it waits for the others."""
-    found = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), inputs))]
-    first = min(found, key=lambda finding: finding.reason == Reason.MODEL_LOAD, default=None)
+    findings = [finding for pod in pods if (finding := _stuck(pod, _placed_since(pods), inputs))]
+    first = min(findings, key=lambda finding: finding.reason == Reason.MODEL_LOAD, default=None)
     if first is not None and first.reason == Reason.MODEL_LOAD and len(pods) > 1:
         return replace(first, node=None)  # it is unknown which rank keeps the others waiting
     return first
@@ -317,7 +317,7 @@ def _stuck(pod: PodView, all_placed_since: float | None, inputs: ReplicaStateInp
     placed = pod.node is not None
     if waited_seconds >= limit_seconds and (not placed or pod.blocked not in (None, Reason.CRASH_LOOP)):
         reason = Reason(pod.blocked or Reason.UNSCHEDULABLE)
-        what = STUCK_TEXTS.get(reason, "cannot start")
+        what = STUCK_TEXTS.get(reason, "has failed to start")
         return _finding(pod, reason, f"{what} since {rfc3339(pod.waiting_since)}")
     limit = inputs.startup_timeout_seconds
     if all_placed_since is not None and inputs.now - all_placed_since >= limit:

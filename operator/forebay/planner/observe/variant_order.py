@@ -20,7 +20,7 @@ from forebay.planner.observe.revision_choice import RevisionChoice, choose
 from forebay.world.world import Refusal, Revision, ServiceView
 
 LONGEST_HOLD_SECONDS: Final = 3600.0
-JUST_BEGUN: Final = "this operator has just begun, and leaves replicas where they are"
+JUST_STARTED: Final = "this operator has just started and keeps replicas where they are"
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class VariantOrder:
         return tuple(target for target in self.targets if self.retry_at(target.variant) is None)
 
     @cached_property
-    def next_up(self) -> Revision:
+    def next_target(self) -> Revision:
         """The revision of the next replica: the first target that may be tried, or the first of all when none may."""
         return next(iter(self.available), self.targets[0])
 
     @property
     def reliable(self) -> Revision:
-        """The first available target without a known shortage. After a shortage, `next_up` is tried with one replica at
-        a time, and the other new replicas get this target."""
-        return next((target for target in self.available if target.variant not in self.shortages), self.next_up)
+        """The first available target without a known shortage. After a shortage, `next_target` is tried with one
+        replica at a time, and the other new replicas get this target."""
+        return next((target for target in self.available if target.variant not in self.shortages), self.next_target)
 
     def retry_at(self, variant: str) -> float | None:
         """When the variant is tried again; None when it may be tried now."""
@@ -75,15 +75,15 @@ class VariantOrder:
         names = [target.variant for target in self.targets]
         return names.index(variant) if variant in names else len(names)
 
-    def makes_way(self, replica: Replica) -> bool:
+    def has_alternative(self, replica: Replica) -> bool:
         """Whether the replica could not start and another shape may be tried in its place. A multi-pod replica that
         holds some of its nodes is left to `rank_groups.may_give_back`."""
-        if not self.available or replica.revision == self.next_up.hash or replica.revision not in self.hashes:
+        if not self.available or replica.revision == self.next_target.hash or replica.revision not in self.hashes:
             return False
         own = replica.revision == self.targets[0].hash
         return self.several and not replica.half_placed and _failed_to_start(replica, own)
 
-    def yields_to(self, replica: Replica) -> tuple[Revision, float] | None:
+    def retry_target(self, replica: Replica) -> tuple[Revision, float] | None:
         """The target that is tried in the place of a replica that could not start, and when. None when the replica did
         not fail to start, or while every other shape is found short in this tick as well."""
         if not self.several or replica.revision not in self.hashes:
@@ -152,7 +152,7 @@ def variant_order_of(
         elif known is not None and not _serves_since(target, replicas, known.seen_at):
             shortages[target.variant] = known
         elif earlier is None and _less_preferred_in_use(before, target.variant, replicas):
-            shortages[target.variant] = Shortage(now, 1, JUST_BEGUN)
+            shortages[target.variant] = Shortage(now, 1, JUST_STARTED)
     return replace(before, shortages=shortages)
 
 
@@ -196,7 +196,9 @@ def _held_back(
 ) -> Shortage | None:
     """The shortage that the operator's GPU ceiling causes; None without one. It prevents a failback, and without a hold
     the failback would be tried at every tick."""
-    held = memory.held_back and target == before.next_up and _less_preferred_in_use(before, target.variant, replicas)
+    held = (
+        memory.held_back and target == before.next_target and _less_preferred_in_use(before, target.variant, replicas)
+    )
     return Shortage(before.now, 1, memory.held_back) if held else None
 
 

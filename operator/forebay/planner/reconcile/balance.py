@@ -40,7 +40,7 @@ def balance(context: DecidedContext, terminating: Mapping[str, Step], grant: Gra
     adopted, steps = _adopt(context, live, grant)
     replacement = replacement_of(context, (*live, *adopted))
     settled = {replica.name for replica in adopted}
-    for remove in (_making_way, _superseded, _above_the_limit, _surplus, _replaced, _failed_back):
+    for remove in (_replaced_by_another_shape, _superseded, _above_the_limit, _surplus, _replaced, _failed_back):
         chosen = [(r, step) for r, step in remove(context, replacement) if r.name not in settled and grant(step)]
         steps += [step for _, step in chosen]
         replacement = _without(replacement, [replica for replica, _ in chosen])
@@ -62,7 +62,7 @@ def _removals(replicas: Sequence[Replica], reason: Reason, why: str) -> Removals
 def _adopt(context: DecidedContext, live: Sequence[Replica], grant: Grant) -> tuple[list[Replica], list[Step]]:
     """Adopt orphans. Needed ones continue to serve; the others start to drain, so that their streams finish."""
     steps: list[Step] = []
-    by_worth = sorted(
+    by_preference = sorted(
         (orphan for orphan in context.orphans if orphan.state in _ADOPTABLE),
         key=lambda r: (
             r.revision not in context.variant_order.hashes,
@@ -78,13 +78,13 @@ def _adopt(context: DecidedContext, live: Sequence[Replica], grant: Grant) -> tu
             # The service owns the other pods of this replica and ends them together; this pod has to end with them.
             actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version) for pod in orphan.pods)
             steps.append(Step(StepKind.OTHER, actions))
-    for orphan in by_worth:
+    for orphan in by_preference:
         draining = orphan.state is ReplicaState.DRAINING
         needed = not draining and len(live) + len(adopted) < context.desired
         reason = None if needed or draining else Reason.NOT_NEEDED
         actions = tuple(AdoptPod(pod.name, pod.uid, pod.resource_version, reason) for pod in orphan.pods)
-        fate = "it serves on" if needed else f"only {context.desired} are wanted, so it finishes its requests and goes"
-        event = normal(Reason.REPLICA_ADOPTED, f"{orphan.name} had lost its owner and is adopted: {fate}.")
+        outcome = "it keeps serving" if needed else f"the service needs only {context.desired}, so it drains"
+        event = normal(Reason.REPLICA_ADOPTED, f"{orphan.name} had no owner and is adopted: {outcome}.")
         step = Step(StepKind.OTHER if reason is None else StepKind.DRAIN, actions, subject=orphan.name, event=event)
         if grant(step):
             steps.append(step)
@@ -99,15 +99,15 @@ def _same_replica(replica: Replica, other: Replica) -> bool:
 _ADOPTABLE = (ReplicaState.LOADING, ReplicaState.SERVING, ReplicaState.BLOCKED, ReplicaState.DRAINING)
 
 
-def _making_way(context: DecidedContext, replacement: Replacement) -> Removals:
+def _replaced_by_another_shape(context: DecidedContext, replacement: Replacement) -> Removals:
     """Replicas that could not start, when another shape may be tried in their place."""
-    new = variant_label(context.variant_order.next_up.variant)
+    new = variant_label(context.variant_order.next_target.variant)
     return [
         pair
         for replica in replacement.live
-        if context.variant_order.makes_way(replica) and replica not in replacement.failing
+        if context.variant_order.has_alternative(replica) and replica not in replacement.failing
         for pair in _removals(
-            [replica], Reason.NO_ROOM, f"{replica.message.rstrip('.')}; one of {new} is tried instead"
+            [replica], Reason.NO_ROOM, f"{replica.message.rstrip('.')}; a replica of {new} is tried instead"
         )
     ]
 
@@ -199,12 +199,12 @@ def _without_spare(context: DecidedContext, replacement: Replacement) -> tuple[R
     if may_replace_without_spare(context):
         reason, why = _why_leaving(context, leaving[:1])
         return _removals(leaving[:1], reason, f"{why}, in place because {lack}"), ""
-    shape = context.variant_order.next_up.shape
+    shape = context.variant_order.next_target.shape
     remedy = (
         f"Free {shape.gpus} × {shape.resource_name}" if context.spec.rollout.max_surge else "Raise rollout.maxSurge"
     )
     return [], (
-        f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} that serve are needed. "
+        f"{count(len(leaving), 'replica')} cannot be replaced: {lack}, and all {len(serving)} serving ones are needed. "
         f"{remedy}, or set rollout.whenNoSpare: Replace."
     )
 
@@ -213,7 +213,7 @@ def _why_leaving(context: DecidedContext, replicas: Sequence[Replica]) -> tuple[
     nodes = sorted(node for replica in replicas for node in replica.nodes & context.cordoned)
     if nodes:
         return Reason.NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
-    return Reason.ROLLOUT, f"revision {context.variant_order.next_up.hash} replaces it"
+    return Reason.ROLLOUT, f"revision {context.variant_order.next_target.hash} replaces it"
 
 
 def _victims(context: DecidedContext, replacement: Replacement) -> list[Replica]:
@@ -261,7 +261,9 @@ def _grow(
     if missing and len(missing) > room and replacement.failing:
         # A failing replica is removed to make room; its replacement follows in a later tick.
         spared = replacement.failing[: len(missing) - max(0, room)]
-        steps += [step for _, step in _removals(spared, Reason.ROLLOUT, "its place is needed")]
+        steps += [
+            step for _, step in _removals(spared, Reason.ROLLOUT, "a new replica needs its place under maxReplicas")
+        ]
     cancellable = [replica for replica in _cancellable(context) if replica.name not in terminating]
     ordinals: dict[str, Iterator[int]] = {}
     for revision in missing[: max(0, room)]:
@@ -300,12 +302,12 @@ def _missing(context: DecidedContext, replacement: Replacement) -> list[Revision
 
 def _new_revisions(context: DecidedContext, replacement: Replacement, new: int) -> list[Revision]:
     """The target of each of `new` replicas. A shape with an earlier shortage is tried with one replica at a time."""
-    next_up, reliable = context.variant_order.next_up, context.variant_order.reliable
-    if next_up == reliable:
-        return [next_up] * new
-    tried = any(r.revision == next_up.hash and r.state is ReplicaState.LOADING for r in replacement.staying)
+    next_target, reliable = context.variant_order.next_target, context.variant_order.reliable
+    if next_target == reliable:
+        return [next_target] * new
+    tried = any(r.revision == next_target.hash and r.state is ReplicaState.LOADING for r in replacement.staying)
     first = 0 if tried else min(1, new)
-    return [next_up] * first + [reliable] * (new - first)
+    return [next_target] * first + [reliable] * (new - first)
 
 
 def _failbacks_to_begin(context: DecidedContext, replacement: Replacement) -> int:
@@ -348,8 +350,8 @@ def _create(context: DecidedContext, revision: Revision, ordinal: int) -> Step:
     actions = tuple(CreatePod(revision, ordinal, rank, name, context.avoid_nodes) for rank, name in enumerate(names))
     event = None
     if revision.variant and revision.hash in context.variant_order.hashes:
-        missed = context.variant_order.shortages_before(revision) or "it is what replicas are of now"
-        event = normal(Reason.VARIANT_USED, f"{names[0]} is of the variant {revision.variant}; {missed}.")
+        missed = context.variant_order.shortages_before(revision) or "new replicas use it now"
+        event = normal(Reason.VARIANT_USED, f"{names[0]} uses the variant {revision.variant}; {missed}.")
     return Step(StepKind.CREATE, actions, gpus=revision.shape.gpus, subject=names[0], event=event)
 
 

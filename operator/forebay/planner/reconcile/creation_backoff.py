@@ -24,7 +24,7 @@ def wait_before_creating(context: DecidedContext) -> str:
     wait_seconds = _wait_seconds(len(ended) - 1)
     if ended and context.now < ended[-1] + wait_seconds:
         return (
-            f"pods ended soon after they were created, {len(ended)} times; the next ones wait {seconds(wait_seconds)}"
+            f"pods ended soon after their creation, {len(ended)} times; the next creation waits {seconds(wait_seconds)}"
         )
     return ""
 

@@ -35,7 +35,7 @@ def start(replica: Replica, reason: str, why: str) -> Step:
         StepKind.DRAIN,
         tuple(StartDrain(pod.name, pod.uid, pod.resource_version, reason) for pod in pods),
         subject=replica.name,
-        event=normal(Reason.DRAIN_STARTED, f"{replica.name} finishes its requests and then goes: {why}."),
+        event=normal(Reason.DRAIN_STARTED, f"{replica.name} finishes its requests and is then deleted: {why}."),
     )
 
 
@@ -78,11 +78,11 @@ def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, n
     if replica.in_flight == 0 and sampled_at is not None and sampled_at >= started_at + settings.drain_grace_seconds:
         return (delete(replica, Reason.DRAINED, "all its requests are finished"),)
     if any(not pod.ready and pod.blocked == Reason.CRASH_LOOP for pod in replica.pods):
-        return (delete(replica, Reason.CRASHED, "its engine ended while it drained", alarming=True),)
+        return (delete(replica, Reason.CRASHED, "its engine crashed during the drain", alarming=True),)
     if now - started_at < drain_timeout_seconds:
         return ()
     left = "an unknown number of" if replica.in_flight is None else number(replica.in_flight)
-    why = f"drainTimeout ({seconds(drain_timeout_seconds)}) is over with {left} requests in flight"
+    why = f"drainTimeout ({seconds(drain_timeout_seconds)}) passed with {left} requests in flight"
     return (delete(replica, Reason.DRAIN_TIMEOUT, why, alarming=replica.in_flight != 0),)
 
 

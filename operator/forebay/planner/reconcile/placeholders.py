@@ -1,6 +1,6 @@
-"""Placeholders: low-priority pods that hold places for future replicas.
+"""Placeholders: low-priority pods that hold GPUs for future replicas.
 
-The scheduler itself hands a place over, by preemption: a replica's pod that finds no free GPUs preempts a placeholder.
+The scheduler does the handover by preemption: a replica's pod that finds no free GPUs preempts a placeholder.
 So nothing here follows the load. A pending placeholder is no fault, because running pods use the place it would hold.
 This module decides how many placeholders there should be and of which shape, and keeps them out of the way of replicas.
 
@@ -103,23 +103,25 @@ def placeholder_outcome_of(
     wanted: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget
 ) -> PlaceholderOutcome:
     """Delete ended and surplus placeholders and create missing ones, within what replicas leave of the limits."""
-    over = {pod.uid: reason for pod in wanted.pods if not pod.deleting and (reason := _over(pod, wanted, fleet))}
-    staying = sorted((pod for pod in wanted.pods if not pod.deleting and pod.uid not in over), key=_worth)
+    removed = {
+        pod.uid: reason for pod in wanted.pods if not pod.deleting and (reason := _removal_reason(pod, wanted, fleet))
+    }
+    staying = sorted((pod for pod in wanted.pods if not pod.deleting and pod.uid not in removed), key=_keep_order)
     allowed, held_back = _allowed(wanted, fleet, budget)
     surplus = staying[allowed:]
     if budget.gpus is not None:
         budget.gpus -= min(allowed, wanted.count) * wanted.place.gpus
     deletes = [
-        _delete(pod, over.get(pod.uid, "it is one too many"))
+        _delete(pod, removed.get(pod.uid, "it is surplus"))
         for pod in wanted.pods
-        if pod.uid in over or pod in surplus
+        if pod.uid in removed or pod in surplus
     ]
     creates, why = _creates(wanted, fleet, budget, max(0, allowed - len(staying)))
     return PlaceholderOutcome((*deletes, *creates), held_back or why)
 
 
 def another_place(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
-    return "it holds a place of another shape" if pod.place != wanted.place.hash else ""
+    return "it holds GPUs for another shape" if pod.place != wanted.place.hash else ""
 
 
 def ended(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
@@ -137,10 +139,10 @@ def on_a_lost_node(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext
 
 def on_a_cordoned_node(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
     """The node is cordoned, so no replica can take the place."""
-    return "its node is to be left" if pod.node in fleet.cordoned else ""
+    return "its node is cordoned" if pod.node in fleet.cordoned else ""
 
 
-OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ...]] = (
+REMOVAL_CHECKS: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ...]] = (
     another_place,
     ended,
     on_a_lost_node,
@@ -148,12 +150,12 @@ OVER: Final[tuple[Callable[[PodView, WantedPlaceholders, FleetContext], str], ..
 )
 
 
-def _over(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
-    return next((reason for check in OVER if (reason := check(pod, wanted, fleet))), "")
+def _removal_reason(pod: PodView, wanted: WantedPlaceholders, fleet: FleetContext) -> str:
+    return next((reason for check in REMOVAL_CHECKS if (reason := check(pod, wanted, fleet))), "")
 
 
-def _worth(pod: PodView) -> tuple[bool, bool, float, str]:
-    """Sort key: placeholders that hold a place come first, the oldest of them first."""
+def _keep_order(pod: PodView) -> tuple[bool, bool, float, str]:
+    """Sort key: ready placeholders are kept first, then those with a node, the oldest first."""
     return (not pod.ready, pod.node is None, pod.created_at, pod.name)
 
 
@@ -161,7 +163,7 @@ def _allowed(wanted: WantedPlaceholders, fleet: FleetContext, budget: Placeholde
     """How many placeholders there may be, and why that is fewer than wanted, as a clause."""
     short = fleet.quota_refusals.get(wanted.key.namespace)
     if wanted.count and short is not None:
-        return 0, f"they make room in the quota of {wanted.key.namespace} for {short.pod_name}"
+        return 0, f"{short.pod_name} needs their share of the quota of {wanted.key.namespace}"
     fitting = budget.places(wanted.place)
     if fitting is None or fitting >= wanted.count:
         return wanted.count, ""
@@ -184,7 +186,7 @@ def _creates(
     }
     names = islice(placeholder_names(wanted.key, wanted.uid, taken), granted)
     priority = fleet.world.settings.placeholder_priority_class
-    why = "" if granted == missing else f"{count(missing - granted, 'creation')} left to the next minute"
+    why = "" if granted == missing else f"{count(missing - granted, 'creation')} delayed to the next minute"
     return [CreatePlaceholder(wanted.place, name, priority) for name in names], why
 
 

@@ -38,7 +38,7 @@ class Replacement:
 def replacement_of(context: DecidedContext, live: Sequence[Replica]) -> Replacement:
     targets = context.variant_order.hashes
     old = [replica for replica in live if replica.revision not in targets]
-    growth = _fallback(context, old) if old else context.variant_order.next_up
+    growth = _fallback(context, old) if old else context.variant_order.next_target
     proven = not old or any(r.state is ReplicaState.SERVING for r in live if r.revision in targets)
     failing = tuple(r for r in live if context.halt is not None and r.revision in targets and is_faulty(r))
     staying: list[Replica] = []
@@ -69,7 +69,7 @@ def lacks_spare(context: DecidedContext, staying: Iterable[Replica]) -> str:
         return "rollout.maxSurge is 0"
     for replica in staying:
         if replica.state is ReplicaState.BLOCKED and replica.reason in SHORTAGE_REASONS:
-            return f"the new replica {replica.name} finds no place ({replica.reason})"
+            return f"the new replica {replica.name} cannot be placed ({replica.reason})"
     for refusal in reversed(context.refusals):
         if refusal.reason in CAPACITY_REFUSALS:
             return f"the API server refused {refusal.pod_name} ({refusal.reason}: {refusal.message})"

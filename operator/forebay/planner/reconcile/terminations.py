@@ -39,7 +39,7 @@ def drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.DRAINING:
         return ()
     if replica.drain_started_at is None:
-        return (drain.start(replica, Reason.LABEL_REMOVED, "its serving label was taken off"),)
+        return (drain.start(replica, Reason.LABEL_REMOVED, "its serving label was removed"),)
     timeout_seconds = context.spec.rollout.drain_timeout.seconds
     return drain.finish(replica, timeout_seconds, context.settings, context.now)
 
@@ -48,7 +48,7 @@ def half_drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     """Only some pods of the replica drain, so the drain is extended to the others."""
     if replica.state is not ReplicaState.DRAINING or all(pod.drain_started_at is not None for pod in replica.pods):
         return ()
-    return (drain.start(replica, replica.drain_reason or Reason.SCALE_DOWN, "it drains as a whole"),)
+    return (drain.start(replica, replica.drain_reason or Reason.SCALE_DOWN, "other pods of the same replica drain"),)
 
 
 def hung(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
@@ -71,14 +71,14 @@ def given_up(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 
     The failing replica of a halted rollout is kept for inspection, because another one would fail as well.
     """
-    if context.variant_order.makes_way(replica):
+    if context.variant_order.has_alternative(replica):
         return ()
     due_at = retry_due_at(context, replica) if replica.state is ReplicaState.BLOCKED else None
     if due_at is None:
         return ()
     if not rank_groups.may_give_back(context, replica) if rank_groups.holds_half(replica) else context.now < due_at:
         return ()
-    return drain.remove(replica, replica.failure_reason, f"{replica.message.rstrip('.')}; it is tried once more")
+    return drain.remove(replica, replica.failure_reason, f"{replica.message.rstrip('.')}; it is retried")
 
 
 TERMINATION_RULES: Final[tuple[Callable[[DecidedContext, Replica], tuple[Step, ...]], ...]] = (

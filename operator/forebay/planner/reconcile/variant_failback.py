@@ -29,7 +29,7 @@ class Failback:
 
     @property
     def why(self) -> str:
-        return f"a replica of {variant_label(self.new.variant)}, which is preferred, serves in its place"
+        return f"a replica of {variant_label(self.new.variant)}, which is preferred, serves instead"
 
 
 def failback_of(context: DecidedContext, replacement: Replacement) -> Failback | None:
@@ -43,7 +43,7 @@ def failback_of(context: DecidedContext, replacement: Replacement) -> Failback |
         or context.halt is not None
     ):
         return None
-    new = variant_order.next_up
+    new = variant_order.next_target
     rank = variant_order.rank(new.variant)
     leaving = [r for r in replacement.staying if r.state is ReplicaState.SERVING and context.rank(r) > rank]
     if not leaving:
@@ -87,7 +87,7 @@ def may_finish(context: DecidedContext, replacement: Replacement, failback: Fail
 
 
 def _all_serve(context: DecidedContext, replacement: Replacement) -> bool:
-    """Whether all staying replicas serve with known load, and no replica is on its way out."""
+    """Whether all staying replicas serve with known load, and no replica is being removed."""
     return (
         context.load.complete
         and not context.having(ReplicaState.DRAINING, ReplicaState.DELETING, ReplicaState.LOST)

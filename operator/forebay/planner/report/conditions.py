@@ -45,15 +45,15 @@ def ready(outcome: ServiceOutcome) -> ConditionAnswer:
     silent = [silent for silent in context.load.silent if silent.freshness is Freshness.LOST]
     if serving and len(silent) == serving:
         return ConditionAnswer(
-            "False", Reason.METRICS_LOST, f"{text}, but none gives metrics, so load cannot be followed."
+            "False", Reason.METRICS_LOST, f"{text}, but none reports metrics, so the load is unknown."
         )
     stalled = [replica for replica in context.live if replica.reason == Reason.STALLED]
     if len(stalled) == len(context.live) > 1:
         return ConditionAnswer(
             "False",
             Reason.STALLED,
-            f"All {len(stalled)} replicas have requests and count nothing any more: either every engine hangs, or "
-            "their metrics stand still. Nothing is replaced or scaled down until one of them counts on.",
+            f"All {len(stalled)} replicas have requests, but none makes a step: either every engine hangs, or their "
+            "metrics are stuck. Nothing is replaced or scaled down until one of them makes a step.",
         )
     details = _rest(outcome)
     if serving >= fewest:
@@ -86,10 +86,10 @@ def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
     """Whether the load of every serving replica is known."""
     load = outcome.context.load
     if load.replicas == 0 and outcome.context.desired == 0:
-        return ConditionAnswer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so there are no metrics to miss.")
+        return ConditionAnswer("True", Reason.SCALED_TO_ZERO, "No replica is wanted, so no metrics are expected.")
     if load.replicas == 0:
         return ConditionAnswer(
-            "Unknown", Reason.NOTHING_SERVES, "No replica is known to serve, so there are no metrics to go by."
+            "Unknown", Reason.NOTHING_SERVES, "No replica is known to serve, so there are no metrics."
         )
     silent = [silent for silent in load.silent if not silent.new]
     if silent:
@@ -99,8 +99,8 @@ def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
         return ConditionAnswer(
             "False",
             Reason.METRICS_LOST if load.freshness is Freshness.LOST else Reason.METRICS_STALE,
-            f"{worst.pod}{others} {'give' if others else 'gives'} no metrics since {rfc3339(worst.since)}{why}. "
-            "Until they are back nothing is scaled down.",
+            f"{worst.pod}{others} {'have' if others else 'has'} reported no metrics since {rfc3339(worst.since)}{why}. "
+            "Nothing is scaled down until metrics are back.",
         )
     if load.missing:
         pod, series = load.missing[0]
@@ -110,7 +110,7 @@ def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
             f"{pod} does not export {', '.join(series)}, which its engine version should; "
             "check spec.engine.version against the image. The rules that need them do not act.",
         )
-    return ConditionAnswer("True", Reason.FRESH, f"All {load.replicas} serving replicas give metrics.")
+    return ConditionAnswer("True", Reason.FRESH, f"All {load.replicas} serving replicas report metrics.")
 
 
 def warm(outcome: ServiceOutcome) -> ConditionAnswer:
@@ -133,8 +133,8 @@ def _held_places(outcome: ServiceOutcome) -> ConditionAnswer | None:
 
 
 def held_places(counts: PlaceholderCounts, held_back: str) -> ConditionAnswer:
-    """Whether all wanted placeholders hold a place. A pending one is no fault: running pods use its place."""
-    text = f"{counts.ready} of {count(counts.wanted, 'placeholder')} {'holds' if counts.ready == 1 else 'hold'} a place"
+    """Whether all wanted placeholders are ready. A pending one is not a fault: running pods use its GPUs."""
+    text = f"{counts.ready} of {count(counts.wanted, 'placeholder')} {'is' if counts.ready == 1 else 'are'} ready"
     if counts.ready >= counts.wanted:
         return ConditionAnswer("True", Reason.WARM, f"{text}.")
     if held_back:
@@ -149,18 +149,18 @@ def _spare(outcome: ServiceOutcome) -> ConditionAnswer:
     context = outcome.context
     asked = context.limits.warm_replicas
     if asked == 0:
-        return ConditionAnswer("True", Reason.NOT_ASKED, "No warm replicas are asked for (warmPool.replicas is 0).")
+        return ConditionAnswer("True", Reason.NOT_ASKED, "No warm replicas are requested (warmPool.replicas is 0).")
     spare = warm_replicas(outcome)
     if spare is None:
         return ConditionAnswer(
-            "Unknown", Reason.LOAD_UNKNOWN, "The load is not known, so it cannot be told which replicas are spare."
+            "Unknown", Reason.LOAD_UNKNOWN, "The load is unknown, so it is unknown which replicas are spare."
         )
     text = f"{spare} of {count(asked, 'warm replica')} {'is' if spare == 1 else 'are'} spare"
     if spare >= asked:
         return ConditionAnswer("True", Reason.WARM, f"{text}.")
     if context.desired >= context.limits.max_replicas:
         return ConditionAnswer(
-            "False", Reason.MAX_REPLICAS, f"{text}; maxReplicas ({context.limits.max_replicas}) leaves no more."
+            "False", Reason.MAX_REPLICAS, f"{text}; maxReplicas ({context.limits.max_replicas}) allows no more."
         )
     if len(outcome.replicas(ReplicaState.SERVING)) < context.desired:
         return ConditionAnswer("False", Reason.LOADING, f"{text}; others are loading.")
@@ -177,7 +177,8 @@ def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
             "False",
             Reason.ROLLOUT_FAILED,
             f"The rollout of revision {halt.revision} is halted: {halt.why} {count(len(others), 'replica')} of the old "
-            "revision serve on. Correct the spec, or set the annotation forebay.dev/restarted-at to try again.",
+            f"revision {'keeps' if len(others) == 1 else 'keep'} serving. Correct the spec, or set the annotation "
+            "forebay.dev/restarted-at to try again.",
         )
     leaving = replacement_of(context, context.live).leaving
     if outcome.balance.waits:
@@ -185,12 +186,12 @@ def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
     if others:
         done = len(context.live) - len(others)
         return ConditionAnswer(
-            "False", Reason.ROLLING_OUT, f"{done} of {context.desired} replicas are of revision {_names(context)}."
+            "False", Reason.ROLLING_OUT, f"{done} of {context.desired} replicas run revision {_names(context)}."
         )
     if leaving:
         nodes = sorted({node for replica in leaving for node in replica.nodes & context.cordoned})
         return ConditionAnswer(
-            "False", Reason.LEAVING_NODES, f"{count(len(leaving), 'replica')} leave cordoned nodes: {nodes[0]}."
+            "False", Reason.LEAVING_NODES, f"{count(len(leaving), 'replica')} must leave cordoned nodes: {nodes[0]}."
         )
     if any(choice.update_available for choice in context.variant_order.choices[:1]):
         return ConditionAnswer(
@@ -201,9 +202,9 @@ def up_to_date(outcome: ServiceOutcome) -> ConditionAnswer:
         )
     if not context.live:
         return ConditionAnswer(
-            "True", Reason.UP_TO_DATE, f"No replica runs; the next one will be of revision {target.hash}."
+            "True", Reason.UP_TO_DATE, f"No replica runs; the next one will run revision {target.hash}."
         )
-    return ConditionAnswer("True", Reason.UP_TO_DATE, f"All replicas are of revision {_names(context)}.")
+    return ConditionAnswer("True", Reason.UP_TO_DATE, f"All replicas run revision {_names(context)}.")
 
 
 def _names(context: DecidedContext) -> str:
@@ -262,9 +263,9 @@ def warm_replicas(outcome: ServiceOutcome) -> int | None:
 def _at_zero(outcome: ServiceOutcome) -> str:
     context = outcome.context
     leaving = len(outcome.replicas(ReplicaState.SERVING, ReplicaState.DRAINING))
-    runs = f"{count(leaving, 'replica')} finishes its requests and goes" if leaving else "No replica runs"
+    runs = f"{count(leaving, 'replica')} {'is' if leaving == 1 else 'are'} draining" if leaving else "No replica runs"
     after_seconds, key = context.limits.to_zero_after_seconds, context.service.key
-    why = "" if after_seconds is None else f": nothing was asked for scaleToZeroAfter ({seconds(after_seconds)})"
+    why = "" if after_seconds is None else f": no request arrived for scaleToZeroAfter ({seconds(after_seconds)})"
     return f"{runs}{why}. `forebay wake {key.name} -n {key.namespace}` starts one."
 
 

@@ -53,7 +53,8 @@ def rule_changed(decision: Decision, before: DecisionStatus | None) -> tuple[Ste
     """Another rule gives the same count. The event is sent once per rule in ten minutes, since rules may alternate."""
     if before is None or before.rule == decision.rule or decision.applied != decision.before:
         return ()
-    text = f"{decision.rule}, no longer {before.rule}, gives {count(decision.desired, 'replica')}: {decision.because}."
+    still = count(decision.desired, "replica")
+    text = f"{decision.rule} decides instead of {before.rule}, still {still}: {decision.because}."
     return (Step(StepKind.OTHER, (), subject=decision.rule, event=normal(Reason.RULE_CHANGED, text)),)
 
 

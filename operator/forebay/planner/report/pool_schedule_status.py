@@ -26,7 +26,7 @@ class PoolScheduleCase(WindowContext):
     """A schedule of a pool whose window is open or still to come."""
 
     waiting: tuple[PodView, ...]
-    """Placeholders that do not hold a place yet."""
+    """Placeholders that are not ready yet."""
     free: int
     """Places for which the ready nodes have free GPUs, besides all running pods and held places."""
     under_ceiling: int | None
@@ -55,7 +55,7 @@ def placeholder_stuck(case: PoolScheduleCase) -> str | None:
     for pod in case.waiting:
         detail = f": {pod.blocked_message.rstrip('.')}" if pod.blocked_message else ""
         if pod.node is None and case.now - pod.created_at >= longest_wait_seconds:
-            return f"{pod.name} finds no node since {rfc3339(pod.created_at)}{detail}"
+            return f"{pod.name} has had no node since {rfc3339(pod.created_at)}{detail}"
         if pod.node is not None and pod.blocked:
             return f"{pod.name} does not start ({pod.blocked}){detail}"
     return None
@@ -69,7 +69,7 @@ def ceiling_too_low(case: PoolScheduleCase) -> str | None:
     if not case.near or case.under_ceiling is None or case.window_floor.replicas <= case.under_ceiling:
         return None
     return (
-        f"the operator's ceiling of {case.settings.max_gpus} GPUs leaves {case.under_ceiling} of "
+        f"the operator's ceiling of {case.settings.max_gpus} GPUs allows {case.under_ceiling} of "
         f"{count(case.window_floor.replicas, 'placeholder')}"
     )
 
@@ -78,9 +78,9 @@ def nodes_too_full(case: PoolScheduleCase) -> str | None:
     if not case.near or case.to_place <= case.free:
         return None
     return (
-        f"{count(case.to_place, 'placeholder')} {'has' if case.to_place == 1 else 'have'} still to be placed, and the "
-        f"nodes that match have room for {case.free} (Forebay's own pods are counted, neither those of others nor "
-        "nodes that an autoscaler may add)"
+        f"{count(case.to_place, 'placeholder')} still {'needs' if case.to_place == 1 else 'need'} a node, and the "
+        f"matching nodes have room for {case.free} (pods of others and nodes that an autoscaler may add are not "
+        "counted)"
     )
 
 
@@ -105,7 +105,7 @@ def pool_schedule_statuses(outcome: PoolOutcome, fleet: FleetContext) -> tuple[P
         if window_floor.fault:
             return PoolScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{window_floor.fault}.")
         if window is None:
-            ended = "No window is ahead."
+            ended = "There is no upcoming window."
             return PoolScheduleStatus(
                 name=name, state=ScheduleState.IDLE, message=ended, placeholders=window_floor.replicas
             )
@@ -118,7 +118,7 @@ def pool_schedule_statuses(outcome: PoolOutcome, fleet: FleetContext) -> tuple[P
             before=before if same else None,
             ready_times=ready,
             pending=tuple(PendingPod(pod.name, pod.created_at) for pod in counts.waiting),
-            verb="hold a place",
+            verb="hold GPUs",
             consumable=True,
             waiting=counts.waiting,
             free=outcome.schedules.free,

@@ -41,11 +41,11 @@ def _plan(outcome: PoolOutcome, fleet: FleetContext) -> PoolPlan:
         return _reported(outcome, answer, pool.status.ready, pool.placeholders, pool.status.schedules, fleet.now)
     counts = placeholder_counts_of(outcome.wanted)
     schedules = pool_schedule_statuses(outcome, fleet)
-    warm = _foreseen(held_places(counts, outcome.placeholders.held_back), schedules)
+    warm = _with_risk(held_places(counts, outcome.placeholders.held_back), schedules)
     return _reported(outcome, warm, counts.ready, outcome.wanted.count, schedules, fleet.now)
 
 
-def _foreseen(warm: ConditionAnswer, schedules: Iterable[PoolScheduleStatus]) -> ConditionAnswer:
+def _with_risk(warm: ConditionAnswer, schedules: Iterable[PoolScheduleStatus]) -> ConditionAnswer:
     """The condition, with the risk named when every wanted placeholder is ready now but a schedule is at risk."""
     risk = next((status for status in schedules if status.state is ScheduleState.AT_RISK), None)
     if warm.status != "True" or risk is None:

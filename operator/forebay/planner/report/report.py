@@ -35,7 +35,7 @@ def report(fleet: FleetContext, outcome: FleetOutcome) -> tuple[Plan, State]:
         nodes_down=fleet.nodes_down,
         drains=outcome.drains,
         creates=outcome.creates,
-        census=fleet.before.census,
+        object_counts=fleet.before.object_counts,
     )
     return plan, after
 
@@ -70,9 +70,9 @@ def _planned(outcome: ServiceOutcome, now: float) -> tuple[ServicePlan, ServiceM
 
 
 def _retried(context: DecidedContext, steps: tuple[Step, ...]) -> int:
-    """1 when stuck replicas are given up in this tick, else 0. Replicas that make way for another variant do not count
-    as a retry."""
-    stuck = {r.name for r in context.having(ReplicaState.BLOCKED) if not context.variant_order.makes_way(r)}
+    """1 when stuck replicas are given up in this tick, else 0. A replica that is replaced by another variant is not
+    a retry."""
+    stuck = {r.name for r in context.having(ReplicaState.BLOCKED) if not context.variant_order.has_alternative(r)}
     return int(any(step.subject in stuck and step.kind is not StepKind.CREATE for step in steps))
 
 

@@ -59,7 +59,7 @@ def replica_stuck(case: ScheduleCase) -> str | None:
         for pod in replica.pods:
             if pod.node is None and case.now - pod.created_at >= longest_wait_seconds:
                 detail = f": {pod.blocked_message.rstrip('.')}" if pod.blocked_message else ""
-                return f"{pod.name} finds no node since {rfc3339(pod.created_at)}{detail}"
+                return f"{pod.name} has had no node since {rfc3339(pod.created_at)}{detail}"
     return None
 
 
@@ -73,8 +73,8 @@ def ceiling_too_low(case: ScheduleCase) -> str | None:
     if free_gpus is None or free_gpus.under_ceiling is None or needed <= free_gpus.under_ceiling:
         return None
     return (
-        f"the operator's ceiling of {case.context.settings.max_gpus} GPUs leaves {free_gpus.under_ceiling} of the "
-        f"{count(needed, 'replica')} that are still to come"
+        f"the operator's ceiling of {case.context.settings.max_gpus} GPUs allows {free_gpus.under_ceiling} of the "
+        f"{count(needed, 'missing replica')}"
     )
 
 
@@ -109,7 +109,7 @@ def _status(window_floor: WindowFloor, outcome: ServiceOutcome, before: Schedule
     if window_floor.fault:
         return ScheduleStatus(name=name, state=ScheduleState.AT_RISK, message=f"{window_floor.fault}.")
     if window is None:
-        idle = ScheduleStatus(name=name, state=ScheduleState.IDLE, message="No window is ahead.")
+        idle = ScheduleStatus(name=name, state=ScheduleState.IDLE, message="There is no upcoming window.")
         return idle.model_copy(update={"replicas": window_floor.replicas, **_released(window_floor, outcome.context)})
     start = rfc3339(window.start)
     same = before is not None and before.start == start and before.replicas == window_floor.replicas
@@ -157,9 +157,9 @@ def _to_place(case: ScheduleCase) -> int:
 def _no_room(free_gpus: FreeGpus, needed: int, context: DecidedContext) -> str:
     shape = context.target.shape
     content = f"{count(shape.pods, 'pod')} with {shape.gpus_per_pod} × {shape.resource_name}"
-    are = "is" if needed == 1 else "are"
+    need = "needs" if needed == 1 else "need"
     return (
-        f"{count(needed, 'replica')} of {content} {are} still to be placed, and the nodes that match "
+        f"{count(needed, 'replica')} of {content} still {need} a node, and the matching nodes "
         f"({free_gpus.nodes}) have {count(free_gpus.gpus, 'GPU')} free, enough for {free_gpus.replicas} "
-        "(Forebay's own pods are counted, neither those of others nor nodes that an autoscaler may add)"
+        "(pods of others and nodes that an autoscaler may add are not counted)"
     )

@@ -114,11 +114,12 @@ def unplanned_status(
 
 def _ready_unplanned(serving: int, problem: SpecProblem) -> ConditionAnswer:
     if serving:
+        keep = "keeps" if serving == 1 else "keep"
         return ConditionAnswer(
-            "True", Reason.SERVING, f"{number_of(serving, 'replica')} of an earlier spec serve on as they are."
+            "True", Reason.SERVING, f"{number_of(serving, 'replica')} of an earlier spec {keep} serving unchanged."
         )
     return ConditionAnswer(
-        "False", problem.reason, "No replica serves, and none is created before the spec is corrected."
+        "False", problem.reason, "No replica serves, and none is created until the spec is corrected."
     )
 
 

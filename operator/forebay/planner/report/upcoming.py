@@ -34,14 +34,14 @@ def upcoming_of(outcome: ServiceOutcome) -> tuple[Due, ...]:
     """The soonest first. Entries without a time of their own come last."""
     dues = [
         *outcome.context.decision.upcoming,
-        *_dues_of(outcome, ReplicaState.LOADING, _loading_due, "loading", "expected or given up"),
-        *_dues_of(outcome, ReplicaState.BLOCKED, _blocked_due, "stuck", "tried anew"),
-        *_dues_of(outcome, ReplicaState.DRAINING, _draining_due, "draining", "deleted at the latest"),
+        *_dues_of(outcome, ReplicaState.LOADING, _loading_due, "loading", "expected to serve or given up"),
+        *_dues_of(outcome, ReplicaState.BLOCKED, _blocked_due, "stuck", "retried"),
+        *_dues_of(outcome, ReplicaState.DRAINING, _draining_due, "draining", "deleted"),
         *_schedules(outcome.context),
         *_current_steps(outcome),
         *_rollout(outcome),
         *failback_due(outcome.context),
-        *([Due(None, f"Not done yet: {outcome.held_back}.")] if outcome.held_back else []),
+        *([Due(None, f"On hold: {outcome.held_back}.")] if outcome.held_back else []),
     ]
     return tuple(sorted(dues, key=lambda due: (due.at is None, due.at or 0.0)))
 
@@ -57,12 +57,12 @@ def _schedules(context: DecidedContext) -> Iterator[Due]:
         if window is None or window_floor.fault:
             continue
         if window_floor.opened is not None:
-            yield Due(window.end, f"Schedule {name} ends: its floor of {replicas} no longer holds, the load decides.")
+            yield Due(window.end, f"Schedule {name} ends: its floor of {replicas} is lifted and the load decides.")
         elif window_floor.counts(context.now):
-            yield Due(window.start, f"Schedule {name} opens: {replicas} have to serve by then.")
+            yield Due(window.start, f"Schedule {name} opens: {replicas} must serve by then.")
         else:
             start = rfc3339(window.start)
-            yield Due(window_floor.warm_from, f"Schedule {name} begins to count: {replicas} have to serve by {start}.")
+            yield Due(window_floor.warm_from, f"Schedule {name} starts warming: {replicas} must serve by {start}.")
 
 
 def _current_steps(outcome: ServiceOutcome) -> Iterator[Due]:
@@ -75,7 +75,7 @@ def _current_steps(outcome: ServiceOutcome) -> Iterator[Due]:
         yield Due(None, f"{step.subject} begins to drain: it gets no new requests and finishes those it has.")
 
 
-def _dues_of(outcome: ServiceOutcome, state: ReplicaState, due_of: DueOf, doing: str, fate: str) -> Iterator[Due]:
+def _dues_of(outcome: ServiceOutcome, state: ReplicaState, due_of: DueOf, doing: str, done: str) -> Iterator[Due]:
     """The replicas in a state: the first few by name, then the number of the others and the time of the last one."""
     known = (due for replica in outcome.replicas(state) if (due := due_of(outcome.context, replica)))
     dues = sorted(known, key=lambda due: due.at or 0.0)
@@ -83,7 +83,7 @@ def _dues_of(outcome: ServiceOutcome, state: ReplicaState, due_of: DueOf, doing:
     more = len(dues) - MOST_NAMED
     if more > 0:
         are, last_at = "is" if more == 1 else "are", dues[-1].at
-        by_then = "" if last_at is None else f"; by then {'it' if more == 1 else 'each'} is {fate}"
+        by_then = "" if last_at is None else f"; by then {'it' if more == 1 else 'each'} is {done}"
         yield Due(last_at, f"{count(more, 'more replica')} {are} {doing}{by_then}.")
 
 
@@ -96,8 +96,7 @@ def _loading_due(context: DecidedContext, replica: Replica) -> Due | None:
         detail = f" ({unplaced[0].blocked_message.rstrip('.')})" if unplaced[0].blocked_message else ""
         return Due(
             since + timeout,
-            f"{replica.name} counts as stuck if it has found no node by then{detail}: the operator's "
-            "--pending-timeout.",
+            f"{replica.name} counts as stuck if it has no node by then{detail}: the operator's --pending-timeout.",
         )
     lead_times = LeadTimes() if context.memory.learned is None else context.memory.learned.lead_times
     warm = all(pod.uid in context.preempting_pods for pod in replica.pods)
@@ -108,7 +107,7 @@ def _loading_due(context: DecidedContext, replica: Replica) -> Due | None:
         basis = (
             "95 of 100 starts took no longer"
             if starts >= ENOUGH_STARTS
-            else f"assumed, with {count(starts, 'start')} seen"
+            else f"assumed, {count(starts, 'start')} measured"
         )
         return Due(expected_at, f"{replica.name} is expected to serve {seconds(lead)} after it got its node ({basis}).")
     return Due(since + limit, f"{replica.name} is given up if it does not serve by then: engine.startupTimeout.")
@@ -117,24 +116,27 @@ def _loading_due(context: DecidedContext, replica: Replica) -> Due | None:
 def _blocked_due(context: DecidedContext, replica: Replica) -> Due | None:
     reason, due_at = replica.message.rstrip("."), retry_due_at(context, replica)
     if replica.reason == Reason.STALLED:
-        return Due(None, f"{reason}; {_stalled_fate(context)}.")
+        return Due(None, f"{reason}; {_stalled_outcome(context)}.")
     if due_at is None:
-        return Due(None, f"{reason}; it is kept to be looked at.")
-    shape, at = context.variant_order.yields_to(replica) or (None, inf)
+        return Due(None, f"{reason}; it is kept for inspection.")
+    shape, at = context.variant_order.retry_target(replica) or (None, inf)
     if holds_half(replica):
-        then = "tries anew" if shape is None or at > context.now else f"one of {variant_label(shape.variant)} is tried"
-        return Due(None, f"{replica.name} has only some of its nodes; in its turn it gives them back, and {then}.")
+        new = "it" if shape is None or at > context.now else f"a replica of {variant_label(shape.variant)}"
+        return Due(
+            None,
+            f"{replica.name} has only some of its nodes; it is deleted when its turn comes, and then {new} is tried.",
+        )
     if shape is not None and at <= due_at:
         return Due(
-            at if at > context.now else None, f"{reason}; one of {variant_label(shape.variant)} is tried in its place."
+            at if at > context.now else None, f"{reason}; a replica of {variant_label(shape.variant)} is tried instead."
         )
-    return Due(due_at, f"{reason}; another one is tried in its place.")
+    return Due(due_at, f"{reason}; another replica is tried instead.")
 
 
-def _stalled_fate(context: DecidedContext) -> str:
+def _stalled_outcome(context: DecidedContext) -> str:
     if any(replica.state is ReplicaState.SERVING for replica in context.live):
-        return "it is replaced in its turn, one at a time"
-    return "nothing is done about it until one of all that stand still counts on"
+        return "stalled replicas are replaced one at a time"
+    return "none is replaced until one of the stalled replicas makes a step"
 
 
 def _draining_due(context: DecidedContext, replica: Replica) -> Due | None:
@@ -142,11 +144,13 @@ def _draining_due(context: DecidedContext, replica: Replica) -> Due | None:
     if started_at is None:
         return None
     timeout = context.spec.rollout.drain_timeout.seconds
-    left = "an unknown number of requests" if replica.in_flight is None else _requests(replica.in_flight)
+    left = (
+        "its requests, whose number is unknown" if replica.in_flight is None else f"its {_requests(replica.in_flight)}"
+    )
     return Due(
         started_at + timeout,
-        f"{replica.name} is deleted at the latest: drainTimeout ({seconds(timeout)}). It goes before that once it has "
-        f"finished its {left}.",
+        f"{replica.name} is deleted at the latest: drainTimeout ({seconds(timeout)}). It is deleted earlier once it "
+        f"has finished {left}.",
     )
 
 
@@ -167,7 +171,7 @@ def _rollout(outcome: ServiceOutcome) -> Iterator[Due]:
         yield Due(
             None,
             f"{count(len(old), 'replica')} of an older revision {'is' if len(old) == 1 else 'are'} replaced by "
-            f"revision {context.target.hash}: a new one serves first, then an old one drains.",
+            f"revision {context.target.hash}: each old replica drains once a new one serves.",
         )
 
 

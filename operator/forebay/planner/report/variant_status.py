@@ -10,7 +10,7 @@ from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.observe.variant_order import retry_at, variant_label
 from forebay.planner.reconcile.rollout import replacement_of
 from forebay.planner.reconcile.variant_failback import Failback, failback_of, surge_of
-from forebay.scaling.decision import Due, count, seconds
+from forebay.scaling.decision import Due, seconds
 from forebay.world.world import Revision
 
 
@@ -34,8 +34,8 @@ def failback_due(context: DecidedContext) -> Iterator[Due]:
             continue
         yield Due(
             due_at if not variant_order.short_in_this_tick(target.variant) else None,
-            f"{variant_label(target.variant)} is tried again, with one replica on top of what is wanted; once it "
-            f"serves, one of {_less_preferred(behind)} drains ({variant_order.shortages[target.variant].why}).",
+            f"{variant_label(target.variant)} is tried again with one extra replica; once it serves, "
+            f"{_less_preferred(behind)} drains ({variant_order.shortages[target.variant].why}).",
         )
 
 
@@ -47,13 +47,13 @@ def _failback_under_way(context: DecidedContext) -> Iterator[Due]:
     new, behind = variant_label(failback.new.variant), _less_preferred(len(failback.leaving))
     coming = [replica for replica in context.having(ReplicaState.LOADING) if replica.revision == failback.new.hash]
     if coming and len(context.live) > context.desired:
-        yield Due(None, f"Once {coming[0].name} serves, which is of {new}, one of {behind} drains.")
+        yield Due(None, f"Once {coming[0].name} ({new}) serves, {behind} drains.")
     elif waits := _why_not_yet(context, failback):
-        yield Due(None, f"{new} may be tried again, to take the place of one of {behind}; that waits for {waits}.")
+        yield Due(None, f"{new} may be tried again to replace {behind}; it waits for {waits}.")
 
 
 def _less_preferred(replicas: int) -> str:
-    return f"{count(replicas, 'replica')} that {'is' if replicas == 1 else 'are'} less preferred"
+    return "the less preferred replica" if replicas == 1 else f"one of {replicas} less preferred replicas"
 
 
 def _status(context: DecidedContext, target: Revision) -> VariantStatus:
@@ -77,7 +77,7 @@ def _is_of(context: DecidedContext, replica: Replica, variant: str) -> bool:
 def _state(context: DecidedContext, target: Revision) -> VariantState:
     if context.variant_order.retry_at(target.variant) is not None:
         return VariantState.SHORT
-    return VariantState.NEXT if target == context.variant_order.next_up else VariantState.STANDBY
+    return VariantState.NEXT if target == context.variant_order.next_target else VariantState.STANDBY
 
 
 def _message(context: DecidedContext, target: Revision) -> str:
@@ -90,7 +90,7 @@ def _message(context: DecidedContext, target: Revision) -> str:
     shortage = variant_order.shortages[target.variant]
     if variant_order.short_in_this_tick(target.variant):
         hold = seconds(retry_at(shortage, variant_order.hold_seconds) - shortage.seen_at)
-        return f"{shortage.why}. It is tried again {hold} after that has ended."
+        return f"{shortage.why}. It is tried again {hold} after the shortage ends."
     return f"{shortage.why}. It is tried again at {rfc3339(due_at)}."
 
 
@@ -98,8 +98,12 @@ def _why_not_yet(context: DecidedContext, failback: Failback) -> str:
     """What a failback waits for, as a clause; empty when it will begin within moments."""
     most, surge = context.limits.max_replicas, surge_of(failback, context)
     if not context.load.complete:
-        return "the load of every replica that serves to be known"
+        return "the load of all serving replicas to be known"
     if len(context.live) >= most + surge:
-        why = "one of it carries less than one that would go" if failback.carries_less else "rollout.maxSurge is 0"
-        return f"room under maxReplicas ({most}), since {why}"
+        why = (
+            "its replicas have less capacity than those they replace"
+            if failback.carries_less
+            else "rollout.maxSurge is 0"
+        )
+        return f"room under maxReplicas ({most}), because {why}"
     return ""
