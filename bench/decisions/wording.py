@@ -5,4 +5,6 @@ A pattern pins the numbers and the rule around the words, so that only words can
 
 from typing import Final
 
-REWORDED: Final[tuple[tuple[str, str], ...]] = ()
+from bench.decisions.wording_others import REWORDED as _OTHERS
+
+REWORDED: Final[tuple[tuple[str, str], ...]] = _OTHERS

@@ -56,7 +56,7 @@ def test_what_is_needed(field):
 @pytest.mark.parametrize(
     ("field", "wrong", "says"),
     [
-        ("model", "hf://a/b@v1", '"hf://a/b@v1" names a revision; a profile is of a model'),
+        ("model", "hf://a/b@v1", '"hf://a/b@v1" names a revision'),
         ("model", "a/b", '"a/b" is not a model source'),
         ("engineVersion", "0.32.1", '"0.32.1" is not a minor version of vLLM; write it as 0.32'),
         ("stepMilliseconds", 0, "0 is too small; use 0.001 or more"),

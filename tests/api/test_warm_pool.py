@@ -64,7 +64,7 @@ def test_it_belongs_to_the_whole_cluster_and_reports():
         ("gpusPerPod", 17, 16, "spec.gpusPerPod: 17 is too large; use 16 or less"),
         ("engine", {"version": "v0.32"}, {"version": "0.32.0"}, '"v0.32" is not a version of vLLM'),
         ("runtimeClassName", "Nvidia", "nvidia", '"Nvidia" is not the name of an object'),
-        ("imagePullSecrets", ["a", "a"], ["a", "b"], '"a" is there twice; keep one'),
+        ("imagePullSecrets", ["a", "a"], ["a", "b"], '"a" appears twice; keep one'),
     ],
 )
 def test_refused_with_words_and_accepted_when_corrected(field, wrong, right, says):
@@ -86,8 +86,8 @@ WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholde
         ({"placeholders": 1001}, {"placeholders": 1000}, "placeholders: 1001 is too large; use 1000 or less"),
         ({"placeholders": None}, {}, "placeholders: is required"),
         ({"start": "0 25 * * *"}, {"start": "0 23 * * *"}, '"0 25 * * *" is not a cron line'),
-        ({"at": ["2026-11-27T18:00"]}, {"at": []}, "windows begin by start or by at; keep start"),
-        ({"start": None}, {"start": None, "at": ["2026-11-27T18:00"]}, "windows begin by start or by at"),
+        ({"at": ["2026-11-27T18:00"]}, {"at": []}, "needs exactly one of start and at"),
+        ({"start": None}, {"start": None, "at": ["2026-11-27T18:00"]}, "needs exactly one of start and at"),
         ({"timeZone": "Europe Berlin"}, {"timeZone": "Europe/Berlin"}, "is not the name of a time zone"),
         ({"duration": "30s"}, {"duration": "1m"}, '"30s" is not a duration from 1m to 744h'),
         ({"exceptDates": ["2026-02-30"]}, {"exceptDates": ["2026-02-28"]}, '"2026-02-30" is not a date'),

@@ -97,7 +97,9 @@ async def test_a_held_plan_writes_nothing_and_says_why_once(caplog: pytest.LogCa
     await tested.runs_for(11.0)
     assert tested.acted_at == []
     assert tested.sample("forebay_held") == 1.0
-    assert [record.message for record in caplog.records] == ["nothing is done: no nodes where there were 12"]
+    assert [record.message for record in caplog.records] == [
+        "the whole plan is held back: no nodes where there were 12"
+    ]
 
 
 @in_virtual_time
@@ -131,7 +133,7 @@ async def test_a_long_outage_leaves_the_process_alive():
     await tested.runs_for(600.0)
     assert tested.health.is_alive(now())
     assert not tested.health.is_ready(now())
-    assert "no view of the cluster" in tested.health.describe(now())
+    assert "the cluster cannot be read" in tested.health.describe(now())
 
 
 @in_virtual_time
@@ -191,7 +193,7 @@ async def test_a_service_whose_planning_failed_is_said_once_and_counted_each_tim
     tested = LoopUnderTest(next_plan=Plan(services=(broken,)))
     await tested.runs_for(11.0)
     assert [record.message for record in caplog.records] == [
-        "planning of team-a/chat failed; it is left as it is: Traceback: ZeroDivisionError"
+        "planning of team-a/chat failed, and its pods stay as they are: Traceback: ZeroDivisionError"
     ]
     assert tested.sample("forebay_reconcile_errors_total", stage="service") == 3.0
     assert tested.acted_at == [0.0, 5.0, 10.0]

@@ -70,16 +70,16 @@ def test_a_tick_with_thousands_of_writes_is_alive_while_it_makes_them():
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (ApiError(0, "NoAnswer", ""), "no view of the cluster"),
-        (ApiError(429, "TooManyRequests", ""), "no view of the cluster"),
-        (ApiError(500, "InternalError", ""), "no view of the cluster"),
+        (ApiError(0, "NoAnswer", ""), "the cluster cannot be read"),
+        (ApiError(429, "TooManyRequests", ""), "the cluster cannot be read"),
+        (ApiError(500, "InternalError", ""), "the cluster cannot be read"),
         (
             ApiError(404, "NotFound", ""),
             "the cluster does not serve InferenceServices; apply the CRDs, which `forebay crds` prints",
         ),
         (
             ApiError(403, "Forbidden", ""),
-            "the operator's service account lacks a right; the chart's roles grant all of them",
+            "the operator's service account lacks a permission; the chart's roles grant all of them",
         ),
         (ApiError(400, "BadRequest", ""), None),
         (ValueError("a bug"), None),

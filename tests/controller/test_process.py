@@ -126,7 +126,7 @@ async def test_a_part_that_breaks_takes_the_process_with_it(caplog: pytest.LogCa
     caplog.set_level(logging.ERROR)
     parts, shutdown = some_parts(observer_error=ValueError("a bug")), a_shutdown()
     assert await _run_parts(parts, shutdown) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
-    assert caplog.records[0].message == "the observer broke"
+    assert caplog.records[0].message == "the observer failed"
 
 
 @in_virtual_time
@@ -161,4 +161,4 @@ def test_a_port_that_is_taken_is_named_by_its_flag(capsys: pytest.CaptureFixture
         port = taken.getsockname()[1]
         options = OperatorOptions(ports=PortOptions("127.0.0.1", port, 0), log_format=LogFormat.PLAIN)
         assert run(options) == EXIT_ACCESS
-    assert f"--health-port {port} cannot be listened on: " in capsys.readouterr().err
+    assert f"--health-port {port} is not available: " in capsys.readouterr().err

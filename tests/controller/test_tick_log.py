@@ -18,8 +18,8 @@ def test_an_unreadable_object_is_named_once_and_again_when_it_comes_back(caplog:
     ):
         unreadable.note(problems)
     assert [record.message for record in caplog.records] == [
-        "Pod a cannot be read; it is left out",
-        "Pod b cannot be read; it is left out",
-        "Pod a cannot be read; it is left out",
+        "Pod a cannot be read; it is ignored",
+        "Pod b cannot be read; it is ignored",
+        "Pod a cannot be read; it is ignored",
     ]
     assert registry.get_sample_value("unreadable") == 1.0

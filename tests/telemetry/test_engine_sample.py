@@ -152,7 +152,7 @@ def test_one_engine_that_worked_and_one_that_never_did():
 
 @pytest.mark.parametrize("name", GAUGES)
 def test_a_gauge_that_an_engine_at_work_lacks_is_not_zero(name):
-    with pytest.raises(SignalMissing, match=r"is not in the answer, though vllm:iteration_tokens_total_count is 121"):
+    with pytest.raises(SignalMissing, match=r"is missing, although vllm:iteration_tokens_total_count is 121"):
         sample(re.sub(rf"(?m)^{name}(_by_reason)?", "vllm:renamed", LOAD))
 
 
@@ -161,7 +161,7 @@ def test_a_gauge_that_an_engine_at_work_lacks_is_not_zero(name):
 def test_a_gauge_that_says_nothing_is_not_zero(name, value):
     broken = re.sub(rf"(?m)^({name}(?:_by_reason)?{{[^}}]*}}) \S+$", rf"\1 {value}", LOAD)
 
-    with pytest.raises(SignalMissing, match="which is no reading"):
+    with pytest.raises(SignalMissing, match="is not a valid value"):
         sample(broken)
 
 
@@ -184,7 +184,7 @@ def test_a_full_cache(value, expected):
 
 
 def test_percent_is_not_taken_for_a_fraction():
-    with pytest.raises(SignalMissing, match="is 84, and a fraction from 0 to 1 was expected"):
+    with pytest.raises(SignalMissing, match=r"is 84 .* from 0 to 1"):
         sample(an_answer('vllm:kv_cache_usage_perc{engine="0"} 84'))
 
 

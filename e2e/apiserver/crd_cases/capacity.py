@@ -87,7 +87,7 @@ CAPACITY = (
         "spec.engine.speculative",
         {"method": "eagle3"},
         {"method": "eagle3", "model": "hf://example/eagle3-llama-8b"},
-        '"eagle3" drafts with a model of its own; set model, or use ngram',
+        '"eagle3" needs a draft model or head; set model',
         at="spec.engine.speculative.model",
     ),
     Case(
@@ -128,14 +128,14 @@ CAPACITY = (
         [{"name": "small"}, {"name": "small"}],
         [{"name": "small"}, {"name": "large"}],
         "Duplicate value",
-        '"small" is there twice; keep one',
+        '"small" appears twice; keep one',
     ),
     Case(
         "a variant called as the service's own shape",
         "spec.variants",
         [{"name": "base"}],
         [{"name": "small"}],
-        '"base" is what the service\'s own GPU and sizes are called',
+        '"base" is the name of the service\'s own shape',
         at="spec.variants[0].name",
     ),
     Case(

@@ -8,7 +8,7 @@ ENGINE = (
         "spec.engine.tensorParallelSize",
         3,
         4,
-        "3 does not divide the attention heads of common models and strands GPUs of a node; use 1, 2, 4, 8 or 16",
+        "3 does not divide the attention heads",
     ),
     Case(
         "more GPUs than a machine has",
@@ -45,7 +45,7 @@ ENGINE = (
         "spec.engine",
         {"tensorParallelSize": 8, "dataParallelSize": 2, "nodes": 2},
         {"tensorParallelSize": 8, "pipelineParallelSize": 2, "nodes": 2},
-        "dataParallelSize 2 makes whole copies of the model, which need no nodes 2; leave it out",
+        "dataParallelSize 2 cannot be combined with nodes 2; leave it out",
         at="spec.engine.dataParallelSize",
     ),
     Case("no node", "spec.engine.nodes", 0, 1, "should be greater than or equal to 1", "0 is too small; use 1 or more"),
@@ -180,7 +180,7 @@ ENGINE = (
         "spec.engine.extraArgs",
         ["--port=9000"],
         ["--uvicorn-log-level=warning"],
-        '"--port=9000" would move the engine away from its probes and its Service; remove it',
+        '"--port=9000" would move the engine to an address',
         at="spec.engine.extraArgs[0]",
     ),
     Case(
@@ -188,7 +188,7 @@ ENGINE = (
         "spec.engine.extraArgs",
         ["--shutdown-timeout=0"],
         [],
-        '"--shutdown-timeout=0" decides whether streams survive a drain and follows rollout.drainTimeout; set that',
+        '"--shutdown-timeout=0" is set by Forebay to rollout.drainTimeout',
         at="spec.engine.extraArgs[0]",
     ),
     Case(
@@ -196,7 +196,7 @@ ENGINE = (
         "spec.engine.extraArgs",
         ["--disable-log-stats"],
         ["--enable-log-requests"],
-        "would silence the metrics that scaling reads; remove it",
+        "would turn off the metrics that scaling reads",
         at="spec.engine.extraArgs[0]",
     ),
     Case(
@@ -204,7 +204,7 @@ ENGINE = (
         "spec.engine.extraArgs",
         ["--config=/data/vllm.yaml"],
         ["--config-format=auto"],
-        "reads flags from a file, past these checks; write them in extraArgs",
+        "write them in extraArgs",
         at="spec.engine.extraArgs[0]",
     ),
     Case(
@@ -212,7 +212,7 @@ ENGINE = (
         "spec.engine.extraArgs",
         ["--api-key=s3cret"],
         [],
-        "would shut out the startup probe; check keys in front of the Service",
+        "would make the startup probe fail",
         at="spec.engine.extraArgs[0]",
     ),
     Case(
@@ -236,7 +236,7 @@ ENGINE = (
         [{"name": "LOG", "value": "a"}, {"name": "LOG", "value": "b"}],
         [{"name": "LOG", "value": "a"}, {"name": "LOGS", "value": "b"}],
         'spec.engine.env[1]: Duplicate value: {"name":"LOG"}',
-        '"LOG" is there twice; keep one',
+        '"LOG" appears twice; keep one',
     ),
     Case(
         "variable with a dash",
@@ -268,7 +268,7 @@ ENGINE = (
         "spec.engine.env",
         [{"name": "HF_TOKEN", "value": "hf_x"}],
         [],
-        '"HF_TOKEN" is a credential, and manifests are read by many; put it in a Secret and set model.secretRef',
+        '"HF_TOKEN" is a credential and does not belong in a manifest; put it in a Secret and set model.secretRef',
         at="spec.engine.env[0].name",
     ),
     Case(
@@ -276,7 +276,7 @@ ENGINE = (
         "spec.engine.env",
         [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
         [],
-        "would take GPUs that were given to other pods; remove it",
+        "would use GPUs that belong to other pods",
         at="spec.engine.env[0].name",
     ),
     Case(

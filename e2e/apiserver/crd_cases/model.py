@@ -50,11 +50,11 @@ MODEL = (
         "is not a model source; write hf://",
     ),
     Case(
-        "path that climbs out of the claim",
+        "path that leaves the claim",
         "spec.model.source",
         "pvc://weights/../../etc",
         "pvc://weights/a..b",
-        '"pvc://weights/../../etc" climbs out of its folder; write the path without ".."',
+        '"pvc://weights/../../etc" leaves its bucket or volume; write the path without ".."',
     ),
     Case(
         "source of 600 characters",
@@ -100,7 +100,7 @@ MODEL = (
         "spec.model",
         {"source": "pvc://weights/chat", "secretRef": {"name": "hub"}},
         {"source": SOURCE, "secretRef": {"name": "hub"}},
-        'secretRef has no use with "pvc://weights/chat", a claim that is mounted without credentials; remove it',
+        'secretRef has no effect with "pvc://weights/chat"',
         at="spec.model.secretRef",
     ),
     Case(
@@ -108,9 +108,15 @@ MODEL = (
         "spec.model.cache",
         {"pvc": "cache", "nodePath": "/var/cache/models"},
         {"pvc": "cache"},
-        "a cache is in one place; set pvc or nodePath, and not both",
+        "a cache needs exactly one of pvc and nodePath",
     ),
-    Case("cache in no place", "spec.model.cache", {}, {"nodePath": "/var/cache/models"}, "set pvc or nodePath"),
+    Case(
+        "cache in no place",
+        "spec.model.cache",
+        {},
+        {"nodePath": "/var/cache/models"},
+        "exactly one of pvc and nodePath",
+    ),
     Case(
         "cache in a relative folder",
         "spec.model.cache.nodePath",

@@ -42,21 +42,21 @@ POD = (
         [a_volume(), a_volume(mountPath="/b")],
         [a_volume(), a_volume(name="b", mountPath="/b")],
         'spec.pod.volumes[1]: Duplicate value: {"name":"adapters"}',
-        '"adapters" is there twice; keep one',
+        '"adapters" appears twice; keep one',
     ),
     Case(
         "two volumes in one place",
         "spec.pod.volumes",
         [a_volume(), a_volume(name="b")],
         [a_volume(), a_volume(name="b", mountPath="/b")],
-        "two volumes have the same mountPath; give each a place of its own",
+        "two volumes have the same mountPath",
     ),
     Case(
         "volume over shared memory",
         "spec.pod.volumes",
         [a_volume(mountPath="/dev/shm")],
         [a_volume(mountPath="/data")],
-        '"/dev/shm" is needed by the engine or by Forebay; mount somewhere else, such as /data',
+        '"/dev/shm" is used by the engine or by Forebay; use another path, such as /data',
         at="spec.pod.volumes[0].mountPath",
     ),
     Case(
@@ -64,7 +64,7 @@ POD = (
         "spec.pod.volumes",
         [a_volume(mountPath="/models/lora")],
         [a_volume(mountPath="/models-extra")],
-        '"/models/lora" is needed by the engine',
+        '"/models/lora" is used by the engine',
         at="spec.pod.volumes[0].mountPath",
     ),
     Case(
@@ -72,7 +72,7 @@ POD = (
         "spec.pod.volumes",
         [a_volume(mountPath="/var/run")],
         [a_volume(mountPath="/var/data")],
-        '"/var/run" is needed by the engine',
+        '"/var/run" is used by the engine',
         at="spec.pod.volumes[0].mountPath",
     ),
     Case(
@@ -80,7 +80,7 @@ POD = (
         "spec.pod.volumes",
         [a_volume(mountPath="data")],
         [a_volume(mountPath="/data")],
-        '"data" is not a place to mount; write an absolute path below "/", without ".."',
+        '"data" is not a mount path; write an absolute path below "/", without ".."',
         at="spec.pod.volumes[0].mountPath",
     ),
     Case(
@@ -88,7 +88,7 @@ POD = (
         "spec.pod.volumes",
         [a_volume(mountPath="/")],
         [a_volume(mountPath="/etc/ssl")],
-        '"/" is not a place to mount',
+        '"/" is not a mount path',
         at="spec.pod.volumes[0].mountPath",
     ),
     Case(
@@ -104,7 +104,7 @@ POD = (
         "spec.pod.envFrom",
         [{}],
         [{"secret": "keys"}],
-        "one entry reads one object; set secret or configMap",
+        "an entry needs exactly one of secret and configMap",
         at="spec.pod.envFrom[0]",
     ),
     Case(
@@ -112,7 +112,7 @@ POD = (
         "spec.pod.annotations",
         {"forebay.dev/drain-started": "now"},
         {"example.com/drain-started": "now"},
-        "annotations of forebay.dev/ are how Forebay remembers drains; choose another prefix",
+        "annotations with the prefix forebay.dev/ are reserved for Forebay",
     ),
     Case(
         "annotation that would let a node go under a stream",
@@ -135,7 +135,7 @@ POD = (
         "spec.pod.tolerations",
         [{"key": "gpu", "operator": "Exists", "value": "a"}],
         [{"key": "gpu", "operator": "Equal", "value": "a"}],
-        'operator Exists matches any value, so value "a" has no meaning; remove it or use Equal',
+        'operator Exists matches any value, so value "a" has no effect; remove it or use Equal',
         at="spec.pod.tolerations[0].value",
     ),
     Case(
@@ -143,7 +143,7 @@ POD = (
         "spec.pod.tolerations",
         [{"effect": "NoSchedule"}],
         [{"effect": "NoSchedule", "operator": "Exists"}],
-        "a toleration without key tolerates every taint",
+        "a toleration without a key matches every taint",
         at="spec.pod.tolerations[0].key",
     ),
     Case(
@@ -177,7 +177,7 @@ POD = (
         "spec.pod.affinity",
         node_affinity(operator="In"),
         node_affinity(operator="In", values=["a"]),
-        "operator In does not go with these values; Exists and DoesNotExist take none, all others need one",
+        "operator In does not fit these values",
         at=f"{_REQUIREMENT}.values",
     ),
     Case(
@@ -185,7 +185,7 @@ POD = (
         "spec.pod.affinity",
         node_affinity(operator="Gt", values=["many"]),
         node_affinity(operator="Gt", values=["4"]),
-        "operator Gt compares with one whole number; write it as the only value, as text",
+        "operator Gt needs exactly one value, a whole number as text",
         at=f"{_REQUIREMENT}.values",
     ),
     Case(
@@ -193,7 +193,7 @@ POD = (
         "spec",
         {"model": {"source": SOURCE}, "gpu": {"nodeSelector": {"pool": "a"}}, "pod": {"nodeSelector": {"pool": "b"}}},
         {"model": {"source": SOURCE}, "gpu": {"nodeSelector": {"pool": "a"}}, "pod": {"nodeSelector": {"zone": "b"}}},
-        "pod.nodeSelector and gpu.nodeSelector ask the same label for different values, which no node has",
+        "pod.nodeSelector and gpu.nodeSelector require different values of the same label",
         at="spec.pod.nodeSelector",
     ),
     Case(
@@ -209,7 +209,7 @@ POD = (
             "gpu": {"product": "L4"},
             "pod": {"nodeSelector": {"nvidia.com/gpu.product": "L4"}},
         },
-        "pod.nodeSelector asks nvidia.com/gpu.product for something else than gpu.product, and no node is both",
+        "pod.nodeSelector requires another nvidia.com/gpu.product than gpu.product",
         at="spec.pod.nodeSelector",
     ),
     Case(
@@ -218,6 +218,6 @@ POD = (
         ["registry", "registry"],
         ["registry", "mirror"],
         'spec.pod.imagePullSecrets[1]: Duplicate value: "registry"',
-        '"registry" is there twice; keep one',
+        '"registry" appears twice; keep one',
     ),
 )

@@ -46,7 +46,7 @@ SCALING = (
         "spec.scaling",
         {"minReplicas": 0},
         {"minReplicas": 0, "scaleToZeroAfter": "15m"},
-        "minReplicas 0 does not say how long a service may be idle before its last replica goes; set scaleToZeroAfter",
+        "minReplicas 0 needs scaleToZeroAfter",
         at="spec.scaling.minReplicas",
     ),
     Case(
@@ -69,7 +69,7 @@ SCALING = (
             "scaling": {"minReplicas": 1, "scaleToZeroAfter": "15m"},
             "warmPool": {"replicas": 1},
         },
-        "warmPool.replicas 1 keeps replicas loaded at all times, and scaling.minReplicas 0 asks for none",
+        "warmPool.replicas 1 keeps replicas loaded at all times, but scaling.minReplicas is 0",
         at="spec.warmPool.replicas",
     ),
     Case(

@@ -8,8 +8,8 @@ _NO_CRON = "is not a cron line; write minute, hour, day of month, month and day 
 _NO_TIME = "is not a local time; write date and time to the minute without an offset, such as 2026-11-27T18:00"
 _NO_DATE = "is not a date; write year, month and day, such as 2026-12-25"
 _NO_ZONE = "is not the name of a time zone; use one of the IANA database, such as Europe/Berlin"
-_TWO_WAYS = "windows begin by start or by at; keep start for those that repeat, or at for single ones"
-_ONE_UNIT = "a floor is given in one unit; keep one of replicas, requestsPerSecond and tokensPerMinute"
+_TWO_WAYS = "a schedule needs exactly one of start and at"
+_ONE_UNIT = "a floor needs exactly one unit; set one of replicas, requestsPerSecond and tokensPerMinute"
 
 
 def schedules(**fields: Any) -> list[dict[str, Any]]:
@@ -99,8 +99,8 @@ SCHEDULES = (
         "floor of no requests",
         {"requestsPerSecond": 0},
         {"requestsPerSecond": 0.001},
-        "a rate below 0.001 asks for nothing; use 0.001 or more",
-        "a rate below 0.001 asks for nothing; use 0.001 or more",
+        "a rate below 0.001 is too small; use 0.001 or more",
+        "a rate below 0.001 is too small; use 0.001 or more",
         ".requestsPerSecond",
     ),
     _floor(
@@ -125,7 +125,7 @@ SCHEDULES = (
         schedules() * 2,
         [*schedules(), *schedules(name="evening", start="0 18 * * *")],
         "Duplicate value",
-        '"morning" is there twice; keep one',
+        '"morning" appears twice; keep one',
     ),
     Case(
         "seventeen schedules",

@@ -71,7 +71,7 @@ async def _open_ports(stack: AsyncExitStack, ports: PortOptions, health: LoopHea
         try:
             server = await listen(app, ports.address, port)
         except OSError as error:
-            raise PortTakenError(f"{flag} {port} cannot be listened on: {error.strerror}; choose another.") from error
+            raise PortTakenError(f"{flag} {port} is not available: {error.strerror}; choose another port.") from error
         stack.push_async_callback(server.close)
 
 
@@ -111,5 +111,5 @@ def _report(task: asyncio.Task[None], shutdown: Shutdown) -> None:
     """
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        log.error("the %s broke", task.get_name(), exc_info=error)
+        log.error("the %s failed", task.get_name(), exc_info=error)
     shutdown.end(EXIT_BROKEN, f"the {task.get_name()} ended")

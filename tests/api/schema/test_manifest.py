@@ -73,11 +73,9 @@ def test_objects_of_others_are_passed_over():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        pytest.param("a: [", "not YAML: while parsing", id="no YAML"),
-        pytest.param("", "no InferenceService of forebay.dev is in it", id="nothing"),
-        pytest.param(
-            "kind: Secret\napiVersion: v1", "no InferenceService of forebay.dev is in it", id="somebody else's"
-        ),
+        pytest.param("a: [", "not valid YAML: while parsing", id="no YAML"),
+        pytest.param("", "no InferenceService of forebay.dev", id="nothing"),
+        pytest.param("kind: Secret\napiVersion: v1", "no InferenceService of forebay.dev", id="somebody else's"),
     ],
 )
 def test_texts_without_a_service_are_refused(text, says):

@@ -65,7 +65,8 @@ class TestChoice:
     def test_any_other_pair_is_estimated_and_says_so(self, setup):
         chosen = choose_profile(setup, 1000)
         assert (chosen.name, chosen.basis, chosen.error_percent) == ("roofline", Basis.DECLARED, ERROR_PERCENT)
-        assert chosen.notes[0].startswith(f"roofline estimate ±{ERROR_PERCENT} %: no profile of this model on ")
+        assert chosen.notes[0].startswith(f"roofline estimate ±{ERROR_PERCENT} %")
+        assert "no profile of this model" in chosen.notes[0]
 
     def test_a_mixture_of_experts_says_what_it_takes_for_granted(self):
         assert "all experts" in choose_profile(a_setup("Mixtral-8x7B", sizes=Sizes(2)), 1000).notes[-1]

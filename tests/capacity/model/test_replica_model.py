@@ -180,7 +180,7 @@ class TestBatchedTokens:
 
 
 def test_a_rate_beyond_a_second_of_work_is_refused():
-    with pytest.raises(ValueError, match="less than 1 fit"):
+    with pytest.raises(ValueError, match="63 requests per second"):
         load(an_engine(), Mix.fixed(500, 200), 63)
 
 

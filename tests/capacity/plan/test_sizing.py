@@ -109,9 +109,9 @@ class TestFleet:
         assert plain.fleet is not None
         assert guessing.fleet is not None
         assert guessing.fleet.expected.inter_token_mean < plain.fleet.expected.inter_token_mean
-        assert (
-            "speculation by ngram: 3 guesses at 70 % give 2.53 tokens a step that takes 1.00 times as long"
-            in guessing.assumptions
+        assert any(
+            all(number in text for number in ("ngram", "3 guesses", "70 %", "2.53 tokens", "1.00 times"))
+            for text in guessing.assumptions
         )
 
     def test_speculation_that_was_not_measured_is_not_counted_on(self):
@@ -119,9 +119,7 @@ class TestFleet:
         assert guessing.throughput is not None
         assert plain.throughput is not None
         assert guessing.throughput.capacity == plain.throughput.capacity
-        assert "engine.speculative.acceptancePercent is not set: no gain of speculation is counted on" in (
-            guessing.assumptions
-        )
+        assert any("engine.speculative.acceptancePercent is not set" in text for text in guessing.assumptions)
 
     def test_a_draft_model_takes_memory(self):
         draft = {"method": "draft_model", "model": "hf://meta-llama/Llama-3.2-1B"}
@@ -163,10 +161,10 @@ class TestMisfits:
         assert "need 16.85 GiB (18,096,264,433 bytes) more than the 72.85 GiB" in issue.reason
         assert issue.remedies == (
             "set engine.tensorParallelSize 4: 471,856 tokens of KV cache",
-            "use a checkpoint with model.quantization fp8: 32.85 GiB of weights a GPU, 235,920 tokens",
-            "use a checkpoint with model.quantization awq: 16.43 GiB of weights a GPU, 343,584 tokens",
+            "use a checkpoint with model.quantization fp8: 32.85 GiB of weights per GPU, 235,920 tokens of KV cache",
+            "use a checkpoint with model.quantization awq: 16.43 GiB of weights per GPU, 343,584 tokens of KV cache",
             "set model.maxModelLen 20608 or less",
-            "use gpu.product NVIDIA-H200: 386,048 tokens",
+            "use gpu.product NVIDIA-H200: 386,048 tokens of KV cache",
         )
 
     @pytest.mark.parametrize("blocks", [{"engine": {"tensorParallelSize": 2}}, {"engine": {"tensorParallelSize": 1}}])
@@ -189,8 +187,9 @@ class TestMisfits:
     def test_a_step_slower_than_the_promise_is_refused_with_its_numbers(self):
         issue = problem(LLAMA_8B, "NVIDIA-L4", model={"maxModelLen": 8192})
         assert (issue.field, issue.value) == ("spec.slo.interTokenLatency.mean", "40ms")
-        assert issue.reason.startswith("cannot be kept: a token takes 75.35 ms on NVIDIA-L4 (TP1)")
-        assert issue.remedies[0] == "promise 150.7 ms or more"
+        assert issue.reason.startswith("cannot be kept")
+        assert "75.35 ms on NVIDIA-L4 (TP1)" in issue.reason
+        assert "150.7 ms" in issue.remedies[0]
         assert [option.split(" (")[0] for option in issue.remedies[1:]] == [
             "set engine.tensorParallelSize 4",
             "use a checkpoint with model.quantization awq",
@@ -200,12 +199,13 @@ class TestMisfits:
     def test_an_end_that_leaves_no_time_between_tokens(self):
         issue = problem(slo={"endToEnd": {"p95": "1s"}})
         assert (issue.field, issue.value) == ("spec.slo.endToEnd.p95", "1s")
-        assert issue.reason.startswith("leaves 2.513 ms between tokens, and a token takes 6.9 ms on ")
+        assert "2.513 ms between tokens" in issue.reason
+        assert "6.9 ms on " in issue.reason
 
     def test_a_first_token_that_comes_too_late(self):
         issue = problem(slo={"timeToFirstToken": {"p95": "20ms"}})
         assert (issue.field, issue.value) == ("spec.slo.timeToFirstToken.p95", "20ms")
-        assert issue.remedies[0].startswith("promise ")
+        assert issue.remedies[0].startswith("set it to ")
 
     def test_heads_that_do_not_divide(self):
         issue = problem("hf://Qwen/Qwen2.5-7B-Instruct", engine={"tensorParallelSize": 8}, traffic=None)
@@ -225,18 +225,20 @@ class TestMisfits:
         issue = problem(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
         assert (issue.field, issue.value) == ("spec.scaling.maxReplicas", 2)
         assert issue.remedies[0] == "set it to 4"
-        most = int(issue.remedies[1].removeprefix("plan for ").split()[0].replace(",", ""))
+        most = int(issue.remedies[1].removeprefix("plan for at most ").split()[0].replace(",", ""))
         assert planned(traffic=traffic(requests=most, headroom=1.5), scaling={"maxReplicas": 2}).fits
 
     def test_a_maximum_between_peak_and_headroom_is_a_note(self):
         plan = planned(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 3})
         assert plan.fits
-        assert plan.notes == ("scaling.maxReplicas 3 allows the peak but not its headroom; the plan counts 4 replicas",)
+        (note,) = plan.notes
+        assert note.startswith("scaling.maxReplicas 3 ")
+        assert "4 replicas" in note
 
     def test_a_maximum_that_is_not_set_is_a_note(self):
-        assert planned().notes == (
-            "scaling.maxReplicas is not set and means 1: set it to 3, or the plan cannot come true",
-        )
+        (note,) = planned().notes
+        assert note.startswith("scaling.maxReplicas is not set")
+        assert "set it to 3" in note
 
 
 class TestUnknown:
@@ -257,7 +259,7 @@ class TestUnknown:
 
     def test_a_mistyped_model(self):
         [issue] = unknown("hf://meta-lama/Llama-3.1-8B-Instruct")
-        assert issue.remedies[0] == "write hf://meta-llama/Llama-3.1-8B-Instruct if that is meant"
+        assert "hf://meta-llama/Llama-3.1-8B-Instruct" in issue.remedies[0]
 
     def test_everything_that_is_missing_is_said_at_once(self):
         assert [issue.field for issue in unknown("s3://bucket/weights", None)] == [
@@ -316,7 +318,7 @@ class TestKnowledge:
 
     def test_a_gpu_from_outside_is_said_to_be_one(self):
         plan = planned(LLAMA_8B, None, context=PlanContext(product=H100))
-        assert f"the manifest names no GPU; planned for {H100}" in plan.assumptions
+        assert any("does not name a GPU" in text and H100 in text for text in plan.assumptions)
 
     def test_a_given_profile_decides_speed_overhead_and_margin(self):
         given = GivenProfile(

@@ -399,7 +399,7 @@ def test_a_thread_that_breaks_says_so(error: BaseException, message: str):
     leadership.start()
     assert broken.wait(10.0)
     leadership.stop()
-    assert reasons == [f"the lease's thread broke: {message}"]
+    assert reasons == [f"the lease thread failed: {message}"]
 
 
 def test_the_clock_is_steady():

@@ -58,7 +58,7 @@ async def test_a_proxy_in_the_environment_is_not_used(server, monkeypatch):
     [
         pytest.param("broken-0", ScrapeFailure.STATUS, "answered HTTP 500 Internal Server Error", id="an error status"),
         pytest.param("moved-0", ScrapeFailure.STATUS, "answered HTTP 302 Found", id="a redirect is not followed"),
-        pytest.param("half-0", ScrapeFailure.CUT, "the answer ended before its announced length", id="half a body"),
+        pytest.param("half-0", ScrapeFailure.CUT, "the response ended before its announced length", id="half a body"),
         pytest.param("slow-0", ScrapeFailure.TIMEOUT, "no answer within 0.05 s", id="no answer"),
         pytest.param("drip-0", ScrapeFailure.TIMEOUT, "no answer within 0.05 s", id="an answer that does not end"),
     ],
@@ -80,14 +80,17 @@ async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, message
     ("answer", "failure", "message"),
     [
         pytest.param("", ScrapeFailure.NOT_AN_ENGINE, "has no series that starts with vllm:", id="empty"),
-        pytest.param(
-            "<html>Welcome</html>\n", ScrapeFailure.NOT_AN_ENGINE, "the answer of 21 bytes has no series", id="a page"
-        ),
-        pytest.param(ANSWER[:-20], ScrapeFailure.MALFORMED, "the answer is cut", id="cut, and the length fits"),
+        pytest.param("<html>Welcome</html>\n", ScrapeFailure.NOT_AN_ENGINE, "21 bytes has no series", id="a page"),
+        pytest.param(ANSWER[:-20], ScrapeFailure.MALFORMED, "truncated", id="truncated, but the length fits"),
         pytest.param(
             "vllm:num_requests_running four\n", ScrapeFailure.MALFORMED, "'four' of", id="garbage for a number"
         ),
-        pytest.param("vllm:num_requests_running NaN\n", ScrapeFailure.SIGNAL_MISSING, "which is no reading", id="NaN"),
+        pytest.param(
+            "vllm:num_requests_running NaN\n",
+            ScrapeFailure.SIGNAL_MISSING,
+            "vllm:num_requests_running is nan",
+            id="NaN",
+        ),
         pytest.param("vllm:x 1\n" * 200_000, ScrapeFailure.TOO_LARGE, "is longer than 1048576 bytes", id="huge"),
     ],
 )
@@ -125,7 +128,7 @@ async def test_what_is_not_http_is_unknown(server):
         fleet.pods = [replace(fleet.target("engine-0"), port=other.sockets[0].getsockname()[1])]
         await fleet.next_news()
 
-        assert "the answer is not HTTP" in (fleet.error("engine-0") or "")
+        assert "is not HTTP" in (fleet.error("engine-0") or "")
 
 
 async def test_a_pod_without_an_address_is_unknown(server):
@@ -133,7 +136,7 @@ async def test_a_pod_without_an_address_is_unknown(server):
         fleet.pods = [replace(fleet.target("engine-0"), ip="")]
         await fleet.next_news()
 
-        assert "the pod has no address to ask" in (fleet.error("engine-0") or "")
+        assert "no usable address" in (fleet.error("engine-0") or "")
 
 
 async def test_the_last_good_sample_stays_and_ages(server):

@@ -190,11 +190,11 @@ def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):
     [
         pytest.param(says({}, 503), ScrapeFailure.STATUS, "HTTP Status Code 503", id="an error"),
         pytest.param(says({}, 302, Location="/other"), ScrapeFailure.STATUS, "HTTP Status Code 302", id="a redirect"),
-        pytest.param(says(b"<html>"), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="a page"),
-        pytest.param(says([]), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="another API"),
-        pytest.param(says({"data": None}), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="no data"),
+        pytest.param(says(b"<html>"), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="a page"),
+        pytest.param(says([]), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="another API"),
+        pytest.param(says({"data": None}), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="no data"),
         pytest.param(
-            says(b"[" * 900_000), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="nested without end"
+            says(b"[" * 900_000), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="nested without end"
         ),
     ],
 )

@@ -222,7 +222,7 @@ async def test_a_target_without_series_of_an_engine(prometheus):
     async with a_fleet(prometheus) as fleet:
         for _ in range(2):
             assert fleet.sample() is None
-            assert fleet.error() == "Prometheus scrapes it, and mesh/chat-0:8000 has no series of vLLM"
+            assert "mesh/chat-0:8000 has no vLLM series" in fleet.error()
             await fleet.next_round()
 
 
@@ -259,7 +259,7 @@ async def test_nan_is_missing(prometheus):
         await fleet.next_round()
         assert fleet.sampled().taken_at == 980.0
         assert fleet.error() == (
-            "Prometheus, target engines/chat-0:8000: vllm:num_requests_running is nan, which is no reading"
+            "Prometheus, target engines/chat-0:8000: vllm:num_requests_running is nan, which is not a valid value"
         )
         await fleet.next_round()
         assert fleet.error() is not None, "it stays unknown until a better scrape"
@@ -320,7 +320,7 @@ async def test_an_answer_of_another_form_is_nobodys_load(prometheus, result):
 async def test_an_error_of_ours_is_the_pods_error(prometheus):
     prometheus.failure = RuntimeError("broken")
     async with a_fleet(prometheus) as fleet:
-        assert fleet.error() == "the operator could not ask Prometheus: RuntimeError('broken')"
+        assert fleet.error() == "the operator could not query Prometheus: RuntimeError('broken')"
         assert fleet.failures() == {ScrapeFailure.INTERNAL: 1}
 
 

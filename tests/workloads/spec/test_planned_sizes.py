@@ -122,7 +122,7 @@ class TestProblems:
     def test_missing_values_are_reported_where_a_plan_was_asked_for(self):
         asked, not_asked = sized(LLAMA_8B, None), sized(LLAMA_8B, None, traffic=None)
         assert asked.warnings[0].reason == "NotSized"
-        assert asked.warnings[0].message.startswith("Not sized: spec.gpu.product: is not given, and memory and speed")
+        assert asked.warnings[0].message.startswith("Not sized: spec.gpu.product: is not set")
         assert not_asked == Sizing()
 
 

@@ -59,7 +59,7 @@ ModelSource = Annotated[
         ),
         Rule(
             cel=r"!self.matches('/[.][.](/|$)')",
-            message='"$self" climbs out of its folder; write the path without ".."',
+            message='"$self" leaves its bucket or volume; write the path without ".."',
             holds=lambda value: re.search(r"/\.\.(/|\Z)", value) is None,
         ),
     ),
@@ -94,7 +94,7 @@ class WeightCache(Model):
     rules = (
         Rule["WeightCache"](
             cel="has(self.pvc) != has(self.nodePath)",
-            message="a cache is in one place; set pvc or nodePath, and not both",
+            message="a cache needs exactly one of pvc and nodePath; set one of them",
             holds=lambda cache: (cache.pvc is None) != (cache.node_path is None),
         ),
     )
@@ -122,7 +122,7 @@ class ModelSpec(Model):
     rules = (
         Rule["ModelSpec"](
             cel="!(has(self.secretRef) && self.source.startsWith('pvc://'))",
-            message='secretRef has no use with "$source", a claim that is mounted without credentials; remove it',
+            message='secretRef has no effect with "$source": a claim is mounted without credentials; remove it',
             holds=lambda model: model.secret_ref is None or not model.source.startswith("pvc://"),
             at="secretRef",
         ),
@@ -194,7 +194,7 @@ TensorParallelSize = Annotated[
     CheckedBy(
         Rule(
             cel="self in [1, 2, 4, 8, 16]",
-            message="$self does not divide the attention heads of common models and strands GPUs of a node; "
+            message="$self does not divide the attention heads of common models and leaves GPUs of a node idle; "
             "use 1, 2, 4, 8 or 16",
             holds=lambda value: value in (1, 2, 4, 8, 16),
         )
@@ -231,8 +231,8 @@ class EngineSpec(Model):
         ),
         Rule["EngineSpec"](
             cel="$nodes == 1 || $dataParallelSize:1 == 1",
-            message="dataParallelSize $dataParallelSize:1 makes whole copies of the model, which need no nodes $nodes; "
-            "leave it out and raise the number of replicas instead",
+            message="dataParallelSize $dataParallelSize:1 cannot be combined with nodes $nodes; leave it out and raise "
+            "the number of replicas instead",
             holds=lambda engine: engine.nodes == 1 or (engine.data_parallel_size or 1) == 1,
             at="dataParallelSize",
         ),
@@ -288,8 +288,8 @@ class GpuSpec(Model):
     rules = (
         Rule["GpuSpec"](
             cel="!has(self.product) || !has(self.nodeSelector)",
-            message='product "$product" and nodeSelector both choose the nodes; keep one, and when both are '
-            "needed put nvidia.com/gpu.product into nodeSelector",
+            message='product "$product" and nodeSelector both choose the nodes; keep one, or put '
+            "nvidia.com/gpu.product into nodeSelector if both are needed",
             holds=lambda gpu: gpu.product is None or gpu.node_selector is None,
             at="nodeSelector",
         ),

@@ -105,8 +105,8 @@ class ScalingSpec(Model):
         ),
         Rule["ScalingSpec"](
             cel="$minReplicas > 0 || has(self.scaleToZeroAfter)",
-            message="minReplicas 0 does not say how long a service may be idle before its last replica goes; set "
-            "scaleToZeroAfter, such as 15m, or raise minReplicas to 1",
+            message="minReplicas 0 needs scaleToZeroAfter, the idle time after which the last replica is removed; set "
+            "it, such as 15m, or raise minReplicas to 1",
             holds=lambda scaling: scaling.min_replicas > 0 or scaling.scale_to_zero_after is not None,
             at="minReplicas",
         ),

@@ -238,13 +238,13 @@ class _Reader:
 
     def _unknown_model(self, missing: list[str]) -> PlanProblem:
         similar = models_like(self.spec.model.source)
-        remedies = [f"write {similar[0]} if that is meant"] if similar else []
+        remedies = [f"write {similar[0]} if you mean that model"] if similar else []
         remedies.append(f"set spec.model.architecture with {', '.join(missing)}")
-        remedies.append("give forebay plan the checkpoint's config.json with --config")
+        remedies.append("pass the checkpoint's config.json to forebay plan with --config")
         return PlanProblem(
             "spec.model.source",
             self.spec.model.source,
-            "is not in the catalogue, and its shape is not given",
+            "is not in the catalogue, and its architecture is not set",
             tuple(remedies),
             ProblemKind.UNKNOWN,
         )
@@ -258,8 +258,8 @@ class _Reader:
                 PlanProblem(
                     "spec.gpu.product",
                     None,
-                    "is not given, and memory and speed follow from the card",
-                    (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "give forebay plan a --gpu"),
+                    "is not set, and memory and speed depend on the GPU",
+                    (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "pass --gpu to forebay plan"),
                     ProblemKind.UNKNOWN,
                 )
             )
@@ -271,13 +271,13 @@ class _Reader:
                 PlanProblem(
                     "spec.gpu.product",
                     product,
-                    "is not a card of the catalogue",
+                    "is not a GPU of the catalogue",
                     (f"use {products}",),
                     ProblemKind.UNKNOWN,
                 )
             )
         elif named is None:
-            self.assumptions.append(f"the manifest names no GPU; planned for {product}")
+            self.assumptions.append(f"the manifest does not name a GPU; the plan is for {product}")
         return card
 
     def _check_pipeline(self, architecture: Architecture) -> None:
@@ -303,13 +303,13 @@ class _Reader:
         if quantization is not None:
             return quantization
         if method is None:
-            self.assumptions.append("the checkpoint's precision is not known; 16 bits a weight are taken")
+            self.assumptions.append("the checkpoint's precision is unknown; 16 bits per weight are assumed")
             return quantization_of("none", None, None)
         self.problems.append(
             PlanProblem(
                 "spec.model.quantization",
                 method,
-                "does not say how many bits a weight has",
+                "does not determine the bits per weight",
                 ("set spec.model.architecture.weightBits",),
                 ProblemKind.UNKNOWN,
             )
@@ -321,28 +321,32 @@ class _Reader:
             return self.spec.model.max_model_len
         if architecture.context_tokens is not None:
             tokens = architecture.context_tokens
-            self.assumptions.append(f"maxModelLen is not set: the checkpoint's {tokens:,} tokens must fit at once")
+            self.assumptions.append(f"maxModelLen is not set; a request of the checkpoint's {tokens:,} tokens must fit")
             return tokens
         traffic = self.spec.traffic
         if traffic is None:
-            self.assumptions.append("the longest request is not known: set model.maxModelLen to check that it fits")
+            self.assumptions.append("the longest request is unknown; set model.maxModelLen to check that it fits")
             return 1
         tokens = traffic.prompt_tokens + traffic.output_tokens
-        self.assumptions.append(f"the longest request is not known: {tokens:,} tokens, the mean of traffic, must fit")
+        self.assumptions.append(
+            f"the longest request is unknown; one of {tokens:,} tokens, the mean of traffic, must fit"
+        )
         return tokens
 
     def _mix(self, architecture: Architecture) -> Mix | None:
         if self.context.lengths:
             mix = Mix.of(self.context.lengths, architecture.tokens_read)
             self.assumptions.append(
-                f"lengths are those of {len(self.context.lengths):,} recorded requests: {mix.prompt_tokens:.0f} tokens "
-                f"in, {mix.output_tokens:.0f} out on average"
+                f"lengths are those of {len(self.context.lengths):,} recorded requests: on average "
+                f"{mix.prompt_tokens:.0f} prompt tokens and {mix.output_tokens:.0f} output tokens"
             )
             return mix
         traffic = self.spec.traffic
         if traffic is None:
             return None
-        self.assumptions.append("all requests are taken as long as the mean; forebay plan --trace takes recorded ones")
+        self.assumptions.append(
+            "all requests are assumed to have the mean length; forebay plan --trace reads recorded lengths"
+        )
         return Mix.fixed(traffic.prompt_tokens, traffic.output_tokens, architecture.tokens_read)
 
     def _demand(self) -> MonthlyDemand | None:
@@ -350,9 +354,9 @@ class _Reader:
         if traffic is None:
             return None
         if "peak_factor" not in traffic.model_fields_set:
-            self.assumptions.append(f"traffic.peakFactor is not set: {traffic.peak_factor:g} is taken")
+            self.assumptions.append(f"traffic.peakFactor is not set; {traffic.peak_factor:g} is assumed")
         if "headroom" not in traffic.model_fields_set:
-            self.assumptions.append(f"traffic.headroom is not set: {traffic.headroom:g} is taken")
+            self.assumptions.append(f"traffic.headroom is not set; {traffic.headroom:g} is assumed")
         tokens: float = traffic.prompt_tokens + traffic.output_tokens
         if self.context.lengths:
             tokens = round(Mix.of(self.context.lengths).tokens, 3)
@@ -370,7 +374,7 @@ class _Reader:
             cost = given.draft_cost_percent / 100
         if cost is None:
             self.assumptions.append(
-                f"the draft {given.model} is not in the catalogue: neither its weights nor its gain are counted; set "
+                f"the draft {given.model} is not in the catalogue; its weights and its gain are not counted: set "
                 "engine.speculative.draftCostPercent"
             )
             return None, 0
@@ -378,13 +382,13 @@ class _Reader:
         draft_bytes = (parameters or int(shape.parameters * cost)) * bits // 8
         if given.acceptance_percent is None:
             self.assumptions.append(
-                "engine.speculative.acceptancePercent is not set: no gain of speculation is counted on"
+                "engine.speculative.acceptancePercent is not set; no gain from speculation is assumed"
             )
             return None, draft_bytes
         speculation = Speculation(given.method, given.tokens, given.acceptance_percent / 100, cost)
         self.assumptions.append(
-            f"speculation by {given.method}: {given.tokens} guesses at {given.acceptance_percent} % give "
-            f"{speculation.tokens_per_step:.2f} tokens a step that takes {speculation.step_factor:.2f} times as long"
+            f"speculation by {given.method}: {given.tokens} guesses per step at {given.acceptance_percent} % yield "
+            f"{speculation.tokens_per_step:.2f} tokens; the step takes {speculation.step_factor:.2f} times as long"
         )
         return speculation, draft_bytes
 

@@ -120,7 +120,7 @@ class WatchCache(Generic[M, V]):
             if self._watched.accepts(stored):
                 self._put(stored)
         except ValueError:
-            log.debug("the answer of a write to %s is no object; the watch will bring it", self.resource.plural)
+            log.debug("the response to a write of %s is not an object; the watch delivers it", self.resource.plural)
 
     def fold_deleted(self, uid: str, body: bytes) -> None:
         """Update the cache with the answer to our own delete: the terminating object, or a Status when it is gone."""
@@ -286,7 +286,7 @@ class WatchCache(Generic[M, V]):
         try:
             return self._watched.view(stored)
         except Exception as error:
-            log.exception("%s of %s cannot be understood", self.resource.kind, stored.metadata.name)
+            log.exception("%s %s cannot be converted", self.resource.kind, full_name(stored.metadata))
             return Unreadable(stored.metadata.uid, full_name(stored.metadata), repr(error))
 
     def _note_failure(self, why: object) -> None:

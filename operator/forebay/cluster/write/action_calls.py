@@ -203,8 +203,10 @@ class Actor:
 
 
 def _taken(resource: Resource, name: str) -> ApiError:
-    return ApiError(CONFLICT, Reason.NAME_TAKEN, f'{resource.kind} "{name}" exists and is not ours; it is left alone')
+    return ApiError(
+        CONFLICT, Reason.NAME_TAKEN, f'{resource.kind} "{name}" belongs to another owner; Forebay does not change it'
+    )
 
 
 def _terminating(resource: Resource, name: str) -> ApiError:
-    return ApiError(CONFLICT, TERMINATING, f'{resource.kind} "{name}" is being deleted; its name is free after that')
+    return ApiError(CONFLICT, TERMINATING, f'{resource.kind} "{name}" is still being deleted')

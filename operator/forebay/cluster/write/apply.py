@@ -109,7 +109,7 @@ class Applier:
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
         ledger = Ledger()
         if plan.held is not None:
-            log.warning("nothing is done: %s", plan.held)
+            log.warning("no action is carried out: %s", plan.held)
             return ledger.outcome(gate.calls)
         actor = Actor(gate, self._memory, now)
         async with asyncio.TaskGroup() as tasks:
@@ -147,7 +147,12 @@ class Applier:
             ledger.note(plan, action, error)
             return False
         except Exception as error:
-            log.exception("%s: %s broke", plan.key, type(action).__name__, extra={"service": str(plan.key)})
+            log.exception(
+                "%s: %s failed in the operator itself",
+                plan.key,
+                type(action).__name__,
+                extra={"service": str(plan.key)},
+            )
             ledger.note(plan, action, ApiError(NO_ANSWER, type(error).__name__, str(error)))
             return False
         log.info("%s: %s", plan.key, _in_words(action), extra={"service": str(plan.key)})
@@ -176,7 +181,7 @@ def _in_words(action: Action) -> str:
         case CreatePod():
             return f"create {action.name}"
         case LiftGate():
-            return f"let {action.name} be scheduled"
+            return f"remove the scheduling gate of {action.name}"
         case StartDrain():
             return f"drain {action.name}: {action.reason}"
         case CancelDrain():
