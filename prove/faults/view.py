@@ -9,7 +9,7 @@ FAULTS = (
         claim="own writes are known at once, overtaken answers change nothing, and what a LIST lacks does not exist",
         planted="the answer of a creation is dropped, an older version replaces a newer, and a LIST removes nothing",
         changes=(
-            at("Actor._create", without("fold")),
+            at("Actor._create", without("store_answer")),
             at("WatchCache._put", never("_after", nth=2)),
             at("WatchCache._replace", always("_after")),
         ),

@@ -22,7 +22,7 @@ from forebay.runtime.shutdown import EXIT_BROKEN, Cause, Shutdown
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 6.0
-"""How long a graceful stop waits for the running tick; giving the lease back may take 2.5 s more."""
+"""How long a graceful stop waits for the running tick; releasing the lease may take 2.5 s more."""
 EXIT_ACCESS = 1
 
 
@@ -105,7 +105,7 @@ async def _run_parts(operator: Operator, shutdown: Shutdown) -> Cause:
 
 
 def _report(task: asyncio.Task[None], shutdown: Shutdown) -> None:
-    """End the process when one of its parts has ended, since the rest would look alive and do half the work.
+    """End the process when one of its parts has ended, since the others would look healthy without doing all the work.
 
     A part that was cancelled before the shutdown began has ended by itself too. After that, `shutdown` ignores causes.
     """

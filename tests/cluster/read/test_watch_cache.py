@@ -321,7 +321,7 @@ async def test_an_own_write_is_seen_before_the_watch_tells():
     cached = CachedPods()
     async with cached.running():
         cached.api.silence()
-        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine", "Pending")))
+        cached.cache.store_answer(await cached.api.create(PODS, "team", a_pod("mine", "Pending")))
         assert cached.pods == ["mine Pending"]
         assert cached.woken_at == []
 
@@ -333,11 +333,11 @@ async def test_an_own_write_that_was_overtaken_changes_nothing():
         answer = await cached.api.create(PODS, "team", a_pod("mine", "Pending"))
         cached.api.put(PODS, a_pod("mine", "Running"))
         await a_moment()
-        cached.cache.fold(answer)
+        cached.cache.store_answer(answer)
         assert cached.pods == ["mine Running"]
         cached.api.remove(PODS, "team", "mine")
         await a_moment()
-        cached.cache.fold(answer)
+        cached.cache.store_answer(answer)
         assert cached.pods == []
 
 
@@ -352,7 +352,7 @@ async def test_an_own_write_survives_a_list_that_was_taken_before_it():
         cached.api.end_watches()
         await asyncio.sleep(3.0)
         assert (cached.lists(), cached.cache.relists) == (2, 1)
-        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine")))
+        cached.cache.store_answer(await cached.api.create(PODS, "team", a_pod("mine")))
         await asyncio.sleep(3.0)
         assert (cached.lists(), cached.cache.relists) == (2, 2)
         assert cached.pods == ["a Running", "mine Running"]
@@ -363,7 +363,7 @@ async def test_a_folded_ghost_vanishes_at_the_next_list():
     cached = CachedPods()
     async with cached.running():
         cached.api.silence()
-        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine")))
+        cached.cache.store_answer(await cached.api.create(PODS, "team", a_pod("mine")))
         cached.api.remove(PODS, "team", "mine")
         cached.api.expire()
         cached.api.end_watches()
@@ -378,7 +378,7 @@ async def test_an_own_delete_is_folded(graceful):
     uid = cached.api.put(PODS, a_pod("a"))["metadata"]["uid"]
     async with cached.running():
         cached.api.silence()
-        cached.cache.fold_deleted(uid, await cached.api.delete(PODS, "team", "a", uid=uid))
+        cached.cache.store_deletion(uid, await cached.api.delete(PODS, "team", "a", uid=uid))
         assert cached.pods == (["True"] if graceful else [])
 
 

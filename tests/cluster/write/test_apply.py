@@ -56,7 +56,7 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
             "create pods team/chat-0",
             f"delete controllerrevisions team/{old}",
         ]
-        assert (outcome.failures, outcome.races, outcome.deposed) == ((), 0, False)
+        assert (outcome.failures, outcome.races, outcome.leadership_lost) == ((), 0, False)
         assert outcome.calls == {
             ("create", "controllerrevisions"): 1,
             ("get", "services"): 1,
@@ -114,7 +114,7 @@ async def test_who_does_not_lead_writes_nothing():
     cluster = ClusterInMemory(leading=False)
     async with cluster.running() as world:
         outcome = await cluster.apply(world, create(world), DeleteRevision("x"))
-        assert (cluster.written(), outcome.deposed, outcome.failures) == ([], True, ())
+        assert (cluster.written(), outcome.leadership_lost, outcome.failures) == ([], True, ())
 
 
 @in_virtual_time
@@ -133,7 +133,7 @@ async def test_leadership_lost_half_way_stops_the_rest():
             "create poddisruptionbudgets team/chat",
             "create pods team/chat-0",
         ]
-        assert outcome.deposed
+        assert outcome.leadership_lost
 
 
 @in_virtual_time

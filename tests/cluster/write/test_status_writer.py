@@ -130,13 +130,13 @@ async def test_a_write_that_failed_is_tried_again_at_the_next_tick():
 
 
 @pytest.mark.parametrize(
-    ("leading", "dry_run", "deposed"),
+    ("leading", "dry_run", "leadership_lost"),
     [pytest.param(False, False, True, id="a standby"), pytest.param(True, True, False, id="a dry run")],
 )
-async def test_who_must_not_write_does_not(leading, dry_run, deposed):
+async def test_who_must_not_write_does_not(leading, dry_run, leadership_lost):
     written = WrittenStatus(leading=leading, dry_run=dry_run)
     outcome = await written.write(InferenceServiceStatus(), STATUS)
-    assert (written.api.calls, outcome.deposed) == ([], deposed)
+    assert (written.api.calls, outcome.leadership_lost) == ([], leadership_lost)
 
 
 async def test_a_service_that_went_is_no_failure_and_one_made_anew_is_not_touched():
