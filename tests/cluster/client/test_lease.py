@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,18 +9,11 @@ from typing import Any
 import pytest
 
 from forebay.cluster.client.kube_api import LEASES, ApiError
-from forebay.cluster.client.lease import Election, Leadership, LeaseTimes, steady_clock
+from forebay.cluster.client.lease import ClosableApi, Election, Leadership, LeaseTimes, steady_clock
 from tests.cluster.fake_api import FakeApi, FakeCall, lost_answer
 from tests.controller.virtual_time import in_virtual_time, now
 
 NAMESPACE, NAME = "forebay", "forebay-operator"
-
-
-class ClosableFakeApi(FakeApi):
-    closed = False
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 def an_election(identity: str = "a") -> Election:
@@ -47,7 +39,7 @@ class Candidate:
     changes: list[tuple[float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        async def connect() -> ClosableFakeApi:
+        async def connect() -> ClosableApi:
             raise AssertionError("the thread is not started here")
 
         self.leadership = Leadership(
@@ -349,57 +341,6 @@ async def test_a_hanging_server_cannot_hold_the_thread_beyond_the_term():
 def test_times_that_let_two_lead_are_refused(duration, deadline, retry):
     with pytest.raises(ValueError, match="must grow"):
         LeaseTimes(duration, deadline, retry)
-
-
-def test_the_thread_leads_and_gives_the_lease_back():
-    api, acquired = ClosableFakeApi(), threading.Event()
-    lost: list[str] = []
-
-    async def connect() -> ClosableFakeApi:
-        return api
-
-    leadership = Leadership(
-        connect,
-        namespace=NAMESPACE,
-        name=NAME,
-        identity="a",
-        on_acquired=acquired.set,
-        on_lost=lost.append,
-    )
-    assert not leadership.leading
-    leadership.start()
-    assert acquired.wait(10.0)
-    assert leadership.leading
-    leadership.stop()
-    assert not leadership.leading
-    assert "holderIdentity" not in lease(api)
-    assert api.closed
-    assert lost == []
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        pytest.param(LookupError("no such thing"), "LookupError('no such thing')", id="a fault of ours"),
-        pytest.param(asyncio.CancelledError(), "CancelledError()", id="a cancellation that nobody asked for"),
-    ],
-)
-def test_a_thread_that_breaks_says_so(error: BaseException, message: str):
-    broken = threading.Event()
-    reasons: list[str] = []
-
-    async def connect() -> ClosableFakeApi:
-        raise error
-
-    def on_lost(reason: str) -> None:
-        reasons.append(reason)
-        broken.set()
-
-    leadership = Leadership(connect, namespace=NAMESPACE, name=NAME, identity="a", on_lost=on_lost)
-    leadership.start()
-    assert broken.wait(10.0)
-    leadership.stop()
-    assert reasons == [f"the lease thread failed: {message}"]
 
 
 def test_the_clock_is_steady():

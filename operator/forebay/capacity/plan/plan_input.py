@@ -1,12 +1,10 @@
 """The input of a plan: what the arithmetic needs from an InferenceService, and the assumptions behind it."""
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from forebay.api.inference_service import ArchitectureSpec, InferenceServiceSpec, VariantSpec
-from forebay.capacity.model.architecture import Architecture, Experts, Mla, SlidingWindow
+from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.checkpoint_config import CheckpointConfig
 from forebay.capacity.model.gpu_memory import DEFAULT_UTILIZATION_PERCENT, Adapters
 from forebay.capacity.model.model_catalogue import (
@@ -23,14 +21,10 @@ from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.capacity.model.quantization import Quantization, quantization_of
 from forebay.capacity.model.replica_model import Mix, Promise
 from forebay.capacity.model.speculation import Speculation, draft_cost
+from forebay.capacity.plan.extra_args import adapters_of, flags_of, whole_number
+from forebay.capacity.plan.given_architecture import contradictions, missing_fields, same_shape, with_given_fields
 from forebay.capacity.plan.monthly_demand import MonthlyDemand
 from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
-
-REQUIRED_SHAPE: Final = ("parameters", "layers", "attentionHeads", "kvHeads", "headDim")
-"""Fields of `model.architecture` without which memory and work cannot be computed."""
-DEFAULT_LORA_SLOTS: Final = 1
-DEFAULT_LORA_RANK: Final = 16
-"""vLLM's own defaults of `--max-loras` and `--max-lora-rank`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +134,10 @@ class _Reader:
         quantization: Quantization,
     ) -> PlanInput:
         engine, scaling, slo = self.spec.engine, self.spec.scaling, self.spec.slo
-        extra = dict(_flags(engine.extra_args))
+        extra = dict(flags_of(engine.extra_args))
         unchanged = (
             catalogue_model
-            if catalogue_model and _same_shape(architecture, catalogue_model.architecture) and config is None
+            if catalogue_model and same_shape(architecture, catalogue_model.architecture) and config is None
             else None
         )
         speculation, draft_bytes = self._speculation(architecture, quantization)
@@ -162,7 +156,7 @@ class _Reader:
             utilization_percent=engine.gpu_memory_utilization_percent or self.context.utilization_percent,
             max_num_seqs=engine.max_num_seqs,
             full_length=self._full_length(architecture),
-            adapters=_adapters(extra),
+            adapters=adapters_of(extra),
             speculation=speculation,
             draft_bytes=draft_bytes,
             promise=Promise(
@@ -178,7 +172,7 @@ class _Reader:
             kv_target=scaling.targets.kv_cache_percent / 100,
             warm=self.spec.warm_pool.replicas,
             max_replicas=scaling.max_replicas if "max_replicas" in scaling.model_fields_set else None,
-            batched_tokens=_whole(extra.get("--max-num-batched-tokens")),
+            batched_tokens=whole_number(extra.get("--max-num-batched-tokens")),
             engine_version=engine.version or self.context.engine_version,
             mix=self._mix(architecture),
             demand=self._demand(),
@@ -191,50 +185,13 @@ class _Reader:
         """The architecture of a config.json or the catalogue, with the manifest's fields over it."""
         given = self.spec.model.architecture or ArchitectureSpec()
         base = config.architecture if config else catalogue_model.architecture if catalogue_model else None
-        if base is None:
-            missing = [name for name in REQUIRED_SHAPE if getattr(given, _snake(name)) is None and _needed(name, given)]
-            if missing:
-                self.problems.append(self._unknown_model(missing))
-                return None
-            base = Architecture(parameters=1, layers=1, attention_heads=1, kv_heads=1, head_dim=1)
-        changes: dict[str, object] = {
-            name: value
-            for name in (
-                "parameters",
-                "active_parameters",
-                "layers",
-                "attention_heads",
-                "kv_heads",
-                "head_dim",
-                "hidden_size",
-                "context_tokens",
-            )
-            if (value := getattr(given, name)) is not None
-        }
-        if given.mla is not None:
-            changes["mla"] = Mla(given.mla.kv_lora_rank, given.mla.rope_dim)
-        if given.sliding_window is not None:
-            changes["sliding_window"] = SlidingWindow(given.sliding_window.size, given.sliding_window.layers)
-        if given.experts is not None:
-            changes["experts"] = Experts(given.experts.count, given.experts.active)
-        merged = replace(base, **changes)  # type: ignore[arg-type]
-        return merged if self._consistent(merged) else None
-
-    def _consistent(self, shape: Architecture) -> bool:
-        """Whether the fields agree. The schema checks the manifest's fields only; merged with the catalogue's they may
-        contradict each other."""
-        faults = []
-        if shape.active > shape.parameters:
-            faults.append(("activeParameters", shape.active, f"is above the {shape.parameters} parameters"))
-        if shape.kv_heads > shape.attention_heads:
-            faults.append(("kvHeads", shape.kv_heads, f"is above the {shape.attention_heads} attention heads"))
-        if shape.window_layers > shape.layers:
-            faults.append(("slidingWindow.layers", shape.window_layers, f"is above the {shape.layers} layers"))
-        self.problems += [
-            PlanProblem(f"spec.model.architecture.{name}", value, f"{reason} of the model", kind=ProblemKind.UNKNOWN)
-            for name, value, reason in faults
-        ]
-        return not faults
+        if base is None and (missing := missing_fields(given)):
+            self.problems.append(self._unknown_model(missing))
+            return None
+        architecture = with_given_fields(base, given)
+        problems = contradictions(architecture)
+        self.problems += problems
+        return None if problems else architecture
 
     def _unknown_model(self, missing: list[str]) -> PlanProblem:
         similar = models_like(self.spec.model.source)
@@ -391,38 +348,3 @@ class _Reader:
             f"{speculation.tokens_per_step:.2f} tokens; the step takes {speculation.step_factor:.2f} times as long"
         )
         return speculation, draft_bytes
-
-
-def _needed(name: str, given: ArchitectureSpec) -> bool:
-    """Whether the architecture needs this field; the cache of latent attention has no heads."""
-    return given.mla is None or name not in ("kvHeads", "headDim")
-
-
-def _same_shape(architecture: Architecture, catalogued: Architecture) -> bool:
-    return replace(architecture, context_tokens=catalogued.context_tokens) == catalogued
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
-
-
-def _flags(arguments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The flags with their values, in the spelling with dashes."""
-    for position, argument in enumerate(arguments):
-        if argument.startswith("--"):
-            name, separator, value = argument.partition("=")
-            following = arguments[position + 1 : position + 2]
-            yield name.replace("_", "-"), value if separator else next(iter(following), "")
-
-
-def _adapters(extra: Mapping[str, str]) -> Adapters | None:
-    if "--enable-lora" not in extra:
-        return None
-    return Adapters(
-        slots=_whole(extra.get("--max-loras")) or DEFAULT_LORA_SLOTS,
-        rank=_whole(extra.get("--max-lora-rank")) or DEFAULT_LORA_RANK,
-    )
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch("[0-9]{1,9}", text) and int(text) else None
