@@ -62,7 +62,7 @@ def read(body: bytes) -> PodObject:
 # The client.
 
 
-async def test_a_list_in_pages_is_one_state(api, monkeypatch):
+async def test_a_list_in_pages_shows_one_state(api, monkeypatch):
     monkeypatch.setattr(kubernetes_client, "PAGE", 2)
     for number in range(5):
         await api.create(PODS, NAMESPACE, a_pod(f"page-{number}", labels={"of": "pages"}))
@@ -73,7 +73,7 @@ async def test_a_list_in_pages_is_one_state(api, monkeypatch):
     assert len({each.resource_version for each in listed}) == 1
 
 
-async def test_a_watch_tells_what_happens_after_the_list(api):
+async def test_a_watch_continues_after_the_list(api):
     maps = Resource("api/v1", "configmaps", "ConfigMap")
     reader = Reader(KubernetesObject)
     version = reader.listed(await api.list(maps, namespace=NAMESPACE)).resource_version
@@ -89,7 +89,7 @@ async def test_a_watch_tells_what_happens_after_the_list(api):
     await watch.aclose()
 
 
-async def test_a_delete_holds_only_for_the_pod_that_was_seen(api):
+async def test_a_delete_requires_the_uid_that_was_read(api):
     pod = read(await api.create(PODS, NAMESPACE, a_pod("precious"))).metadata
     for uid, version in (("00000000-0000-0000-0000-000000000000", None), (pod.uid, "1")):
         with pytest.raises(ApiError) as raised:
@@ -101,7 +101,7 @@ async def test_a_delete_holds_only_for_the_pod_that_was_seen(api):
     assert (raised.value.status, raised.value.reason) == (404, "NotFound")
 
 
-async def test_a_patch_holds_only_for_the_version_that_was_seen(api):
+async def test_a_patch_requires_the_version_that_was_read(api):
     pod = read(await api.create(PODS, NAMESPACE, a_pod("patched"))).metadata
     with pytest.raises(ApiError) as raised:
         await api.patch(PODS, NAMESPACE, "patched", {"metadata": {"resourceVersion": "1", "labels": {"of": None}}})
@@ -113,7 +113,7 @@ async def test_a_patch_holds_only_for_the_version_that_was_seen(api):
     assert (raised.value.status, raised.value.reason) == (422, "Invalid")
 
 
-async def test_an_apply_creates_changes_nothing_twice_and_takes_back_what_was_changed_by_hand(api, plane):
+async def test_an_apply_creates_is_idempotent_and_reverts_manual_changes(api, plane):
     body = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -134,7 +134,7 @@ async def test_an_apply_creates_changes_nothing_twice_and_takes_back_what_was_ch
     assert (raised.value.status, raised.value.reason) == (409, "Conflict")
 
 
-async def test_a_refusal_comes_in_the_servers_words(api):
+async def test_a_refusal_has_the_message_of_the_server(api):
     with pytest.raises(ApiError) as raised:
         await api.create(PODS, NAMESPACE, a_pod("no_name"))
     assert (raised.value.status, raised.value.reason) == (422, "Invalid")

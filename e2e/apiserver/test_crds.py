@@ -96,7 +96,7 @@ def test_crd_stays_well_within_the_cost_budget(api):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_refusal_names_the_field_and_the_way_out(judge, case: Case):
+def test_refusal_names_the_field_and_the_remedy(judge, case: Case):
     refusal = judge(case.refused).refusal
     assert refusal is not None, "it is accepted"
     assert case.says in refusal
@@ -112,7 +112,7 @@ def test_corrected_twin_is_accepted_and_read(judge, case: Case):
 
 @given(spec=changed_specs())
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_the_api_server_and_the_models_judge_alike(judge, spec: Object):
+def test_the_api_server_and_the_models_agree(judge, spec: Object):
     manifest = a_manifest() | {"spec": spec}
     verdict = judge(manifest)
     if verdict.refusal is None:
@@ -134,7 +134,7 @@ def test_nothing_is_defaulted_into_a_stored_object(judge):
     assert judge(a_manifest()).stored["spec"] == a_manifest()["spec"]
 
 
-def test_null_is_absent_for_both_judges(judge):
+def test_null_means_absent_for_the_api_server_and_the_models(judge):
     manifest = a_manifest()
     manifest["spec"] |= {"scaling": {"minReplicas": None}, "pod": None}
     stored = judge(manifest).stored["spec"]

@@ -132,7 +132,7 @@ def test_ports_that_another_process_has_drawn_are_its_own_until_it_ends(monkeypa
         addresses.free_ports(1)
 
 
-def test_pid_file_of_another_process_is_not_believed(tmp_path):
+def test_pid_file_of_another_process_is_ignored(tmp_path):
     daemon = Daemon("sleeper", tmp_path)
     mine = Identity.mine()
     # This very process under another start: what a reused pid looks like.

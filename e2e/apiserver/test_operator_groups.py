@@ -25,7 +25,7 @@ def ranks(pods: list[dict[str, Any]]) -> list[str]:
     return [pod["metadata"]["labels"]["forebay.dev/rank"] for pod in pods]
 
 
-def test_a_group_on_two_nodes_comes_and_goes_as_a_whole(suite, namespace, operator):
+def test_a_replica_on_two_nodes_is_created_and_deleted_as_a_whole(suite, namespace, operator):
     suite.plane.add_gpu_nodes(2, product="PAIR", prefix="pair")
     manifest = a_pair(namespace, "PAIR").replicas(1, 2)
     suite.apply(manifest)
@@ -81,7 +81,7 @@ def endpoints_of(suite, namespace: str) -> dict[str, list[str]]:
     return by_service
 
 
-def test_until_both_pods_exist_the_scheduler_gets_neither(suite, namespace, operator):
+def test_pods_are_gated_until_both_exist(suite, namespace, operator):
     """A quota lets one pod in and not the other; a group that was let go pod by pod would hold half of its GPUs."""
     suite.plane.add_gpu_nodes(2, product="QUOTA", prefix="quota")
     metadata = {"name": "one-pod", "namespace": namespace}
@@ -104,7 +104,7 @@ def test_until_both_pods_exist_the_scheduler_gets_neither(suite, namespace, oper
     suite.serves(manifest, ready=1, within=120)
 
 
-def test_with_room_for_one_rank_the_half_is_given_back_as_a_whole(suite, namespace, tmp_path):
+def test_a_replica_with_one_unschedulable_rank_is_deleted_as_a_whole(suite, namespace, tmp_path):
     """Gates do not make gang scheduling: rank 0 is bound, and held for no longer than the time limit."""
     suite.plane.add_gpu_nodes(1, product="ALONE", prefix="alone")
     manifest = a_pair(namespace, "ALONE")

@@ -34,7 +34,7 @@ def says(operator: OperatorProcess, sentence: str) -> None:
     assert operator.answers("/readyz")[0] == 503
 
 
-def test_without_rights_and_crds_it_waits_and_says_which_and_then_serves(bare, tmp_path):
+def test_without_permissions_or_crds_the_operator_reports_and_waits(bare, tmp_path):
     operator = bare.operator(tmp_path / "operator")
     operator.wait_until_ready = False
     with operator:

@@ -117,7 +117,7 @@ def tried_again_at(service: Object) -> float:
     return datetime.fromisoformat(said.partition(AGAIN)[2].rstrip(".")).timestamp()
 
 
-def test_what_finds_no_place_runs_on_the_variant_and_returns_one_by_one(
+def test_unschedulable_replicas_use_the_variant_and_move_back_one_by_one(
     suite, namespace, operator, products, pod_history, cli
 ):
     scarce, plenty = products
@@ -159,7 +159,7 @@ def test_what_finds_no_place_runs_on_the_variant_and_returns_one_by_one(
     assert "plenty: 0 ready; used when the variants before it are" in cli("explain", "chat", "-n", namespace)
 
 
-def test_a_try_that_finds_no_room_costs_nothing_and_puts_the_next_one_off(suite, namespace, operator, products):
+def test_a_failed_move_back_keeps_replicas_and_delays_the_next_try(suite, namespace, operator, products):
     scarce, plenty = products
     suite.apply(manifest := a_service(namespace, scarce, plenty))
     suite.serves(manifest, ready=REPLICAS)

@@ -63,7 +63,7 @@ def warm(suite: Suite, namespace: str, reason: str) -> Object:
     return eventually(found, lambda one: one.get("reason") == reason, within=60, what=f"Warm is {reason}")
 
 
-def test_a_replica_takes_the_place_of_a_placeholder_in_one_step(suite, namespace, operator, product):
+def test_a_replica_preempts_a_placeholder_in_one_step(suite, namespace, operator, product):
     suite.apply(manifest := a_service(namespace, product, placeholders=1))
     suite.serves(manifest, ready=1)
     assert warm(suite, namespace, "Warm")["status"] == "True"
@@ -81,7 +81,7 @@ def test_a_replica_takes_the_place_of_a_placeholder_in_one_step(suite, namespace
     assert [e["involvedObject"]["name"] for e in events if e["reason"] == "Preempted"] == [holding["metadata"]["name"]]
 
 
-def test_when_the_replica_goes_the_placeholder_has_its_place_again(suite, namespace, operator, product):
+def test_the_placeholder_returns_after_the_replica_is_removed(suite, namespace, operator, product):
     suite.apply(manifest := a_service(namespace, product, placeholders=1, least=2).drain_timeout("1s"))
     suite.serves(manifest, ready=2)
     warm(suite, namespace, "PlaceholdersPending")
@@ -115,7 +115,7 @@ def test_the_service_does_not_select_it_and_no_budget_protects_it(suite, namespa
     )
 
 
-def test_a_plan_that_is_carried_out_leaves_nothing_to_write(suite, namespace, operator: OperatorProcess, product):
+def test_a_second_plan_writes_nothing(suite, namespace, operator: OperatorProcess, product):
     """Not while it holds its place, and not while it waits."""
     for least, reason in ((1, "Warm"), (2, "PlaceholdersPending")):
         suite.apply(manifest := a_service(namespace, product, placeholders=1, least=least))
@@ -129,7 +129,7 @@ def test_a_plan_that_is_carried_out_leaves_nothing_to_write(suite, namespace, op
         assert suite.stored(namespace, "chat")["metadata"]["resourceVersion"] == version
 
 
-def test_another_shape_takes_other_places_and_deleting_leaves_nothing(suite, namespace, operator, product):
+def test_another_shape_replaces_placeholders_and_deletion_removes_them(suite, namespace, operator, product):
     suite.apply(manifest := a_service(namespace, product, placeholders=1))
     suite.serves(manifest, ready=1)
     warm(suite, namespace, "Warm")
@@ -181,7 +181,7 @@ def pool_says(suite: Suite, name: str, wanted: int, ready: int, within: float = 
     )
 
 
-def test_a_pool_holds_places_for_any_service(suite, namespace, operator: OperatorProcess, product):
+def test_a_pool_holds_gpus_for_any_service(suite, namespace, operator: OperatorProcess, product):
     """Held, given to a replica of whichever service comes, back when it goes; and nothing is left of a deleted pool."""
     suite.plane.kubectl.apply(a_pool("shared", product, GPUS))
     said = pool_says(suite, "shared", GPUS, GPUS)
@@ -201,7 +201,7 @@ def test_a_pool_holds_places_for_any_service(suite, namespace, operator: Operato
     eventually(lambda: held(suite, "shared"), lambda left: left == [], within=60, what="nothing is left of the pool")
 
 
-def test_a_pool_holds_more_places_while_a_window_is_open(suite, namespace, operator: OperatorProcess, product):
+def test_a_pool_has_more_placeholders_while_a_window_is_open(suite, namespace, operator: OperatorProcess, product):
     """One that has begun already, and that ends a minute from now, by the wall clock of India."""
     now = time.time()
     began = datetime.fromtimestamp(now, ZoneInfo("Asia/Kolkata")).replace(second=0, microsecond=0)

@@ -18,7 +18,7 @@ def kinds_left() -> set[str]:
     return {kind for kind in KINDS for thing in leftovers.found() if thing.startswith(f"{kind} ")}
 
 
-def test_nothing_of_a_killed_cluster_stays(tmp_path):
+def test_a_killed_cluster_leaves_nothing_behind(tmp_path):
     """The run dies with pods running, and its containerds with it: only what nobody looks after is left."""
     program = f"""
         import os, signal

@@ -56,7 +56,7 @@ def requests_for(forebay: Installation, pod: str, since: datetime) -> Iterator[t
                 yield entry["user"]["username"], verb, at
 
 
-def test_a_placeholders_place_is_taken_in_one_step(forebay: Installation) -> None:
+def test_a_placeholder_is_preempted_in_one_step(forebay: Installation) -> None:
     """On a node that one replica and one placeholder fill, so that there is no other room."""
     node = forebay.nodes[-1]
     product, gpus = gpus_of(forebay, node)

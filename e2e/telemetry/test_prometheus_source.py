@@ -171,7 +171,7 @@ async def test_both_sources_agree_on_every_field(engines, prometheus):
     assert sample(found[single.target.uid]).time_to_first_token is not None
 
 
-async def test_an_engine_that_restarts(engines, prometheus):
+async def test_a_restarted_engine_counts_from_zero_in_both_sources(engines, prometheus):
     single = engines[0]
     prometheus.scrape(single.target)
     await asyncio.to_thread(ask, single, 8)
@@ -222,7 +222,7 @@ async def test_a_pod_that_is_gone_is_forgotten_and_another_cluster_is_not_seen(e
         assert (unseen.sample, unseen.error) == (None, "Prometheus has not tried to scrape it in the last 150 s")
 
 
-async def test_nan_is_no_reading(prometheus):
+async def test_nan_is_missing_in_both_sources(prometheus):
     page = b"vllm:num_requests_running 1\nvllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc 0\n"
     with a_page(page) as port:
         pod = ScrapeTarget("uid", "team", "broken", LOOPBACK, port)
@@ -232,7 +232,7 @@ async def test_nan_is_no_reading(prometheus):
             assert signals.sample is None
 
 
-async def test_the_flags_lead_to_it(engines, prometheus):
+async def test_the_flags_select_prometheus(engines, prometheus):
     idle = engines[3]
     prometheus.scrape(idle.target)
     options = ScrapeOptions(

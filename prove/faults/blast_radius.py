@@ -43,7 +43,7 @@ FAULTS = (
         changes=(at("isolation:failed", body("raise error")), at("OutcomeRecord.note", body("raise error"))),
         guards=(
             "test_an_error_in_one_service_affects_that_service_alone",
-            "test_a_failed_call_holds_its_own_service_only",
+            "test_a_failed_call_affects_only_its_own_service",
         ),
     ),
     Fault(

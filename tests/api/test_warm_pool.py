@@ -67,7 +67,7 @@ def test_it_belongs_to_the_whole_cluster_and_reports():
         ("imagePullSecrets", ["a", "a"], ["a", "b"], '"a" appears twice; keep one'),
     ],
 )
-def test_refused_with_words_and_accepted_when_corrected(field, wrong, right, says):
+def test_an_invalid_field_is_refused_and_its_correction_accepted(field, wrong, right, says):
     with pytest.raises(ManifestError) as refused:
         read_warm_pool(a_pool(SPEC | {field: wrong}))
     assert says in str(refused.value)
@@ -93,7 +93,7 @@ WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholde
         ({"exceptDates": ["2026-02-30"]}, {"exceptDates": ["2026-02-28"]}, '"2026-02-30" is not a date'),
     ],
 )
-def test_schedules_refused_with_words_and_accepted_when_corrected(wrong, right, says):
+def test_an_invalid_schedule_is_refused_and_its_correction_accepted(wrong, right, says):
     bad, good = ([{k: v for k, v in (WINDOW | fields).items() if v is not None}] for fields in (wrong, right))
     with pytest.raises(ManifestError) as refused:
         read_warm_pool(a_pool(SPEC | {"schedules": bad}))
@@ -116,13 +116,13 @@ def test_a_number_of_placeholders_is_needed():
 
 
 @pytest.mark.parametrize("name", ["a" * 41, "1st", "a.b"])
-def test_names_that_fit_into_no_pod(name):
+def test_names_that_cannot_be_part_of_pod_names_are_refused(name):
     with pytest.raises(ManifestError, match="does not fit into names of pods"):
         read_warm_pool(a_pool(name=name))
     assert read_warm_pool(a_pool(name="a" * 40))
 
 
-def test_in_a_file_of_services_it_is_passed_over():
+def test_a_warm_pool_in_a_file_of_services_is_skipped():
     text = "apiVersion: forebay.dev/v1alpha1\nkind: WarmPool\nmetadata: {name: a}\nspec: {placeholders: 1}\n"
     with pytest.raises(ManifestError, match="no InferenceService"):
         read_services(text)

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from forebay.controller.tick_log import UnreadableLog
 
 
-def test_an_unreadable_object_is_named_once_and_again_when_it_comes_back(caplog: pytest.LogCaptureFixture):
+def test_an_unreadable_object_is_logged_once_and_again_after_it_recovered(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.WARNING)
     registry = CollectorRegistry()
     unreadable = UnreadableLog(Gauge("unreadable", "For the test.", registry=registry))

@@ -60,7 +60,7 @@ def test_every_reason_is_used():
         (steps.warning, "reason"),
     ],
 )
-def test_what_makes_conditions_and_events_takes_a_reason_and_no_text(takes: object, name: str):
+def test_conditions_and_events_are_created_from_a_reason(takes: object, name: str):
     """So the type checker refuses a literal that is not in the enum."""
     hint = get_type_hints(takes)[name]
 
@@ -73,7 +73,7 @@ def section_of_part(title: str) -> set[str]:
     return set(re.findall(r"(?m)^## (.+)$", text))
 
 
-def test_whatever_a_replica_goes_for_has_an_event():
+def test_every_removal_reason_has_an_event():
     stuck = {*SHORTAGE_REASONS, *REVISION_FAULTS, Reason.STALLED}
     gone = section_of_part("Why a replica goes") | {Reason.NO_ROOM, Reason.VARIANT_RETURN}
     events = {Reason(reason).of_replica for reason in stuck | gone}
@@ -94,7 +94,7 @@ def test_every_rule_of_a_decision_has_a_heading_and_no_other():
     )
 
 
-def test_no_heading_stands_twice():
+def test_no_heading_appears_twice():
     found = headings(PAGE)
 
     assert sorted({heading for heading in found if found.count(heading) > 1}) == []

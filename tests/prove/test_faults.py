@@ -18,7 +18,7 @@ def test_a_fault_fits_and_its_guards_are_there(fault: Fault):
     assert Located.of(fault, ROOT).guards
 
 
-def test_names_are_told_apart():
+def test_equal_names_in_different_modules_are_distinguished():
     assert [name for name, times in Counter(fault.name for fault in FAULTS).items() if times > 1] == []
     assert all(fault.area and fault.name != fault.area for fault in FAULTS)
 

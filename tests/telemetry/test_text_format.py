@@ -51,11 +51,11 @@ def by_the_reference(text: str, names: set[str]) -> dict[str, list[tuple[dict[st
         pytest.param('m{a="modèle"} 3\n', {"a": "modèle"}, 3.0, id="not ASCII"),
     ],
 )
-def test_a_line(text, labels, value):
+def test_a_valid_line_is_parsed(text, labels, value):
     assert read(text, "m") == {"m": [(labels, value)]}
 
 
-def test_not_a_number_is_read_as_such():
+def test_nan_is_read_as_nan():
     [(_, value)] = read("m NaN\n", "m")["m"]
 
     assert math.isnan(value)
@@ -86,7 +86,7 @@ def test_only_the_names_asked_for_are_read():
         pytest.param('m{a="1"} 3\nm{a="1"} 4\n', "is a second value of the same series", id="series twice"),
     ],
 )
-def test_a_broken_answer_is_refused(text, message):
+def test_a_malformed_response_is_refused(text, message):
     with pytest.raises(MalformedMetrics, match=message):
         read(text, "m")
 
@@ -156,7 +156,7 @@ def test_documents_read_as_prometheus_reads_them(text):
 
 @settings(max_examples=300, deadline=None)
 @given(DOCUMENTS.filter(bool), st.data())
-def test_an_answer_cut_inside_a_line_is_refused(text, data):
+def test_a_response_truncated_inside_a_line_is_refused(text, data):
     cut = text.encode()[: data.draw(st.integers(1, len(text.encode()) - 1))] if len(text.encode()) > 1 else b"m"
     assume(not cut.endswith(b"\n"))
 
@@ -175,7 +175,7 @@ def test_an_answer_cut_inside_a_line_is_refused(text, data):
         .map(lambda junk: b"m" + junk + b"\n"),
     )
 )
-def test_junk_raises_nothing_but_malformed(body):
+def test_random_bytes_raise_only_malformed_metrics(body):
     try:
         readings = TextReader(["m"]).read(body)
     except MalformedMetrics:

@@ -8,7 +8,7 @@ from tests.workloads.specs import a_spec, arguments_of
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_it_accepts_what_is_rendered(name):
+def test_engine_sim_accepts_the_rendered_arguments(name):
     serve = parse_serve(arguments_of(a_spec(MANIFESTS[name])))
     assert serve.served_model_names == ("team-a/chat",)
     assert (serve.host, serve.port) == ("0.0.0.0", 8000)  # noqa: S104

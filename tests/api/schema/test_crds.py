@@ -65,7 +65,7 @@ def test_only_status_is_a_subresource():
     assert (version["name"], version["subresources"]) == ("v1alpha1", {"status": {}})
 
 
-def test_columns_show_what_explains_a_decision():
+def test_the_columns_explain_a_decision():
     shown = [column.name for column in INFERENCE_SERVICE.columns if not column.wide]
     assert shown == ["Ready", "Desired", "Model", "Queue", "KV%", "Reason", "Age"]
 

@@ -53,7 +53,7 @@ def test_second_example_that_differs_in_every_figure():
     assert estimate.scaling == NapkinScaling(12, 60, 600, 3, 9)
 
 
-def test_headroom_is_not_on_the_napkin():
+def test_the_estimate_ignores_headroom():
     spec = a_spec(LLAMA_2_7B, traffic=traffic(headroom=3))
     estimate = napkin_of(spec, read_plan_input(spec))
     assert estimate is not None
@@ -68,12 +68,12 @@ def test_gpus_of_a_replica_add_up():
     assert four.step_seconds == pytest.approx(one.step_seconds / 4)
 
 
-def test_without_traffic_there_is_none():
+def test_without_traffic_there_is_no_estimate():
     spec = a_spec(traffic=None)
     assert napkin_of(spec, read_plan_input(spec)) is None
 
 
-def test_why_the_plan_differs_is_said_in_its_own_numbers():
+def test_differences_from_the_plan_are_explained_with_numbers():
     spec = a_spec(LLAMA_2_7B, H100, traffic=traffic(headroom=1.5))
     plan_input = read_plan_input(spec)
     estimate = napkin_of(spec, plan_input)

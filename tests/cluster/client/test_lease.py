@@ -70,7 +70,7 @@ class Candidate:
 
 
 @in_virtual_time
-async def test_a_lease_that_does_not_exist_is_made():
+async def test_a_missing_lease_is_created():
     api, candidate = FakeApi(), an_election()
     await candidate.attempt(api)
     assert candidate.leading
@@ -212,7 +212,7 @@ async def test_a_lease_taken_by_force_ends_the_term_at_once():
 
 
 @in_virtual_time
-async def test_a_lease_that_was_given_back_is_taken_at_once():
+async def test_a_released_lease_is_acquired_at_once():
     api, holder, standby = FakeApi(), an_election("a"), an_election("b")
     await holder.attempt(api)
     await standby.attempt(api)
@@ -223,7 +223,7 @@ async def test_a_lease_that_was_given_back_is_taken_at_once():
 
 
 @in_virtual_time
-async def test_who_never_led_gives_nothing_back():
+async def test_a_standby_releases_nothing():
     api, holder, standby = FakeApi(), an_election("a"), an_election("b")
     await holder.attempt(api)
     await standby.attempt(api)
@@ -300,7 +300,7 @@ async def test_terms_never_overlap_under_random_outages():
 
 
 @in_virtual_time
-async def test_the_process_is_told_the_moment_its_term_ends():
+async def test_on_lost_is_called_as_soon_as_the_term_ends():
     api = FakeApi()
     candidate = Candidate(api, "a")
     async with candidate.contending():
@@ -338,11 +338,11 @@ async def test_a_hanging_server_cannot_hold_the_thread_beyond_the_term():
 @pytest.mark.parametrize(
     ("duration", "deadline", "retry"), [(10.0, 10.0, 2.0), (15.0, 10.0, 10.0), (15.0, 10.0, 0.0), (5.0, 10.0, 2.0)]
 )
-def test_times_that_let_two_lead_are_refused(duration, deadline, retry):
+def test_times_that_allow_two_leaders_are_refused(duration, deadline, retry):
     with pytest.raises(ValueError, match="must grow"):
         LeaseTimes(duration, deadline, retry)
 
 
-def test_the_clock_is_steady():
+def test_the_clock_never_goes_back():
     first = steady_clock()
     assert steady_clock() >= first

@@ -19,7 +19,7 @@ class ClosableFakeApi(FakeApi):
         self.closed = True
 
 
-def test_the_thread_leads_and_gives_the_lease_back():
+def test_the_thread_leads_and_releases_the_lease():
     api, acquired = ClosableFakeApi(), threading.Event()
     lost: list[str] = []
 
@@ -54,7 +54,7 @@ def test_the_thread_leads_and_gives_the_lease_back():
         pytest.param(asyncio.CancelledError(), "CancelledError()", id="a cancellation that nobody asked for"),
     ],
 )
-def test_a_thread_that_breaks_says_so(error: BaseException, message: str):
+def test_a_failure_of_the_thread_is_reported(error: BaseException, message: str):
     broken = threading.Event()
     reasons: list[str] = []
 

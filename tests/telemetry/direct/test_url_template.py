@@ -22,7 +22,7 @@ def a_target(ip: str = "10.1.2.3", port: int = 8000) -> ScrapeTarget:
         pytest.param("http://{ip}:9400/m", "10.1.2.3", "http://10.1.2.3:9400/m", id="a port of its own"),
     ],
 )
-def test_urls(template, ip, url):
+def test_a_template_becomes_the_url_of_a_pod(template, ip, url):
     assert UrlTemplate(template).url(a_target(ip=ip)) == url
 
 
@@ -46,7 +46,7 @@ def test_urls(template, ip, url):
         pytest.param("http://user:secret@{ip}/", "must not contain a user or a fragment", id="a password"),
     ],
 )
-def test_refused_templates(template, message):
+def test_invalid_templates_are_refused(template, message):
     with pytest.raises(ValueError, match=message) as refused:
         UrlTemplate(template)
 
@@ -61,6 +61,6 @@ def test_refused_templates(template, message):
         pytest.param(a_target(port=0), id="no port"),
     ],
 )
-def test_a_target_without_an_address(target):
+def test_a_target_without_a_valid_address_is_refused(target):
     with pytest.raises(ValueError, match=r"does not appear to be|is not a port"):
         UrlTemplate("http://{ip}:{port}/metrics").url(target)
