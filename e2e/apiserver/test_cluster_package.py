@@ -1,4 +1,4 @@
-"""The cluster package against a real API server: what the fake of the unit tests promises, and what it cannot show."""
+"""The cluster package against a real API server: what the fake of the unit tests assumes, and what it cannot show."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def api(plane: ControlPlane) -> AsyncIterator[KubernetesClient]:
 
 
 def a_pod(name: str, **metadata: Any) -> dict[str, Any]:
-    """Gated, so that the scheduler does not write to it in the middle of a test."""
+    """A gated pod, so that the scheduler does not write to it during a test."""
     container = {"name": "engine", "image": "engine:1"}
     return {
         "apiVersion": "v1",
@@ -159,7 +159,7 @@ async def test_a_wrong_token_is_unauthorized(plane, tmp_path):
 
 
 class FromThePast:
-    """The real API, except that the first watch begins at a state that is long gone."""
+    """The real API, except that the first watch begins at an expired version."""
 
     def __init__(self, api: KubernetesClient) -> None:
         self._api = api
@@ -252,7 +252,7 @@ async def test_two_operators_take_turns_by_the_lease(plane, api):
         assert await asyncio.to_thread(acquired["b"].wait, 20.0)
         lease = json.loads(await api.get(LEASES, NAMESPACE, "turns"))["spec"]
         assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("b", 1)
-        # Somebody takes it by force, and then falls silent.
+        # Another holder takes the lease by force and never renews it.
         await api.patch(LEASES, NAMESPACE, "turns", {"spec": {"holderIdentity": "thief"}})
         await until(lambda: bool(lost), "the loss is told")
         assert not second.leading

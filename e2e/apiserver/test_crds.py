@@ -1,4 +1,4 @@
-"""The API as the API server has it: what it refuses, in which words, and what people see of it with kubectl."""
+"""The CRDs on a real API server: what it refuses, with which message, and what kubectl shows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def api(control_plane: ControlPlane) -> ControlPlane:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the API server says to a manifest; `stored` is what it would keep."""
+    """The API server's response to a manifest; `stored` is what it would store."""
 
     refusal: str | None
     stored: Object | None
@@ -65,7 +65,7 @@ def judge(api: ControlPlane) -> Iterator[Callable[[Object], Verdict]]:
 
 
 def grown(node: Any, factor: float) -> Any:
-    """The same with every bound on lengths and numbers of entries made larger."""
+    """The same schema with every bound on lengths and numbers of entries raised."""
     if isinstance(node, dict):
         bounds = {"maxLength", "maxItems", "maxProperties"}
         return {
@@ -90,7 +90,7 @@ def test_crd_fits_into_the_annotation_of_client_side_apply(api):
 
 
 def test_crd_stays_well_within_the_cost_budget(api):
-    # Other versions of the API server price rules a little differently. Prices grow with the bounds, and faster.
+    # Other versions of the API server estimate slightly different costs. Costs grow faster than the bounds.
     crd = grown(yaml.safe_load((CRDS / INFERENCE_SERVICE.file_name).read_text()), 1.4)
     api.kubectl("replace", "--dry-run=server", "-f", "-", stdin=json.dumps(crd))
 
@@ -260,7 +260,7 @@ def test_status_is_bounded_too(api, status: Object, says: str):
 
 
 def test_a_performance_profile_is_of_the_cluster(api: ControlPlane):
-    """Accepted as measured, and refused in words when it is of one revision only."""
+    """A profile is accepted without a revision and refused with one."""
     spec = {
         "model": "hf://meta-llama/Llama-3.1-8B-Instruct",
         "product": "NVIDIA-H100-80GB-HBM3",

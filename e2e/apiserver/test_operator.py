@@ -1,4 +1,4 @@
-"""The operator as a process against a real API server: what it makes of a service, keeps, and leaves.
+"""The operator as a process against a real API server: what it creates, keeps and deletes for a service.
 
 Nodes and pods are KWOK's, and the operator has the rights that the chart grants. KWOK pods have no network, so nothing
 is known of their load here; drains and streams are the business of the suite on real nodes.
@@ -74,7 +74,7 @@ def test_a_deleted_service_leaves_nothing_behind(suite, namespace, operator):
 
 
 def test_replicas_follow_the_bounds(suite, namespace, operator):
-    # A pod whose load is not known is drained for the whole of its time.
+    # A pod whose load is unknown is drained until its drain timeout.
     manifest = an_inference_service("chat", namespace).replicas(1, 4).drain_timeout("2s")
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
@@ -126,7 +126,7 @@ def test_a_new_default_engine_restarts_no_pod_and_is_announced(suite, namespace,
         lambda: suite.stored(namespace, "chat"),
         lambda found: reason(found, "UpToDate") != "UpToDate",
         within=60,
-        what="the condition says that something is to be said",
+        what="the condition UpToDate changes",
     )
     assert reason(service, "UpToDate") == "UpdateAvailable"
     assert condition(service, "UpToDate")["status"] == "False"

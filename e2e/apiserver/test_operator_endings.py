@@ -102,7 +102,7 @@ def test_an_outage_of_the_api_server_is_survived(suite, namespace, tmp_path):
         suite.plane.daemon("kube-apiserver").kill()
         eventually(
             lambda: operator.answers("/healthz"),
-            lambda said: said[0] == 200 and "no view of the cluster" in said[1],
+            lambda said: said[0] == 200 and "the cluster cannot be read" in said[1],
             within=30,
             what="the health check names the outage and stays green",
         )

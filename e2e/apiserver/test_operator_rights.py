@@ -1,4 +1,4 @@
-"""The chart's rights against the API server's audit log: enough for everything the operator does, and nothing besides.
+"""The chart's permissions and the API server's audit log: the operator needs all of them and no others.
 
 Each test makes the operator use rights that everyday life seldom needs; the last one reads what the whole run used.
 """
@@ -17,12 +17,12 @@ from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, USER, granted, reque
 
 @pytest.fixture(scope="module", autouse=True)
 def began() -> float:
-    """Unix seconds. An API server that has just restarted, as one has in another module, refuses everybody at first."""
+    """Unix seconds. An API server that was just restarted, as in another module, refuses all requests at first."""
     return time.time()
 
 
 def with_variable(manifest: ServiceManifest, value: int) -> ServiceManifest:
-    """The same service with another environment of its engine, which is another revision."""
+    """The same service with another engine environment, which makes another revision."""
     return manifest.engine(env=[{"name": "ROUND", "value": str(value)}])
 
 
@@ -148,7 +148,7 @@ def test_every_permission_was_used_and_none_was_missing(suite, began):
 
 
 def rights(plane: ControlPlane) -> set[tuple[str, str, str]]:
-    """What the roles of the operator's account allow, as they stand in the cluster."""
+    """The permissions of the operator's account, read from the roles in the cluster."""
     found: set[tuple[str, str, str]] = set()
     for name in (RELEASE, f"{RELEASE}-nodes"):
         found |= granted(plane.kubectl.json("get", "clusterrole", name)["rules"])

@@ -1,4 +1,4 @@
-"""What Forebay renders, put before a real API server: accepted under the restricted profile, read back as written."""
+"""Rendered objects on a real API server: accepted under the restricted profile and read back as written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REFERENCED: tuple[dict[str, Any], ...] = (
         "handler": "nvidia",
     },
 )
-"""What the manifests name and admission looks up."""
+"""Objects that the manifests refer to and that admission looks up."""
 CONFINED: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 POD_TEMPLATE: dict[str, Any] = {
     "apiVersion": "v1",

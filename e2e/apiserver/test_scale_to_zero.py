@@ -1,4 +1,4 @@
-"""To zero and back on KWOK's nodes: the idle clock on metrics of simulated engines, and `forebay wake`."""
+"""Scale to zero and back on KWOK's nodes, with metrics of simulated engines and `forebay wake`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real nodes themselves: what every suite in this folder takes for granted."""
+"""The real nodes: what every suite in this folder relies on."""
 
 from __future__ import annotations
 

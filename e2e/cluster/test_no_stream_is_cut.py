@@ -1,4 +1,4 @@
-"""Scale-downs, rollouts and a dying operator, all under load: every stream arrives whole."""
+"""Scale-downs, rollouts and a killed operator under load: every stream is complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCALE_DOWNS = 10
 ROLLOUTS = 3
 OPERATOR_KILLS = int(os.environ.get("FOREBAY_OPERATOR_KILLS", "8"))
 STREAMS = int(os.environ.get("FOREBAY_STREAMS", "800"))
-"""At least so many; `make e2e-long` asks for more of them, and for more kills."""
+"""Minimum number of cycles; `make e2e-long` runs more of them, with more kills."""
 STREAM_SECONDS = 20.0
 OPEN_ON_A_VICTIM = 10
 OUTPUT_TOKENS = 105

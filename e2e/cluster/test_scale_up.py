@@ -1,4 +1,4 @@
-"""How long a breached guard waits for its pod: from the pod's own /metrics to the API server's audit log."""
+"""Time from an exceeded guard in a pod's /metrics to the creation of a pod in the API server's audit log."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _ONE_UNIT = "a floor needs exactly one unit; set one of replicas, requestsPerSec
 
 
 def schedules(**fields: Any) -> list[dict[str, Any]]:
-    """One schedule that is accepted, with `fields` on top; None takes a field out."""
+    """One valid schedule with these `fields` changed; None removes a field."""
     schedule = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "floor": {"replicas": 1}} | fields
     return [{name: value for name, value in schedule.items() if value is not None}]
 
