@@ -1,4 +1,4 @@
-"""What the documents name exists: files, links, flags with their defaults, series, and the rows of the tables."""
+"""Files, links, flags with their defaults, and series that the documents name exist."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
 
 PLACEMENT = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}
 VLLM_FLAGS = {"--enable-lora", "--max-num-batched-tokens", "--shutdown-timeout", *PLACEMENT}
-"""Flags of the engine that pages speak of."""
+"""Flags of the engine that pages mention."""
 OWN_PAGES = [page for page in PAGES if page.name != "api.md"]
 """api.md is made from the models."""
 

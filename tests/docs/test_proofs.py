@@ -1,4 +1,4 @@
-"""`docs/proofs.md` and the planted faults say the same."""
+"""`docs/proofs.md` lists the planted faults."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Whoever reads a reason finds its heading, and no heading explains what cannot happen."""
+"""Every reason has a heading in the troubleshooting guide, and every heading has a reason."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_reasons_are_camel_case():
 
 
 def test_every_reason_is_used():
-    """One that nothing gives would have a page for what cannot happen."""
+    """An unused reason would have a page for something that cannot happen."""
     package = ROOT / "operator" / "forebay"
     source = "\n".join(path.read_text() for path in package.rglob("*.py") if path.name != "reasons.py")
     given = set(re.findall(r"\bReason\.([A-Z_]+)\b", source))

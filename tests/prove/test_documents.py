@@ -1,4 +1,4 @@
-"""Changes to YAML, in Helm templates, too."""
+"""Changes to YAML, including Helm templates."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The planted faults fit the project as it is, so that `make prove` fails for no other reason than a weak test."""
+"""The planted faults fit the current project, so that `make prove` fails only because of a weak test."""
 
 from collections import Counter
 

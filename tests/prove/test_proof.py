@@ -1,4 +1,4 @@
-"""The runner itself: what counts as a fault that was found, shown on a project of one module."""
+"""The runner: which outcomes count as a found fault, shown on a project of one module."""
 
 import shutil
 import subprocess

@@ -60,7 +60,7 @@ def test_a_profile_belongs_to_the_whole_cluster_and_reports_nothing():
 
 
 def test_only_status_is_a_subresource():
-    """A scale subresource would invite a second autoscaler to write the replica number."""
+    """With a scale subresource, a second autoscaler could write the replica number."""
     [version] = definition(INFERENCE_SERVICE)["spec"]["versions"]
     assert (version["name"], version["subresources"]) == ("v1alpha1", {"status": {}})
 
