@@ -1,7 +1,7 @@
 """What killed real nodes leave on a machine, how it is recognised, and how it is removed.
 
-They are recognised by place, never by name alone: processes by the control group or the socket they were started with, mounts
-and network namespaces by the folders they lie in. Nothing of another containerd on the same machine matches.
+They are recognised by place, never by name alone: processes by the control group or the socket they were started with,
+mounts and network namespaces by their folders. Nothing of another containerd on the same machine matches.
 """
 
 from __future__ import annotations
