@@ -97,9 +97,8 @@ async def test_a_held_plan_writes_nothing_and_says_why_once(caplog: pytest.LogCa
     await tested.runs_for(11.0)
     assert tested.acted_at == []
     assert tested.sample("forebay_held") == 1.0
-    assert [record.message for record in caplog.records] == [
-        "the whole plan is held back: no nodes where there were 12"
-    ]
+    (record,) = caplog.records
+    assert "no nodes where there were 12" in record.message
 
 
 @in_virtual_time
@@ -192,9 +191,9 @@ async def test_a_planning_failure_is_logged_once_and_counted_each_time(caplog: p
     broken = replace(a_service_plan(), error="Traceback: ZeroDivisionError")
     tested = LoopUnderTest(next_plan=Plan(services=(broken,)))
     await tested.runs_for(11.0)
-    assert [record.message for record in caplog.records] == [
-        "planning of team-a/chat failed, and its pods stay as they are: Traceback: ZeroDivisionError"
-    ]
+    (record,) = caplog.records
+    assert "team-a/chat" in record.message
+    assert record.message.endswith("Traceback: ZeroDivisionError")
     assert tested.sample("forebay_reconcile_errors_total", stage="service") == 3.0
     assert tested.acted_at == [0.0, 5.0, 10.0]
 

@@ -170,7 +170,7 @@ async def test_a_restarted_engine_is_seen_to_count_from_zero(prometheus):
         prometheus.failed("chat-0", at=1001)
         await fleet.next_round()
         assert fleet.sampled().generation_tokens == 5000.0
-        assert fleet.error() == "Prometheus could not scrape it: target engines/chat-0:8000 is down"
+        assert "engines/chat-0:8000 is down" in (fleet.error() or "")
 
         prometheus.scraped("chat-0", engine(tokens=10), at=1006)
         await fleet.next_round()
@@ -191,7 +191,7 @@ async def test_a_new_pod_does_not_inherit_from_an_older_one_of_its_name(promethe
     prometheus.scraped("chat-0", engine(running=9), at=990)
     async with a_fleet(prometheus, pod(created_at=995)) as fleet:
         assert fleet.sample() is None
-        assert fleet.error() == "Prometheus has not scraped it since it was created"
+        assert "since it was created" in (fleet.error() or "")
 
         prometheus.scraped("chat-0", engine(running=1), at=1004)
         await fleet.next_round()
@@ -214,7 +214,7 @@ async def test_an_outage_keeps_the_last_samples(prometheus):
 async def test_a_pod_without_a_target_gives_no_sample(prometheus):
     async with a_fleet(prometheus) as fleet:
         assert fleet.sample() is None
-        assert fleet.error() == "Prometheus has not tried to scrape it in the last 150 s"
+        assert "150 s" in (fleet.error() or "")
 
 
 async def test_a_target_without_vllm_series_is_not_an_engine(prometheus):
@@ -222,7 +222,7 @@ async def test_a_target_without_vllm_series_is_not_an_engine(prometheus):
     async with a_fleet(prometheus) as fleet:
         for _ in range(2):
             assert fleet.sample() is None
-            assert "mesh/chat-0:8000 has no vLLM series" in fleet.error()
+            assert "mesh/chat-0:8000 has no vLLM series" in (fleet.error() or "")
             await fleet.next_round()
 
 
@@ -258,9 +258,7 @@ async def test_nan_is_missing(prometheus):
         prometheus.scraped("chat-0", engine(running="NaN"), at=1002)
         await fleet.next_round()
         assert fleet.sampled().taken_at == 980.0
-        assert fleet.error() == (
-            "Prometheus, target engines/chat-0:8000: vllm:num_requests_running is nan, which is not a valid value"
-        )
+        assert "engines/chat-0:8000: vllm:num_requests_running is nan" in (fleet.error() or "")
         await fleet.next_round()
         assert fleet.error() is not None, "it stays unknown until a better scrape"
         assert fleet.failures() == {ScrapeFailure.SIGNAL_MISSING: 2}
@@ -320,7 +318,7 @@ async def test_a_malformed_response_gives_no_sample(prometheus, result):
 async def test_an_internal_error_is_reported_for_each_pod(prometheus):
     prometheus.failure = RuntimeError("broken")
     async with a_fleet(prometheus) as fleet:
-        assert fleet.error() == "the operator could not query Prometheus: RuntimeError('broken')"
+        assert "RuntimeError('broken')" in (fleet.error() or "")
         assert fleet.failures() == {ScrapeFailure.INTERNAL: 1}
 
 
