@@ -203,7 +203,7 @@ def test_category_lists_services(api):
 
 def test_explain_tells_what_a_field_means(api):
     said = api.kubectl("explain", "infs.spec.scaling")
-    assert "Bounds of the replica number" in said
+    assert "Bounds of the replica count" in said
     assert "Largest number of replicas, including warm ones. Default: 1." in " ".join(said.split())
     assert "enum: Auto, Recommend, Paused" in said
 

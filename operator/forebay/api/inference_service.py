@@ -1,4 +1,4 @@
-"""InferenceService: the model that a team wants served. The live replica number is in `status`, never in `spec`."""
+"""InferenceService: the model that a team wants served. The current replica count is in `status`, never in `spec`."""
 
 import re
 from typing import Annotated, Literal
@@ -174,7 +174,7 @@ class InferenceServiceSpec(Model):
     traffic: TrafficSpec | None = None
     """The traffic to plan capacity for. Absent: the plan only says what one replica carries. Scaling never reads it."""
     scaling: ScalingSpec = ScalingSpec()
-    """Bounds of the replica number, and how fast it changes."""
+    """Bounds of the replica count, and how fast it changes."""
     warm_pool: WarmPoolSpec = WarmPoolSpec()
     """Capacity that is loaded before it is needed."""
     schedules: Annotated[tuple[ScheduleSpec, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()

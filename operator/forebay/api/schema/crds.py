@@ -76,7 +76,7 @@ INFERENCE_SERVICE = CustomKind(
     spec=InferenceServiceSpec,
     status=InferenceServiceStatus,
     columns=(
-        Column("Ready", f"{READY}.status", "Whether the service answers."),
+        Column("Ready", f"{READY}.status", "Whether the service is ready."),
         Column("Desired", ".status.replicas.desired", "Replicas that scaling decided on.", "integer"),
         Column("Model", ".spec.model.source", "Where the weights come from."),
         Column("Queue", ".status.load.queue", "Waiting requests of all replicas.", "integer"),
@@ -92,7 +92,7 @@ INFERENCE_SERVICE = CustomKind(
         Column(
             "TPM", ".status.capacity.tokensPerMinute", "Tokens per minute that serving replicas carry.", "integer", True
         ),
-        Column("State", f"{READY}.reason", "Why the service answers or does not.", wide=True),
+        Column("State", f"{READY}.reason", "Why the service is ready or not.", wide=True),
         Column("Because", ".status.decision.because", "The reason for the decision.", wide=True),
     ),
 )

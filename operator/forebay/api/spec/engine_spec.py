@@ -144,7 +144,7 @@ class ModelSpec(Model):
     kv_cache_dtype: KvCacheDtype | None = None
     """Precision of the KV cache; `fp8` halves the cache of every request. Absent: the engine's own choice."""
     max_model_len: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
-    """Longest prompt and answer together, in tokens. Absent: the limit in the checkpoint."""
+    """Most tokens of a request, prompt and output together. Absent: the limit in the checkpoint."""
 
 
 def _not_reserved_env(reserved: ReservedNames) -> Rule[str]:
@@ -266,11 +266,11 @@ class EngineSpec(Model):
     gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
     """Share of each GPU's memory that the engine uses. Absent: 92."""
     max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] = 256
-    """Sequences that one engine decodes at once, at most. Further requests wait in the queue that scaling watches."""
+    """Sequences that one engine decodes at once, at most. Further requests wait in the queue that scaling reads."""
     speculative: SpeculativeSpec | None = None
     """Speculative decoding. Absent: none."""
     startup_timeout: Annotated[Duration, between("1s", "6h")] = Duration("20m")
-    """How long a pod may take from its start to its first completion before it counts as failed."""
+    """Time from a pod's start to its first completion, after which the pod counts as failed."""
     extra_args: ExtraArgs = ()
     """More arguments for `vllm serve`, one per item, passed on unchanged; flags that Forebay sets are refused."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), ListMap("name")] = ()

@@ -102,7 +102,7 @@ class ScheduleFloor(Model):
     """Requests per second with the lengths in spec.traffic. The floor is as many replicas as serve them within the
     SLO."""
     tokens_per_minute: Annotated[Count, Field(ge=1, le=1_000_000_000_000)] | None = None
-    """Tokens per minute of prompts and answers together, with the lengths in spec.traffic."""
+    """Tokens per minute of prompts and outputs together, with the lengths in spec.traffic."""
 
 
 class WindowSpec(Model):
