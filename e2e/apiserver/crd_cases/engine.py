@@ -180,7 +180,7 @@ ENGINE = (
         "spec.engine.extraArgs",
         ["--port=9000"],
         ["--uvicorn-log-level=warning"],
-        '"--port=9000" would move the engine to an address',
+        '"--port=9000" would change the address that probes and the Service use',
         at="spec.engine.extraArgs[0]",
     ),
     Case(
@@ -188,7 +188,7 @@ ENGINE = (
         "spec.engine.extraArgs",
         ["--shutdown-timeout=0"],
         [],
-        '"--shutdown-timeout=0" is set by Forebay to rollout.drainTimeout',
+        '"--shutdown-timeout=0" follows rollout.drainTimeout',
         at="spec.engine.extraArgs[0]",
     ),
     Case(

@@ -192,7 +192,7 @@ class SignalsStatus(Model):
     fresh_seconds: LargeCount = 0
     """Largest age at which metrics count as fresh, in seconds."""
     silent_since: Timestamp | None = None
-    """Oldest time of the last metrics among the replicas that report none now; absent while all replicas report them."""
+    """Oldest time of the last metrics among the replicas that report none now; absent while all report metrics."""
 
 
 class UpcomingStatus(Model):

@@ -108,4 +108,4 @@ class ArchitectureSpec(Model):
     weight_bits: Annotated[Count, Field(ge=2, le=32)] | None = None
     """Bits per weight, if neither model.quantization nor the catalogue gives them."""
     context_tokens: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
-    """The most tokens of prompt and output that the checkpoint allows: the limit of a request when maxModelLen is absent."""
+    """Most tokens of a request that the checkpoint allows; the limit when maxModelLen is absent."""

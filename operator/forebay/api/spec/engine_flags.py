@@ -55,11 +55,11 @@ RESERVED_FLAGS = (
     ReservedNames(("--max-num-seqs",), "has a field; set engine.maxNumSeqs"),
     ReservedNames(
         ("--shutdown-timeout",),
-        "is set by Forebay to rollout.drainTimeout, so that streams survive a drain; set rollout.drainTimeout",
+        "follows rollout.drainTimeout, so that streams survive a drain; set rollout.drainTimeout",
     ),
     ReservedNames(
         ("--host", "--port", "--uds", "--root-path"),
-        "would move the engine to an address that its probes and its Service do not use; remove it",
+        "would change the address that probes and the Service use; remove it",
     ),
     ReservedNames(
         ("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--ssl-cert-reqs"),
@@ -85,7 +85,7 @@ RESERVED_ENV = (
     ),
     ReservedNames(
         ("VLLM_PORT", "VLLM_HOST_IP"),
-        "would move the engine to an address that its probes and its Service do not use; remove it",
+        "would change the address that probes and the Service use; remove it",
     ),
     ReservedNames(("VLLM_API_KEY",), "would make the startup probe fail; check API keys in front of the Service"),
     ReservedNames(
