@@ -201,7 +201,7 @@ def test_category_lists_services(api):
     assert "inferenceservice.forebay.dev/categorized" in names
 
 
-def test_explain_tells_what_a_field_means(api):
+def test_kubectl_explain_describes_a_field(api):
     said = api.kubectl("explain", "infs.spec.scaling")
     assert "Bounds of the replica count" in said
     assert "Largest number of replicas, including warm ones. Default: 1." in " ".join(said.split())

@@ -92,7 +92,7 @@ def test_the_placeholder_returns_after_the_replica_is_removed(suite, namespace, 
     warm(suite, namespace, "Warm")
 
 
-def test_the_service_does_not_select_it_and_no_budget_protects_it(suite, namespace, operator, product):
+def test_placeholders_are_outside_of_service_and_budget(suite, namespace, operator, product):
     suite.apply(manifest := a_service(namespace, product, placeholders=1))
     suite.serves(manifest, ready=1)
     warm(suite, namespace, "Warm")

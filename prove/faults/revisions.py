@@ -46,8 +46,8 @@ FAULTS = (
             at("canonical_json", entry("sort_keys", "False")),
         ),
         guards=(
-            "test_a_new_revision_for",
-            "test_no_new_revision_for",
+            "test_changes_that_make_a_new_revision",
+            "test_changes_that_make_no_new_revision",
             "test_the_order_of_a_map_makes_no_new_revision",
         ),
     ),

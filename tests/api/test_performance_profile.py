@@ -39,7 +39,7 @@ def schema_violations(spec: Any) -> tuple[str, ...]:
     return violations(schema(PERFORMANCE_PROFILE)["properties"]["spec"], spec, "spec")
 
 
-def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
+def test_a_full_profile_sets_every_field_and_is_written_back():
     assert set(SPEC) == set(schema(PERFORMANCE_PROFILE)["properties"]["spec"]["properties"])
     assert read_profile(a_profile(SPEC)).wire() == a_profile(SPEC)
     assert schema_violations(SPEC) == ()

@@ -44,13 +44,13 @@ def schema_violations(spec: Any) -> tuple[str, ...]:
     return violations(schema(WARM_POOL)["properties"]["spec"], spec, "spec")
 
 
-def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
+def test_a_full_warm_pool_sets_every_field_and_is_written_back():
     assert set(SPEC) == set(schema(WARM_POOL)["properties"]["spec"]["properties"])
     assert read_warm_pool(a_pool()).wire() == a_pool()
     assert schema_violations(SPEC) == ()
 
 
-def test_it_belongs_to_the_whole_cluster_and_reports():
+def test_a_warm_pool_is_cluster_scoped_with_a_status():
     spec = definition(WARM_POOL)["spec"]
     assert (spec["scope"], spec["versions"][0]["subresources"]) == ("Cluster", {"status": {}})
 
@@ -103,13 +103,13 @@ def test_an_invalid_schedule_is_refused_and_its_correction_accepted(wrong, right
     assert schema_violations(SPEC | {"schedules": good}) == ()
 
 
-def test_schedules_are_told_apart_by_name():
+def test_schedule_names_are_unique():
     with pytest.raises(ManifestError, match="morning"):
         read_warm_pool(a_pool(SPEC | {"schedules": [WINDOW, WINDOW]}))
     assert read_warm_pool(a_pool(SPEC | {"schedules": [WINDOW, WINDOW | {"name": "evening"}]}))
 
 
-def test_a_number_of_placeholders_is_needed():
+def test_the_number_of_placeholders_is_required():
     with pytest.raises(ManifestError, match=r"spec\.placeholders: is required"):
         read_warm_pool(a_pool({}))
     assert read_warm_pool(a_pool({"placeholders": 0}))

@@ -52,7 +52,7 @@ def test_an_inference_service_is_found_by_its_names():
     )
 
 
-def test_a_profile_belongs_to_the_whole_cluster_and_reports_nothing():
+def test_a_profile_is_cluster_scoped_without_a_status():
     spec = definition(PERFORMANCE_PROFILE)["spec"]
     [version] = spec["versions"]
     assert (spec["scope"], spec["names"]["plural"]) == ("Cluster", "performanceprofiles")

@@ -79,7 +79,7 @@ def test_capacity_by_mix(prompt, output, at_25, at_40, tokens_per_minute, batch)
     assert load(engine, mix, fast.requests_per_second).sequences == pytest.approx(batch, abs=0.6)
 
 
-def test_sequences_bind_when_the_engine_is_told_to_hold_few():
+def test_a_small_max_num_seqs_binds():
     """Ten sequences: s·10 / (200·6.9 ms + s·10)."""
     result = capacity(an_engine(max_num_seqs=10), Mix.fixed(500, 200), ITL_40)
     assert result.bound is Bound.SEQUENCES
@@ -105,7 +105,7 @@ class TestEndToEnd:
     def test_a_generous_end_to_end_changes_nothing(self):
         assert Promise(0.5, 0.040, 60).inter_token_limit(Mix.fixed(500, 200)) == 0.040
 
-    def test_an_answer_of_one_token_has_no_gap(self):
+    def test_an_output_of_one_token_has_no_inter_token_time(self):
         assert Promise(0.5, 0.040, 0.6).inter_token_limit(Mix.fixed(500, 1)) == 0.040
 
     def test_end_to_end_below_the_first_token_leaves_no_time(self):

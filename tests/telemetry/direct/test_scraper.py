@@ -266,7 +266,7 @@ def test_the_interval_is_at_least_the_configured_one():
     assert (interval_seconds(1, at_least=30), interval_seconds(1, at_least=1)) == (30.0, 5.0)
 
 
-async def test_no_pods_no_news(server):
+async def test_an_empty_fleet_reports_no_news(server):
     async with a_fleet(server) as fleet:
         await fleet.time.asleep(until=5.0)
 

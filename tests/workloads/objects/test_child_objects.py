@@ -136,5 +136,5 @@ def test_wanted_children_match_the_written_ones():
         pytest.param({"deleting": True}, id="a service that is being deleted"),
     ],
 )
-def test_no_children_for(fields):
+def test_services_without_children(fields):
     assert wanted_children(a_view(**fields)) == ()

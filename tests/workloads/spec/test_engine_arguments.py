@@ -105,7 +105,7 @@ def test_precision_flags_are_rendered_only_if_set(model, expected):
         pytest.param("pvc://claim", "/models", [], id="a whole claim"),
     ],
 )
-def test_the_model_argument_of(source, first, rest):
+def test_the_model_argument_of_each_source(source, first, rest):
     arguments = arguments_of(a_spec(model={"source": source}))
     assert arguments[0] == first
     assert arguments[1 : arguments.index("--served-model-name=team-a/chat")] == rest

@@ -52,7 +52,7 @@ def stored(body: dict[str, Any]) -> Revision | None:
         pytest.param({"rollout": {"maxSurge": 3, "whenNoSpare": "Replace"}}, id="surge"),
     ],
 )
-def test_no_new_revision_for(block):
+def test_changes_that_make_no_new_revision(block):
     before, after = a_revision(a_spec()), a_revision(a_spec(**block))
     assert (after.hash, after.spec_hash, after.data) == (before.hash, before.spec_hash, before.data)
 
@@ -70,7 +70,7 @@ def test_no_new_revision_for(block):
         pytest.param({"rollout": {"drainTimeout": "600s"}}, id="drain time-out"),
     ],
 )
-def test_a_new_revision_for(block):
+def test_changes_that_make_a_new_revision(block):
     before, after = a_revision(a_spec()), a_revision(a_spec(**block))
     assert after.hash != before.hash
     assert after.spec_hash != before.spec_hash
