@@ -115,7 +115,9 @@ def an_engine(version: str = "0.32.0", *arguments: str) -> dict[str, Any]:
     ],
 )
 def test_invalid_specs_have_one_problem_that_names_field_value_and_remedy(block, template, reason, words):
-    (problem,) = resolve(a_spec(**block), CHAT, template=template)
+    problems = resolve(a_spec(**block), CHAT, template=template)
+    assert isinstance(problems, tuple)
+    (problem,) = problems
     assert problem.reason == reason
     assert all(part in problem.message for part in words), problem.message
 
