@@ -25,7 +25,7 @@ ENGINE = (
         "is more than 16 GPUs in each of 2 pods; lower one of them or raise nodes",
     ),
     Case(
-        "sizes that do not divide by the nodes",
+        "parallel sizes that nodes do not divide",
         "spec.engine",
         {"tensorParallelSize": 8, "pipelineParallelSize": 2, "nodes": 3},
         {"tensorParallelSize": 8, "pipelineParallelSize": 3, "nodes": 3},
@@ -41,17 +41,24 @@ ENGINE = (
         at="spec.engine.nodes",
     ),
     Case(
-        "copies of the model on nodes of their own",
+        "data parallelism over several nodes",
         "spec.engine",
         {"tensorParallelSize": 8, "dataParallelSize": 2, "nodes": 2},
         {"tensorParallelSize": 8, "pipelineParallelSize": 2, "nodes": 2},
         "dataParallelSize 2 cannot be combined with nodes 2; leave it out",
         at="spec.engine.dataParallelSize",
     ),
-    Case("no node", "spec.engine.nodes", 0, 1, "should be greater than or equal to 1", "0 is too small; use 1 or more"),
-    Case("a rack", "spec.engine.nodes", 17, 1, "should be less than or equal to 16", "17 is too large; use 16 or less"),
+    Case("nodes 0", "spec.engine.nodes", 0, 1, "should be greater than or equal to 1", "0 is too small; use 1 or more"),
     Case(
-        "no pipeline stage",
+        "nodes above the maximum",
+        "spec.engine.nodes",
+        17,
+        1,
+        "should be less than or equal to 16",
+        "17 is too large; use 16 or less",
+    ),
+    Case(
+        "pipelineParallelSize 0",
         "spec.engine.pipelineParallelSize",
         0,
         2,
@@ -59,7 +66,7 @@ ENGINE = (
         "0 is too small; use 1 or more",
     ),
     Case(
-        "version in words",
+        "version as a word",
         "spec.engine.version",
         "latest",
         "0.32.0",
@@ -89,7 +96,7 @@ ENGINE = (
         "is not an image reference; write registry/repository:tag",
     ),
     Case(
-        "all of the GPU's memory",
+        "memory utilization of 100 percent",
         "spec.engine.gpuMemoryUtilizationPercent",
         100,
         95,
@@ -105,7 +112,7 @@ ENGINE = (
         "0.9 is not a whole number",
     ),
     Case(
-        "no sequence at all",
+        "maxNumSeqs 0",
         "spec.engine.maxNumSeqs",
         0,
         64,
@@ -113,7 +120,7 @@ ENGINE = (
         "0 is too small; use 1 or more",
     ),
     Case(
-        "start that takes a day",
+        "startup timeout of a day",
         "spec.engine.startupTimeout",
         "24h",
         "1h",
@@ -152,7 +159,7 @@ ENGINE = (
         at="spec.engine.extraArgs[0]",
     ),
     Case(
-        "argument that is a field, glued to its value",
+        "argument that is a field, with an attached value",
         "spec.engine.extraArgs",
         ["-qfp8"],
         ["--quantization-param=1"],
@@ -184,7 +191,7 @@ ENGINE = (
         at="spec.engine.extraArgs[0]",
     ),
     Case(
-        "shutdown that would cut streams",
+        "shutdown timeout as an argument",
         "spec.engine.extraArgs",
         ["--shutdown-timeout=0"],
         [],
@@ -192,7 +199,7 @@ ENGINE = (
         at="spec.engine.extraArgs[0]",
     ),
     Case(
-        "metrics switched off",
+        "argument that turns metrics off",
         "spec.engine.extraArgs",
         ["--disable-log-stats"],
         ["--enable-log-requests"],
@@ -208,7 +215,7 @@ ENGINE = (
         at="spec.engine.extraArgs[0]",
     ),
     Case(
-        "key in the command line",
+        "API key as an argument",
         "spec.engine.extraArgs",
         ["--api-key=s3cret"],
         [],

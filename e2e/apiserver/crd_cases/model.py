@@ -81,7 +81,7 @@ MODEL = (
         "\"nvfp4\" is not supported; use 'auto' or 'fp8'",
     ),
     Case(
-        "length of no token",
+        "maxModelLen of 0",
         "spec.model.maxModelLen",
         0,
         8192,
@@ -104,21 +104,21 @@ MODEL = (
         at="spec.model.secretRef",
     ),
     Case(
-        "cache in two places",
+        "cache with pvc and nodePath",
         "spec.model.cache",
         {"pvc": "cache", "nodePath": "/var/cache/models"},
         {"pvc": "cache"},
         "a cache needs exactly one of pvc and nodePath",
     ),
     Case(
-        "cache in no place",
+        "cache without pvc and nodePath",
         "spec.model.cache",
         {},
         {"nodePath": "/var/cache/models"},
         "exactly one of pvc and nodePath",
     ),
     Case(
-        "cache in a relative folder",
+        "cache in a relative path",
         "spec.model.cache.nodePath",
         "var/cache",
         "/var/cache",

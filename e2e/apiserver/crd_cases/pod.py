@@ -7,8 +7,8 @@ _REQUIREMENT = f"{_TERMS}[0].matchExpressions[0]"
 _QUANTITY = "is not a quantity; write a number with a unit, such as 500m, 4 or 16Gi"
 
 POD = (
-    Case("memory in words", "spec.pod.resources.memory", "lots", "64Gi", f'"lots" {_QUANTITY}'),
-    Case("memory with a unit that is none", "spec.pod.resources.memory", "64GB", "64G", f'"64GB" {_QUANTITY}'),
+    Case("memory as a word", "spec.pod.resources.memory", "lots", "64Gi", f'"lots" {_QUANTITY}'),
+    Case("memory with an unknown unit", "spec.pod.resources.memory", "64GB", "64G", f'"64GB" {_QUANTITY}'),
     Case(
         "CPU as a number", "spec.pod.resources.cpu", 8, "8", "must be of type string", "8 is not text; put it in quotes"
     ),
@@ -29,7 +29,7 @@ POD = (
         at="spec.pod.volumes[0]",
     ),
     Case(
-        "volume that is not even empty",
+        "volume with emptyDir false",
         "spec.pod.volumes",
         volume_from(emptyDir=False),
         volume_from(configMap="c"),
@@ -45,7 +45,7 @@ POD = (
         '"adapters" appears twice; keep one',
     ),
     Case(
-        "two volumes in one place",
+        "two volumes with one mount path",
         "spec.pod.volumes",
         [a_volume(), a_volume(name="b")],
         [a_volume(), a_volume(name="b", mountPath="/b")],
@@ -76,7 +76,7 @@ POD = (
         at="spec.pod.volumes[0].mountPath",
     ),
     Case(
-        "volume in a relative place",
+        "volume with a relative mount path",
         "spec.pod.volumes",
         [a_volume(mountPath="data")],
         [a_volume(mountPath="/data")],
@@ -84,7 +84,7 @@ POD = (
         at="spec.pod.volumes[0].mountPath",
     ),
     Case(
-        "volume over everything",
+        "volume mounted at the root",
         "spec.pod.volumes",
         [a_volume(mountPath="/")],
         [a_volume(mountPath="/etc/ssl")],
@@ -100,7 +100,7 @@ POD = (
         at="spec.pod.volumes[0].name",
     ),
     Case(
-        "environment from nowhere",
+        "envFrom without a source",
         "spec.pod.envFrom",
         [{}],
         [{"secret": "keys"}],
@@ -108,14 +108,14 @@ POD = (
         at="spec.pod.envFrom[0]",
     ),
     Case(
-        "annotation that is Forebay's memory",
+        "annotation reserved for Forebay",
         "spec.pod.annotations",
         {"forebay.dev/drain-started": "now"},
         {"example.com/drain-started": "now"},
         "annotations with the prefix forebay.dev/ are reserved for Forebay",
     ),
     Case(
-        "annotation that would let a node go under a stream",
+        "annotation that allows node autoscalers to evict",
         "spec.pod.annotations",
         {"karpenter.sh/do-not-disrupt": "false"},
         {"example.com/team": "a"},
@@ -131,7 +131,7 @@ POD = (
         at="spec.pod.tolerations[0].operator",
     ),
     Case(
-        "toleration of any value that names one",
+        "toleration with Exists and a value",
         "spec.pod.tolerations",
         [{"key": "gpu", "operator": "Exists", "value": "a"}],
         [{"key": "gpu", "operator": "Equal", "value": "a"}],
@@ -139,7 +139,7 @@ POD = (
         at="spec.pod.tolerations[0].value",
     ),
     Case(
-        "toleration of everything by accident",
+        "toleration without a key",
         "spec.pod.tolerations",
         [{"effect": "NoSchedule"}],
         [{"effect": "NoSchedule", "operator": "Exists"}],
@@ -147,7 +147,7 @@ POD = (
         at="spec.pod.tolerations[0].key",
     ),
     Case(
-        "toleration for a while of what never evicts",
+        "tolerationSeconds without NoExecute",
         "spec.pod.tolerations",
         [{"key": "gpu", "effect": "NoSchedule", "tolerationSeconds": 60}],
         [{"key": "gpu", "effect": "NoExecute", "tolerationSeconds": 60}],
@@ -155,7 +155,7 @@ POD = (
         at="spec.pod.tolerations[0].tolerationSeconds",
     ),
     Case(
-        "spread that is neither hard nor soft",
+        "spread with an unknown whenUnsatisfiable",
         "spec.pod.topologySpreadConstraints",
         [{"topologyKey": "zone", "whenUnsatisfiable": "Sometimes"}],
         [{"topologyKey": "zone"}],
@@ -164,7 +164,7 @@ POD = (
         at="spec.pod.topologySpreadConstraints[0].whenUnsatisfiable",
     ),
     Case(
-        "spread over nothing",
+        "spread without a topology key",
         "spec.pod.topologySpreadConstraints",
         [{"maxSkew": 1}],
         [{"topologyKey": "zone"}],
@@ -181,7 +181,7 @@ POD = (
         at=f"{_REQUIREMENT}.values",
     ),
     Case(
-        "affinity by comparison with a word",
+        "affinity that compares with a word",
         "spec.pod.affinity",
         node_affinity(operator="Gt", values=["many"]),
         node_affinity(operator="Gt", values=["4"]),
@@ -189,7 +189,7 @@ POD = (
         at=f"{_REQUIREMENT}.values",
     ),
     Case(
-        "selectors that no node satisfies",
+        "contradicting node selectors",
         "spec",
         {"model": {"source": SOURCE}, "gpu": {"nodeSelector": {"pool": "a"}}, "pod": {"nodeSelector": {"pool": "b"}}},
         {"model": {"source": SOURCE}, "gpu": {"nodeSelector": {"pool": "a"}}, "pod": {"nodeSelector": {"zone": "b"}}},
@@ -197,7 +197,7 @@ POD = (
         at="spec.pod.nodeSelector",
     ),
     Case(
-        "two products at once",
+        "contradicting products",
         "spec",
         {
             "model": {"source": SOURCE},

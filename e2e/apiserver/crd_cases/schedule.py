@@ -66,7 +66,7 @@ SCHEDULES = (
         at="spec.schedules[0].at[0]",
     ),
     Case(
-        "single time on a day that is not",
+        "single time on a date that does not exist",
         "spec.schedules",
         schedules(start=None, at=["2026-02-29T18:00"]),
         schedules(start=None, at=["2028-02-29T18:00"]),
@@ -75,10 +75,10 @@ SCHEDULES = (
     ),
     _case("zone by its offset", "timeZone", "+01:00", "Europe/Berlin", _NO_ZONE),
     _case("zone with a path", "timeZone", "../etc/localtime", "Etc/UTC", _NO_ZONE),
-    _case("no duration", "duration", "0s", "1m", '"0s" is not a duration from 1m to 744h'),
+    _case("schedule without a duration", "duration", "0s", "1m", '"0s" is not a duration from 1m to 744h'),
     _case("duration of two months", "duration", "1488h", "744h", '"1488h" is not a duration from 1m to 744h'),
     Case(
-        "exception on a day that is not",
+        "exception on a date that does not exist",
         "spec.schedules",
         schedules(exceptDates=["2026-04-31"]),
         schedules(exceptDates=["2026-04-30"]),
@@ -86,9 +86,9 @@ SCHEDULES = (
         at="spec.schedules[0].exceptDates[0]",
     ),
     _floor("floor in two units", {"replicas": 1, "tokensPerMinute": 9}, {"tokensPerMinute": 9}, _ONE_UNIT, _ONE_UNIT),
-    _floor("floor in no unit", {}, {"requestsPerSecond": 0.5}, _ONE_UNIT, _ONE_UNIT),
+    _floor("floor without a unit", {}, {"requestsPerSecond": 0.5}, _ONE_UNIT, _ONE_UNIT),
     _floor(
-        "floor of nothing",
+        "floor of 0 replicas",
         {"replicas": 0},
         {"replicas": 1},
         "should be greater than or equal to 1",
@@ -96,7 +96,7 @@ SCHEDULES = (
         ".replicas",
     ),
     _floor(
-        "floor of no requests",
+        "floor of 0 requests per second",
         {"requestsPerSecond": 0},
         {"requestsPerSecond": 0.001},
         "a rate below 0.001 is too small; use 0.001 or more",
@@ -104,7 +104,7 @@ SCHEDULES = (
         ".requestsPerSecond",
     ),
     _floor(
-        "floor of no tokens",
+        "floor of 0 tokens per minute",
         {"tokensPerMinute": 0},
         {"tokensPerMinute": 1},
         "should be greater than or equal to 1",
@@ -120,7 +120,7 @@ SCHEDULES = (
         at="spec.schedules",
     ),
     Case(
-        "two schedules of a name",
+        "two schedules with one name",
         "spec.schedules",
         schedules() * 2,
         [*schedules(), *schedules(name="evening", start="0 18 * * *")],
