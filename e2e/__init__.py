@@ -1,1 +1,1 @@
-"""Proof on real API servers and real nodes; nothing in here is imported by the operator."""
+"""Tests on real API servers and real nodes; the operator imports nothing from here."""

@@ -1,4 +1,4 @@
-"""Reading engine pods as a person would: their metrics, their state, the completion they serve."""
+"""Reads engine pods from outside: their metrics, their state, and a completion."""
 
 from __future__ import annotations
 

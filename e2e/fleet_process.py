@@ -20,7 +20,7 @@ END_SECONDS = 10.0
 
 @dataclass(slots=True)
 class FleetProcess:
-    """Running while it is entered; without `traffic` nobody sends anything."""
+    """Runs while it is entered; without `traffic` no requests are sent."""
 
     kubeconfig: Path
     log_file: Path
@@ -54,19 +54,19 @@ class FleetProcess:
         eventually(self._is_ready, within=READY_SECONDS, what="fleet-sim has listed the pods")
 
     def stop(self) -> None:
-        """Also what an outage of all metrics looks like."""
+        """Stop the process; for the operator, all metrics are lost."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(END_SECONDS)
 
     def traffic(self, namespace: str, service: str, **traffic: Any) -> None:
-        """What clients of the service do from now on, in fleet-sim's own words: `requestsPerSecond`, `outputTokens`."""
+        """Set the traffic of the service, in fleet-sim's fields: `requestsPerSecond`, `outputTokens`."""
         url = f"{self.url}/traffic/{namespace}/{service}"
         request = urllib.request.Request(url, data=json.dumps(traffic).encode(), method="PUT")
         urllib.request.urlopen(request, timeout=5).close()
 
     def summary(self) -> dict[str, Any]:
-        """What became of all requests, by service."""
+        """Outcomes of all requests, by service."""
         with urllib.request.urlopen(f"{self.url}/traffic", timeout=5) as answer:
             found: dict[str, Any] = json.load(answer)
         return found

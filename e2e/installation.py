@@ -1,4 +1,4 @@
-"""Forebay as a platform team installs it: images, the chart, and nothing but kubectl and Services afterwards."""
+"""Forebay as a platform team installs it: images and the chart, then only kubectl and Services."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INSTALL_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A cluster with the operator in it, and the namespace that the caller's services live in."""
+    """A cluster with the operator, and the namespace of the caller's services."""
 
     cluster: Cluster
     namespace: str
@@ -73,13 +73,13 @@ class Installation:
         return events_of(self.kubectl, self.namespace, service)
 
     def url(self, service: str) -> str:
-        """Where this machine reaches the service's Service."""
+        """The address of the Service from this machine."""
         found = self.kubectl.get("service", service, self.namespace)
         assert found is not None, f"there is no Service {self.namespace}/{service}"
         return f"http://{found['spec']['clusterIP']}:{found['spec']['ports'][0]['port']}"
 
     def reached(self, service: str) -> str:
-        """The same, once a connection is taken: the rules of the node follow the pods' readiness a moment later."""
+        """The same, once it accepts a connection: the node's rules follow the pods' readiness with a delay."""
         url = self.url(service)
         address = urlsplit(url)
 
@@ -110,7 +110,7 @@ class Installation:
         return 1
 
     def operators_on(self, node: str) -> int:
-        """How many of the operator's replicas would go with the node."""
+        """How many of the operator's replicas run on the node."""
         return sum(pod["spec"].get("nodeName") == node for pod in self._operators())
 
     def _operators(self) -> list[Object]:
@@ -164,7 +164,7 @@ def helm(*arguments: str, cluster: Cluster, stdin: str = "") -> str:
 
 
 def _processes_of(words: tuple[str, ...]) -> Iterable[int]:
-    """Processes of this machine whose command line holds the words one after the other, as in `forebay operator …`."""
+    """Processes of this machine whose command line contains these words in sequence, as in `forebay operator …`."""
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue

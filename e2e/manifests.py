@@ -1,4 +1,4 @@
-"""InferenceServices for the suites, as builders: the suites say only what matters to them."""
+"""Builders of InferenceServices, so that a suite states only the fields that matter to it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ServiceManifest:
         return self
 
     def lenient_slo(self) -> Self:
-        """Latency guards that a deliberately slow engine does not trip."""
+        """Latency guards that a deliberately slow engine does not exceed."""
         self.object["spec"]["slo"] = {
             "timeToFirstToken": {"p95": "1h"},
             "interTokenLatency": {"mean": "1m"},

@@ -1,4 +1,4 @@
-"""The operator as a process of this machine, with the rights and the flags a test gives it."""
+"""The operator as a process of this machine, with the permissions and flags of a test."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ END_SECONDS = 15.0
 
 @dataclass(slots=True)
 class OperatorProcess:
-    """`forebay operator` on loopback; as a context manager it is running inside and dead afterwards."""
+    """`forebay operator` on loopback; as a context manager, it runs inside the block."""
 
     kubeconfig: Path
     directory: Path
     """For its log; one per process."""
     flags: dict[str, str | float | bool] = field(default_factory=dict)
-    """By name without the dashes, True or False for switches; laid over the suite's own."""
+    """Flags by name without dashes, True or False for switches; they override the suite's flags."""
     wait_until_ready: bool = True
     _process: subprocess.Popen[bytes] | None = None
     _ports: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class OperatorProcess:
         try:
             self.start()
         except BaseException:
-            # Nobody else would end it, and it would hold the lease of all who come after.
+            # Otherwise it would keep running and hold the lease of later operators.
             if self.alive:
                 self.kill()
             raise
@@ -50,7 +50,7 @@ class OperatorProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gracefully, so that the lease is free for whoever comes next."""
+        """Stop gracefully, so that the next operator finds the lease released."""
         if not self.alive:
             return
         try:
@@ -95,7 +95,7 @@ class OperatorProcess:
         eventually(answer, lambda status: status == 200, within=READY_SECONDS, what="the operator is ready")
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye to anybody."""
+        """SIGKILL, without a graceful stop."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(END_SECONDS)
@@ -108,7 +108,7 @@ class OperatorProcess:
         return self._process.wait(END_SECONDS), time.monotonic() - started
 
     def restart(self, **flags: str | float | bool) -> None:
-        """SIGKILL and start anew, with `flags` (underscores for dashes) laid over the ones before."""
+        """SIGKILL and start again; `flags` (underscores for dashes) override the previous ones."""
         if self.alive:
             self.kill()
         self.flags |= {name.replace("_", "-"): value for name, value in flags.items()}
@@ -124,7 +124,7 @@ class OperatorProcess:
         return self._process.wait(within)
 
     def answers(self, path: str) -> tuple[int, str]:
-        """Status and body of a health endpoint; 0 while nobody listens."""
+        """Status and body of a health endpoint; 0 while nothing listens."""
         return _get(f"http://{LOOPBACK}:{self._ports[0]}{path}")
 
     def metric(self, series: str) -> float | None:
@@ -134,11 +134,11 @@ class OperatorProcess:
         return float(found[0]) if found else None
 
     def ticks(self) -> float:
-        """Good ticks since it was started."""
+        """Successful ticks since the start."""
         return self.metric("forebay_tick_duration_seconds_count") or 0.0
 
     def ticks_on(self, more: int, within: float) -> None:
-        """Return when it has made so many more good ticks."""
+        """Wait for this many more successful ticks."""
         goal = self.ticks() + more
         eventually(self.ticks, lambda seen: seen >= goal, within=within, what=f"{more} more ticks")
 
@@ -146,7 +146,7 @@ class OperatorProcess:
         return self.metric("forebay_leader") == 1.0
 
     def log(self) -> list[dict[str, Any]]:
-        """Its log so far; lines that are no JSON (a traceback of the interpreter) come as `{"text": …}`."""
+        """The log so far; lines that are not JSON, such as a traceback, are returned as `{"text": …}`."""
         lines = []
         for line in self.log_file.read_text().splitlines():
             try:

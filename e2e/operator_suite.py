@@ -161,7 +161,7 @@ def requests_of(plane: ControlPlane, user: str) -> Iterator[Request]:
     for line in plane.audit_log.read_text().splitlines():
         entry = json.loads(line)
         target = entry.get("objectRef")
-        # A request that broke off before it was authenticated is nobody's.
+        # A request that was aborted before authentication has no user.
         if entry["user"].get("username") != user or target is None or "resource" not in target:
             continue
         resource = "/".join(part for part in (target["resource"], target.get("subresource")) if part)

@@ -1,4 +1,4 @@
-"""Every state the API server ever announced for a service's pods, so that "never" can be asserted about a whole run."""
+"""Every watch event of a service's pods, so that "never" can be asserted for a whole run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from e2e.harness.kubectl import Kubectl, Object, is_ready
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was true after one watch event, `at` in unix seconds."""
+    """The state after one watch event; `at` is in unix seconds."""
 
     at: float
     taking_requests: frozenset[str]
@@ -26,7 +26,7 @@ class Moment:
 
 @dataclass(slots=True)
 class PodHistory:
-    """Watches on a thread while it is entered; `moments` grows by one for each event."""
+    """Watches on a thread while it is entered; each event adds one entry to `moments`."""
 
     kubectl: Kubectl
     namespace: str

@@ -1,4 +1,4 @@
-"""Clients as users have them: OpenAI streams that are counted token by token.
+"""Clients: OpenAI streams that are counted token by token.
 
 A stream is whole only when it brought every token it asked for, a `finish_reason`, a usage that agrees, and `[DONE]`.
 Everything else counts as cut, whatever the HTTP status said: a killed engine ends an HTTP 200 stream too.
@@ -29,7 +29,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class StreamRecord:
-    """What a client saw of one stream; times are monotonic seconds."""
+    """The record of one stream; times are monotonic seconds."""
 
     prompt_tokens: int
     asked_tokens: int
@@ -37,7 +37,7 @@ class StreamRecord:
     first_token: float | None = None
     last_token: float | None = None
     ended: float | None = None
-    """When the connection was over, whole or not; None while the stream is open."""
+    """When the connection ended, complete or not; None while the stream is open."""
     tokens: int = 0
     usage_tokens: int | None = None
     finish_reason: str | None = None
@@ -55,7 +55,7 @@ class StreamRecord:
 
     @property
     def fault(self) -> str:
-        """What is wrong with a stream that is not whole."""
+        """Why the stream is incomplete."""
         return (
             f"{self.tokens} of {self.asked_tokens} tokens, usage {self.usage_tokens}, "
             f"finish_reason {self.finish_reason}, [DONE] {self.done}, error {self.error}"
@@ -87,7 +87,7 @@ def azure_arrivals(path: Path, *, from_seconds: float = 0.0, to_seconds: float =
 
 @dataclass(slots=True)
 class Client:
-    """Sends completions to one Service, a new connection each, so that every stream is balanced anew."""
+    """Sends completions to one Service, each over a new connection, so that each is load-balanced."""
 
     url: str
     model: str
@@ -230,7 +230,7 @@ class Traffic:
 
 
 def faults(records: Sequence[StreamRecord]) -> list[str]:
-    """What is wrong with each stream that is not whole."""
+    """Why each incomplete stream is incomplete."""
     return [record.fault for record in records if not record.whole]
 
 

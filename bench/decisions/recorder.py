@@ -67,10 +67,10 @@ class NotedCalls:
 
 
 class Forgetful:
-    """Stands in for the observer that answers are folded into."""
+    """Stands in for the observer, which stores answers and refusals."""
 
     def __init__(self) -> None:
-        self.feedback = self
+        self.feedback = self.refusals = self
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments, **named: None

@@ -1,4 +1,4 @@
-"""What the suites of the cluster package share: a namespace with our CRDs, and waiting inside an event loop."""
+"""Shared by the suites of the cluster package: a namespace with the CRDs, and waiting inside an event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CRDS = Path(__file__).parents[2] / "crds"
 
 @contextmanager
 def a_namespace(plane: ControlPlane, name: str) -> Iterator[None]:
-    """A namespace in which pods and InferenceServices can be made."""
+    """A namespace in which pods and InferenceServices can be created."""
     kubectl = plane.kubectl
     kubectl.apply(*sorted(CRDS.glob("*.yaml")), server_side=True)
     kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
@@ -44,7 +44,7 @@ def a_service(plane: ControlPlane, namespace: str, name: str, replicas: int = 1,
 
 
 async def until(condition: Callable[[], object], what: str, within: float = 30.0) -> None:
-    """As `eventually`, for conditions that come true in this event loop."""
+    """As `eventually`, for conditions that this event loop itself makes true."""
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {within:g} s"
@@ -53,7 +53,7 @@ async def until(condition: Callable[[], object], what: str, within: float = 30.0
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """While the block lasts, `work` runs beside it."""
+    """Runs `work` concurrently with the block."""
     task = asyncio.create_task(work)
     try:
         yield

@@ -80,7 +80,7 @@ def rendered(values: Mapping[str, Any], release: str = "forebay") -> list[Object
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
-def test_helm_finds_nothing_to_say_against_it():
+def test_helm_lint_passes():
     done = helm("lint", "--strict")
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -127,7 +127,7 @@ def test_rendered_objects(name, request):
         ),
     ],
 )
-def test_values_that_cannot_be_meant_are_refused(values, said):
+def test_invalid_values_are_refused(values, said):
     done = helm("template", "forebay", values=values)
 
     assert done.returncode != 0
@@ -234,7 +234,7 @@ def test_the_operator_may_do_this_and_nothing_else(account):
 
 
 @pytest.mark.parametrize("account", ["one-namespace"], indirect=True)
-def test_with_one_namespace_it_holds_no_right_elsewhere(account):
+def test_with_one_namespace_the_operator_has_no_permissions_elsewhere(account):
     assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER
     assert rights(account, NAMESPACE) == OF_THE_CLUSTER | LEASE
     assert rights(account, "default") == OF_THE_CLUSTER

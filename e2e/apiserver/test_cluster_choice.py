@@ -47,7 +47,7 @@ def test_cluster_without_the_label_is_refused(foreign_kubeconfig, unlabelled, tm
         pytest.fail("a cluster whose owner did not consent was handed out")
 
 
-def test_cluster_that_does_not_answer_is_no_consent(foreign_kubeconfig, control_plane, tmp_path):
+def test_cluster_that_does_not_answer_is_refused(foreign_kubeconfig, control_plane, tmp_path):
     address = control_plane.server.rsplit(":", 1)[1]
     foreign_kubeconfig.write_text(foreign_kubeconfig.read_text().replace(address, "1"))
     with (

@@ -1,4 +1,4 @@
-"""The cluster package against a real API server: what the fake of the unit tests promises, and what it cannot show."""
+"""The cluster package against a real API server: what the fake of the unit tests assumes, and what it cannot show."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def api(plane: ControlPlane) -> AsyncIterator[KubernetesClient]:
 
 
 def a_pod(name: str, **metadata: Any) -> dict[str, Any]:
-    """Gated, so that the scheduler does not write to it in the middle of a test."""
+    """A gated pod, so that the scheduler does not write to it during a test."""
     container = {"name": "engine", "image": "engine:1"}
     return {
         "apiVersion": "v1",
@@ -62,7 +62,7 @@ def read(body: bytes) -> PodObject:
 # The client.
 
 
-async def test_a_list_in_pages_is_one_state(api, monkeypatch):
+async def test_a_list_in_pages_shows_one_state(api, monkeypatch):
     monkeypatch.setattr(kubernetes_client, "PAGE", 2)
     for number in range(5):
         await api.create(PODS, NAMESPACE, a_pod(f"page-{number}", labels={"of": "pages"}))
@@ -73,7 +73,7 @@ async def test_a_list_in_pages_is_one_state(api, monkeypatch):
     assert len({each.resource_version for each in listed}) == 1
 
 
-async def test_a_watch_tells_what_happens_after_the_list(api):
+async def test_a_watch_continues_after_the_list(api):
     maps = Resource("api/v1", "configmaps", "ConfigMap")
     reader = Reader(KubernetesObject)
     version = reader.listed(await api.list(maps, namespace=NAMESPACE)).resource_version
@@ -89,7 +89,7 @@ async def test_a_watch_tells_what_happens_after_the_list(api):
     await watch.aclose()
 
 
-async def test_a_delete_holds_only_for_the_pod_that_was_seen(api):
+async def test_a_delete_requires_the_uid_that_was_read(api):
     pod = read(await api.create(PODS, NAMESPACE, a_pod("precious"))).metadata
     for uid, version in (("00000000-0000-0000-0000-000000000000", None), (pod.uid, "1")):
         with pytest.raises(ApiError) as raised:
@@ -101,7 +101,7 @@ async def test_a_delete_holds_only_for_the_pod_that_was_seen(api):
     assert (raised.value.status, raised.value.reason) == (404, "NotFound")
 
 
-async def test_a_patch_holds_only_for_the_version_that_was_seen(api):
+async def test_a_patch_requires_the_version_that_was_read(api):
     pod = read(await api.create(PODS, NAMESPACE, a_pod("patched"))).metadata
     with pytest.raises(ApiError) as raised:
         await api.patch(PODS, NAMESPACE, "patched", {"metadata": {"resourceVersion": "1", "labels": {"of": None}}})
@@ -113,7 +113,7 @@ async def test_a_patch_holds_only_for_the_version_that_was_seen(api):
     assert (raised.value.status, raised.value.reason) == (422, "Invalid")
 
 
-async def test_an_apply_creates_changes_nothing_twice_and_takes_back_what_was_changed_by_hand(api, plane):
+async def test_an_apply_creates_is_idempotent_and_reverts_manual_changes(api, plane):
     body = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -134,7 +134,7 @@ async def test_an_apply_creates_changes_nothing_twice_and_takes_back_what_was_ch
     assert (raised.value.status, raised.value.reason) == (409, "Conflict")
 
 
-async def test_a_refusal_comes_in_the_servers_words(api):
+async def test_a_refusal_has_the_message_of_the_server(api):
     with pytest.raises(ApiError) as raised:
         await api.create(PODS, NAMESPACE, a_pod("no_name"))
     assert (raised.value.status, raised.value.reason) == (422, "Invalid")
@@ -159,7 +159,7 @@ async def test_a_wrong_token_is_unauthorized(plane, tmp_path):
 
 
 class FromThePast:
-    """The real API, except that the first watch begins at a state that is long gone."""
+    """The real API, except that the first watch begins at an expired version."""
 
     def __init__(self, api: KubernetesClient) -> None:
         self._api = api
@@ -252,7 +252,7 @@ async def test_two_operators_take_turns_by_the_lease(plane, api):
         assert await asyncio.to_thread(acquired["b"].wait, 20.0)
         lease = json.loads(await api.get(LEASES, NAMESPACE, "turns"))["spec"]
         assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("b", 1)
-        # Somebody takes it by force, and then falls silent.
+        # Another holder takes the lease by force and never renews it.
         await api.patch(LEASES, NAMESPACE, "turns", {"spec": {"holderIdentity": "thief"}})
         await until(lambda: bool(lost), "the loss is told")
         assert not second.leading

@@ -1,4 +1,4 @@
-"""The API as the API server has it: what it refuses, in which words, and what people see of it with kubectl."""
+"""The CRDs on a real API server: what it refuses, with which message, and what kubectl shows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def api(control_plane: ControlPlane) -> ControlPlane:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the API server says to a manifest; `stored` is what it would keep."""
+    """The API server's response to a manifest; `stored` is what it would store."""
 
     refusal: str | None
     stored: Object | None
@@ -65,7 +65,7 @@ def judge(api: ControlPlane) -> Iterator[Callable[[Object], Verdict]]:
 
 
 def grown(node: Any, factor: float) -> Any:
-    """The same with every bound on lengths and numbers of entries made larger."""
+    """The same schema with every bound on lengths and numbers of entries raised."""
     if isinstance(node, dict):
         bounds = {"maxLength", "maxItems", "maxProperties"}
         return {
@@ -90,13 +90,13 @@ def test_crd_fits_into_the_annotation_of_client_side_apply(api):
 
 
 def test_crd_stays_well_within_the_cost_budget(api):
-    # Other versions of the API server price rules a little differently. Prices grow with the bounds, and faster.
+    # Other versions of the API server estimate slightly different costs. Costs grow faster than the bounds.
     crd = grown(yaml.safe_load((CRDS / INFERENCE_SERVICE.file_name).read_text()), 1.4)
     api.kubectl("replace", "--dry-run=server", "-f", "-", stdin=json.dumps(crd))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_refusal_names_the_field_and_the_way_out(judge, case: Case):
+def test_refusal_names_the_field_and_the_remedy(judge, case: Case):
     refusal = judge(case.refused).refusal
     assert refusal is not None, "it is accepted"
     assert case.says in refusal
@@ -112,7 +112,7 @@ def test_corrected_twin_is_accepted_and_read(judge, case: Case):
 
 @given(spec=changed_specs())
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_the_api_server_and_the_models_judge_alike(judge, spec: Object):
+def test_the_api_server_and_the_models_agree(judge, spec: Object):
     manifest = a_manifest() | {"spec": spec}
     verdict = judge(manifest)
     if verdict.refusal is None:
@@ -134,7 +134,7 @@ def test_nothing_is_defaulted_into_a_stored_object(judge):
     assert judge(a_manifest()).stored["spec"] == a_manifest()["spec"]
 
 
-def test_null_is_absent_for_both_judges(judge):
+def test_null_means_absent_for_the_api_server_and_the_models(judge):
     manifest = a_manifest()
     manifest["spec"] |= {"scaling": {"minReplicas": None}, "pod": None}
     stored = judge(manifest).stored["spec"]
@@ -201,9 +201,9 @@ def test_category_lists_services(api):
     assert "inferenceservice.forebay.dev/categorized" in names
 
 
-def test_explain_tells_what_a_field_means(api):
+def test_kubectl_explain_describes_a_field(api):
     said = api.kubectl("explain", "infs.spec.scaling")
-    assert "Bounds of the replica number" in said
+    assert "Bounds of the replica count" in said
     assert "Largest number of replicas, including warm ones. Default: 1." in " ".join(said.split())
     assert "enum: Auto, Recommend, Paused" in said
 
@@ -260,7 +260,7 @@ def test_status_is_bounded_too(api, status: Object, says: str):
 
 
 def test_a_performance_profile_is_of_the_cluster(api: ControlPlane):
-    """Accepted as measured, and refused in words when it is of one revision only."""
+    """A profile is accepted without a revision and refused with one."""
     spec = {
         "model": "hf://meta-llama/Llama-3.1-8B-Instruct",
         "product": "NVIDIA-H100-80GB-HBM3",
@@ -283,7 +283,7 @@ def test_a_performance_profile_is_of_the_cluster(api: ControlPlane):
         with pytest.raises(kubernetes.client.ApiException) as refused:
             create(profile | {"spec": spec | {"model": "hf://a/b@v1"}})
     refusal = json.loads(refused.value.body or "{}")["message"]
-    assert '"hf://a/b@v1" names a revision; a profile is of a model' in refusal
+    assert '"hf://a/b@v1" names a revision' in refusal
 
 
 WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholders": 8}
@@ -294,7 +294,7 @@ WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholde
     [
         ([WINDOW | {"placeholders": 0}], [WINDOW], "spec.schedules[0].placeholders"),
         ([WINDOW | {"start": "0 25 * * *"}], [WINDOW], '"0 25 * * *" is not a cron line'),
-        ([WINDOW | {"at": ["2026-11-27T18:00"]}], [WINDOW], "windows begin by start or by at; keep start for those"),
+        ([WINDOW | {"at": ["2026-11-27T18:00"]}], [WINDOW], "needs exactly one of start and at for those"),
         ([WINDOW | {"duration": "30s"}], [WINDOW | {"duration": "1m"}], "is not a duration from 1m to 744h"),
         ([WINDOW, WINDOW], [WINDOW, WINDOW | {"name": "evening"}], "Duplicate value"),
     ],

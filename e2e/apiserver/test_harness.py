@@ -110,7 +110,7 @@ def test_control_plane_of_another_run_is_not_shared(control_plane):
     assert (done.returncode, "is in use; wait for it, or take another folder" in done.stderr) == (1, True)
 
 
-def test_ports_that_another_process_has_drawn_are_its_own_until_it_ends(monkeypatch):
+def test_ports_reserved_by_another_process_are_not_used(monkeypatch):
     few = range(10_000 + os.getpid() % 7_000, 10_003 + os.getpid() % 7_000)
     program = f"""
         from e2e.harness import addresses
@@ -132,7 +132,7 @@ def test_ports_that_another_process_has_drawn_are_its_own_until_it_ends(monkeypa
         addresses.free_ports(1)
 
 
-def test_pid_file_of_another_process_is_not_believed(tmp_path):
+def test_pid_file_of_another_process_is_ignored(tmp_path):
     daemon = Daemon("sleeper", tmp_path)
     mine = Identity.mine()
     # This very process under another start: what a reused pid looks like.

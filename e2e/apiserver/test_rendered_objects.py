@@ -1,4 +1,4 @@
-"""What Forebay renders, put before a real API server: accepted under the restricted profile, read back as written."""
+"""Rendered objects on a real API server: accepted under the restricted profile and read back as written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REFERENCED: tuple[dict[str, Any], ...] = (
         "handler": "nvidia",
     },
 )
-"""What the manifests name and admission looks up."""
+"""Objects that the manifests refer to and that admission looks up."""
 CONFINED: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 POD_TEMPLATE: dict[str, Any] = {
     "apiVersion": "v1",
@@ -113,7 +113,7 @@ def test_a_stored_revision_reads_back_as_it_was_resolved(team, name):
 
 
 @pytest.mark.parametrize("body", [service_body(CHAT), disruption_budget_body(CHAT, 9)], ids=["service", "budget"])
-def test_a_child_is_seen_as_written_and_a_change_by_hand_as_one(team, body):
+def test_a_written_child_is_unchanged_and_a_manual_change_is_detected(team, body):
     kind, name = body["kind"], body["metadata"]["name"]
     # Its owner is not stored here, and the garbage collector would take the child for an orphan.
     metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}

@@ -1,4 +1,4 @@
-"""To zero and back on KWOK's nodes: the idle clock on metrics of simulated engines, and `forebay wake`."""
+"""Scale to zero and back on KWOK's nodes, with metrics of simulated engines and `forebay wake`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def goes_to_zero(suite: Suite, namespace: str) -> Object:
     )
 
 
-def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(
+def test_an_idle_service_scales_to_zero_and_a_wake_request_restores_it(
     suite, namespace, fleet, operator_on_fleet, cli, began
 ):
     suite.apply(manifest := a_sleepy_service(namespace))
@@ -77,7 +77,7 @@ def test_it_goes_to_zero_when_nobody_asks_and_a_call_brings_it_back(
     assert {one.right for one in made if one.code == 403 and one.at > began} == set(), "no right was missing"
 
 
-def test_an_operator_that_starts_at_zero_wakes_nobody(suite, namespace, fleet, operator_on_fleet, cli):
+def test_an_operator_start_does_not_wake_a_service_at_zero(suite, namespace, fleet, operator_on_fleet, cli):
     suite.apply(manifest := a_sleepy_service(namespace))
     suite.serves(manifest, ready=1)
     before = goes_to_zero(suite, namespace)

@@ -1,4 +1,4 @@
-"""A schedule on a real clock: its replicas are Ready before its start, and the status says so all the way."""
+"""A schedule on a real clock: its replicas are Ready before its start, and the status follows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from e2e.manifests import an_inference_service, minute_after
 
 
 def test_a_schedule_is_met_with_all_pods_ready_before_its_start(suite, namespace, operator):
-    """A minute ahead, which is less than the lead time that is assumed: at risk at first, and on time all the same."""
+    """A minute ahead, which is less than the assumed lead time: first AtRisk, then Met."""
     suite.plane.add_gpu_nodes(1, product="SCHEDULED", prefix="scheduled")
     start = minute_after(45)
     manifest = an_inference_service("chat", namespace).replicas(1, 3).gpu(product="SCHEDULED").scheduled(start, 3)

@@ -12,7 +12,7 @@ from e2e.harness.waiting import eventually
 from e2e.installation import Installation, install
 
 FLAGS = {"node-lost-after-seconds": 15}
-"""A node that is gone is given up sooner than in production, so that a test need not wait for it."""
+"""Lost nodes are detected sooner than in production, so that tests need not wait for it."""
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def installed(cluster: Cluster) -> Cluster:
 
 @pytest.fixture(scope="module")
 def forebay(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    """The operator, and a namespace that goes with the module: what one suite leaves does not take another's GPUs."""
+    """The operator and a namespace per module, so that leftovers of one suite hold no GPUs of another."""
     namespace = request.module.__name__.rsplit(".", 1)[-1].removeprefix("test_").replace("_", "-")
     installed.kubectl("create", "namespace", namespace)
     yield Installation(installed, namespace)

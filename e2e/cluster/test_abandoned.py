@@ -1,4 +1,4 @@
-"""What a killed run leaves on the machine. Comes first of this folder: it needs the machine to itself for a while."""
+"""Cleanup after a killed run. This file runs first in its folder, because it needs the machine for itself."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def kinds_left() -> set[str]:
     return {kind for kind in KINDS for thing in leftovers.found() if thing.startswith(f"{kind} ")}
 
 
-def test_nothing_of_a_killed_cluster_stays(tmp_path):
-    """The run dies with pods running, and its containerds with it: only what nobody looks after is left."""
+def test_a_killed_cluster_leaves_nothing_behind(tmp_path):
+    """The run is killed together with its containerds while pods run, so that only unsupervised processes are left."""
     program = f"""
         import os, signal
         from pathlib import Path

@@ -1,4 +1,4 @@
-"""Capacity that is there before it is asked for, on real nodes: a schedule is met, and a place changes hands."""
+"""Capacity ahead of demand on real nodes: a schedule is met, and a replica preempts a placeholder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_schedule_two_minutes_ahead_is_met_with_all_pods_ready_before_its_star
 
 
 def requests_for(forebay: Installation, pod: str, since: datetime) -> Iterator[tuple[str, str, datetime]]:
-    """(user, verb and subresource, time) of what was done to a pod, by the audit log."""
+    """(user, verb and subresource, time) of the requests for a pod, from the audit log."""
     with forebay.audit_log.open() as lines:
         for line in lines:
             if f'"{pod}"' not in line:
@@ -56,8 +56,8 @@ def requests_for(forebay: Installation, pod: str, since: datetime) -> Iterator[t
                 yield entry["user"]["username"], verb, at
 
 
-def test_a_placeholders_place_is_taken_in_one_step(forebay: Installation) -> None:
-    """On a node that one replica and one placeholder fill, so that there is no other room."""
+def test_a_placeholder_is_preempted_in_one_step(forebay: Installation) -> None:
+    """On a node that one replica and one placeholder fill, so that no other GPU is free."""
     node = forebay.nodes[-1]
     product, gpus = gpus_of(forebay, node)
     manifest = an_inference_service("warm", forebay.namespace).replicas(1, 2).gpu(product=product)
@@ -98,7 +98,7 @@ def test_a_placeholders_place_is_taken_in_one_step(forebay: Installation) -> Non
 
 
 def gpus_of(forebay: Installation, node: str) -> tuple[str, int]:
-    """Which card a node has, and how many."""
+    """The GPU product of a node, and its number of GPUs."""
     found = forebay.kubectl.get("node", node)
     assert found is not None
     return found["metadata"]["labels"]["nvidia.com/gpu.product"], int(found["status"]["allocatable"]["nvidia.com/gpu"])

@@ -1,4 +1,4 @@
-"""One scale-down under load, small enough to be repeated with the drain switched off, which must cut streams."""
+"""One scale-down under load; repeated with the drain switched off, it must break streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real nodes themselves: what every suite in this folder takes for granted."""
+"""The real nodes: what every suite in this folder relies on."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_nothing_listens_outside_loopback_and_the_bridge(web):
     assert {address for address in addresses if not address.is_loopback and address not in NETWORK} == set()
 
 
-def test_second_cluster_is_told_who_has_the_machine(web, tmp_path, monkeypatch):
+def test_a_second_cluster_is_refused_with_the_holder_of_the_machine(web, tmp_path, monkeypatch):
     monkeypatch.setenv(PATIENCE, "0")
     with pytest.raises(HarnessError, match=rf"the {NODES_MODE} cluster in {web.directory}, .* by process \d+.*down"):
         NodeCluster.start(tmp_path / "second")

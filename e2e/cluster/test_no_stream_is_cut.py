@@ -1,4 +1,4 @@
-"""Scale-downs, rollouts and a dying operator, all under load: every stream arrives whole."""
+"""Scale-downs, rollouts and a killed operator under load: every stream is complete."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def roll_out(forebay: Installation, service: str, number: int) -> None:
     )
 
 
-def test_scale_downs_and_rollouts_cut_no_stream(forebay: Installation) -> None:
+def test_scale_downs_and_rollouts_break_no_stream(forebay: Installation) -> None:
     services = {"shrinks": 3, "rolls": 3}
     for name, most in services.items():
         manifest = (

@@ -1,4 +1,4 @@
-"""Nodes go: by request without a cut stream, or without a word and within a lead time."""
+"""Loss of nodes: a drained node breaks no stream, and replicas of a dead node are replaced within a lead time."""
 
 from __future__ import annotations
 

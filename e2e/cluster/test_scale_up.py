@@ -1,4 +1,4 @@
-"""How long a breached guard waits for its pod: from the pod's own /metrics to the API server's audit log."""
+"""Time from an exceeded guard in a pod's /metrics to the creation of a pod in the API server's audit log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pod_creations(audit_log: Path, namespace: str, since: float) -> Iterator[flo
                 yield received
 
 
-def test_a_breached_guard_gets_its_pod_within_six_seconds(forebay: Installation) -> None:
+def test_a_guard_creates_a_pod_within_six_seconds(forebay: Installation) -> None:
     manifest = an_inference_service(SERVICE, forebay.namespace).replicas(1, 2).targets(QUEUE_TARGET)
     manifest.cooldowns("1s", "1s").engine(maxNumSeqs=4).profile(EngineProfile(a=0.05)).lenient_slo()
     forebay.kubectl.apply(manifest.object)

@@ -1,4 +1,4 @@
-"""A manifest becomes an answer, and says of itself what it does."""
+"""An applied manifest serves completions, and its status explains the decision."""
 
 from __future__ import annotations
 

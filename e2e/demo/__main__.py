@@ -1,4 +1,4 @@
-"""`make demo`: a cluster, the operator, a manifest, real traffic; up, down, and every stream whole.
+"""`make demo`: a cluster, the operator, a manifest and real traffic; replicas go up and down, and no stream breaks.
 
 Acts as a user would: kubectl, Services and the chart. Ends with 0 only if replicas were added under load, taken away
 again, and no stream was cut.
@@ -31,7 +31,7 @@ LOOK_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at the API server once a second while something goes on, and keeps what the summary needs."""
+    """Reads the API server once a second, and keeps what the summary needs."""
 
     stage: Stage
     load: Load
@@ -39,7 +39,7 @@ class Watch:
     ready: list[int] = field(default_factory=list)
 
     def until(self, over: Callable[[Object], bool], phase: str, within: float) -> list[int]:
-        """Show the state until `over`, or until the time ran out; the ready replicas seen meanwhile."""
+        """Show the state until `over` or until the time is up; returns the ready replicas observed."""
         self.view.phase = phase
         seen: list[int] = []
         deadline = time.monotonic() + within

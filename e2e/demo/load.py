@@ -1,4 +1,4 @@
-"""Who calls the demo's service: real clients of the Service, or simulated ones where pods have no network."""
+"""The demo's clients: real clients of the Service, or simulated ones if pods have no network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECENT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the clients saw; latencies are None where nothing was seen."""
+    """Counts and latencies of the clients; a latency without measurements is None."""
 
     sent: int
     whole: int
@@ -36,7 +36,7 @@ class Figures:
 
 
 class Load(Protocol):
-    """The demo's traffic: a peak, a calm, and nothing any more."""
+    """The demo's traffic: a peak, then little traffic, then none."""
 
     @property
     def description(self) -> str: ...
@@ -46,7 +46,7 @@ class Load(Protocol):
     def calm(self) -> None: ...
 
     def stop(self) -> None:
-        """No more requests; those under way go on."""
+        """Stop sending requests; running requests continue."""
 
     def recent(self) -> Figures:
         """Counts from the start, latencies of the last 15 s."""
@@ -54,16 +54,16 @@ class Load(Protocol):
     def total(self) -> Figures: ...
 
     def faults(self) -> Sequence[str]:
-        """What was wrong with each cut stream."""
+        """Why each broken stream broke."""
 
 
 def peak_arrivals() -> list[Arrival]:
-    """As recorded."""
+    """The arrivals as recorded."""
     return list(azure_arrivals(TRACE, from_seconds=PEAK_FROM_SECONDS, to_seconds=PEAK_FROM_SECONDS + PEAK_SECONDS))
 
 
 def calm_arrivals() -> list[Arrival]:
-    """What follows, thinned; times count from the start of the calm."""
+    """The following arrivals, thinned out; times count from the start of the low traffic."""
     start = PEAK_FROM_SECONDS + PEAK_SECONDS
     return list(azure_arrivals(TRACE, from_seconds=start, to_seconds=start + CALM_SECONDS))[::CALM_ONE_IN]
 
@@ -92,7 +92,7 @@ class Clients:
         self._send(calm_arrivals())
 
     def stop(self) -> None:
-        """The last arrival has been sent by then."""
+        """Time after which every arrival has been sent."""
 
     def _send(self, arrivals: list[Arrival]) -> None:
         wave = Traffic(self.url, self.model)
@@ -141,7 +141,7 @@ def _figures(records: Sequence[StreamRecord], since: float) -> Figures:
 
 @dataclass(slots=True)
 class SimulatedClients:
-    """Requests that fleet-sim makes up at the trace's rate and mean lengths; no stream crosses a network."""
+    """Requests simulated by fleet-sim at the trace's rate and mean lengths, without network streams."""
 
     fleet_sim: str
     """Its base URL."""

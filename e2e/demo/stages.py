@@ -1,4 +1,4 @@
-"""Where the demo plays: two real nodes as root, else an API server with simulated nodes."""
+"""The demo's cluster: two real nodes as root, otherwise an API server with simulated nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo showed, in figures, and whether it kept its promises."""
+"""The demo's results in numbers, and whether its promises were kept."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Outcome:
     clients: Figures
     faults: Sequence[str]
     peak_ready: int
-    """Most replicas Ready at once while the load lasted."""
+    """Most replicas Ready at once during the peak."""
     lowest_under_load: int
-    """Fewest replicas Ready once the load had fallen, requests still arriving."""
+    """Fewest replicas Ready during the low traffic."""
     final: Object
     events: Sequence[Object]
 
@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def none_cut(self) -> bool:
-        """A stream that is still open at the end did not arrive either."""
+        """A stream that is still open at the end counts as incomplete."""
         return self.clients.whole == self.clients.sent > 0
 
     @property

@@ -1,4 +1,4 @@
-"""What a person watches while the demo runs; every figure comes from the API server or the clients' own records."""
+"""The live view of the demo; every number comes from the API server or from the clients' records."""
 
 from __future__ import annotations
 

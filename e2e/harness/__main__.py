@@ -1,4 +1,4 @@
-"""`python -m e2e.harness`: a cluster to work with by hand, and what it is made of."""
+"""`python -m e2e.harness`: starts a cluster for manual work, and builds its parts."""
 
 from __future__ import annotations
 

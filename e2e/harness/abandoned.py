@@ -1,4 +1,4 @@
-"""Clusters whose test run was killed before it could stop them: found at every start, of whatever kind."""
+"""Clusters whose test run was killed before it stopped them. Every start of a cluster looks for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from e2e.harness.state import NODES_MODE, forget, noted, stop_processes
 
 
 def clean_abandoned() -> None:
-    """Stops them and removes what they left, on the machine too if they had real nodes."""
+    """Stops them and removes their files, and for real nodes also what they left on the machine."""
     for directory, state in noted():
         if not state.abandoned:
             continue

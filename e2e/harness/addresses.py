@@ -13,7 +13,7 @@ from pathlib import Path
 LOOPBACK = "127.0.0.1"
 SERVICE_RANGE = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"
-"""The first address of the range, which the API server takes for the Service `kubernetes`."""
+"""The first address of the range, which the API server assigns to the Service `kubernetes`."""
 
 PORTS = range(18000, 28000)
 """Below the ports that Linux gives to outgoing connections (32768 and up) and below node ports (30000 and up): a
@@ -23,7 +23,7 @@ _reserved: set[int] = set()
 
 
 def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
-    """`count` different ports that nothing listens on and that no other process of this user has drawn.
+    """`count` different ports that nothing listens on and that no other process of this user has reserved.
 
     They stay reserved for this process until it ends, so a server may start late, or again on the same port.
     """

@@ -64,7 +64,7 @@ def _build_once(recipe: Recipe, folder: Path) -> None:
 
 @contextmanager
 def exclusively(path: Path, waits: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """One process at a time; the kernel gives the lock back when its holder dies. `waits` is called again and again."""
+    """Allows one process at a time; the kernel releases the lock when its holder dies. `waits` is called repeatedly."""
     with path.open("w") as lock:
         while not _locked(lock):
             waits()

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID_DAYS = 30
-"""Longer than any test cluster lives."""
+"""Longer than the life of any test cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Credential:
 
 
 class Authority:
-    """Signs certificates into a folder; one that exists there already is kept, so that a restart changes nobody."""
+    """Signs certificates into a folder; an existing one is kept, so that a restart changes no identity."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

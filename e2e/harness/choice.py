@@ -1,4 +1,4 @@
-"""Which cluster a suite with real nodes runs on: the user's, else kind, else one of our own."""
+"""Chooses the cluster of a suite with real nodes: the user's, otherwise kind, otherwise one started here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from e2e.harness.state import NODES_MODE, State
 
 
 class Cluster(Protocol):
-    """What the suites ask of a cluster with real nodes."""
+    """The operations that suites need from a cluster with real nodes."""
 
     kubectl: Kubectl
 
@@ -41,7 +41,7 @@ class Cluster(Protocol):
 
 
 def given_kubeconfig() -> Path | None:
-    """What the user points at; the kubeconfig of a cluster that we started is no reason to treat it as foreign."""
+    """The user's kubeconfig, unless it belongs to a cluster that the harness started."""
     named = os.environ.get("KUBECONFIG")
     if not named:
         return None
@@ -56,7 +56,7 @@ def given_kubeconfig() -> Path | None:
 
 @contextmanager
 def cluster_for_tests(directory: Path) -> Iterator[Cluster]:
-    """The cluster to test on; ours keeps its state in `directory`, and is stopped afterwards unless it ran before."""
+    """The cluster to test on. The harness's own keeps its state in `directory` and is stopped unless it ran before."""
     if given := given_kubeconfig():
         yield GivenCluster(given)
         return

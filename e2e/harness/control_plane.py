@@ -1,4 +1,4 @@
-"""An API server with its controllers and scheduler: everything of a cluster that needs no privilege.
+"""An API server with its controllers and scheduler: the parts of a cluster that need no privileges.
 
 It listens on loopback, keeps all it writes in one folder, and its nodes are KWOK's. Several run side by side, in
 different folders on different ports, so that suites and engineers do not meet.
@@ -29,16 +29,16 @@ from e2e.harness.state import CONTROL_PLANE_MODE, RUN, State, forget, lock_file,
 from e2e.harness.waiting import eventually
 
 READY_SECONDS = 60.0
-"""Until the API server must answer; it takes 3 s on an idle machine, and far longer on one that compiles."""
+"""Timeout for the API server's start; it takes 3 s on an idle machine and much longer on one that compiles."""
 
 TEST_CLUSTER_LABEL = "forebay.dev/test-cluster"
-"""On a namespace: this cluster may be filled, broken and emptied by tests."""
+"""Label of a namespace: tests may fill, break and empty this cluster."""
 
 REQUESTS_PER_SECOND = 500
-"""For the controllers; with their own limit of 20, two thousand pods take over two minutes."""
+"""Requests per second of the controllers; with their default of 20, two thousand pods take over two minutes."""
 
 AUDIT_LOG_MEGABYTES = 20_000
-"""Never turned over: suites read it from its first line."""
+"""The audit log is never rotated, because suites read it from its first line."""
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -60,11 +60,11 @@ AUDIT_POLICY = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What differs between a control plane on loopback and the one that real nodes join."""
+    """The differences between a control plane on loopback and one that real nodes join."""
 
     mode: str = CONTROL_PLANE_MODE
     address: str = LOOPBACK
-    """Where the API server listens."""
+    """Address on which the API server listens."""
     node_grace_seconds: int = 40
     """Without a heartbeat until a node is NotReady (Kubernetes waits 50 s, or 40 s before 1.32)."""
 
@@ -156,7 +156,7 @@ class ControlPlane:
         return {node["metadata"]["name"] for node in self.kubectl.list("nodes", None) if is_ready(node)}
 
     def set_pod_times(self, pods: kwok.PodTimes) -> None:
-        """From now on KWOK pods take this long; pods that are Ready stay so."""
+        """Set how long KWOK pods take from now on; Ready pods stay Ready."""
         self.daemon("kwok").stop()
         self._forget_the_holder_of_kwok_nodes()
         self._start_kwok(pods)

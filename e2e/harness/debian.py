@@ -1,4 +1,4 @@
-"""Programs out of Debian packages, unpacked into the cache beside the binaries that are compiled.
+"""Programs from Debian packages, unpacked into the cache beside the compiled binaries.
 
 Nothing is installed: `apt-get download` needs no root, and a package list that is absent is fetched into a folder of
 our own. apt checks the signature of what it fetches.
@@ -21,7 +21,7 @@ from e2e.harness.progress import Report, working_on
 class DebianPackage:
     name: str
     version: str
-    """Taken first; an archive keeps one version of a package, so what it offers instead is taken next."""
+    """The preferred version; an archive keeps only one version of a package, so any other is accepted too."""
     program: str
     """Path inside the package."""
 
@@ -30,7 +30,7 @@ PROMETHEUS = DebianPackage("prometheus", "2.42.0+ds-5+deb12u1", "usr/bin/prometh
 
 
 def program(package: DebianPackage) -> Path:
-    """Path of the package's program; fetches the package when it is missing. Without apt, what is on PATH is taken."""
+    """Path of the package's program; fetches a missing package. Without apt, the program on PATH is used."""
     folder = cache_directory() / "bin" / f"{package.name}-{package.version}"
     if not folder.is_dir():
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:

@@ -1,4 +1,4 @@
-"""The one exception of the harness: a sentence that says what is wrong and what to do about it."""
+"""The harness's only exception; its message says what is wrong and what to do."""
 
 
 class HarnessError(Exception):

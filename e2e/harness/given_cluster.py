@@ -1,4 +1,4 @@
-"""A cluster that somebody else runs: the user's by KUBECONFIG. Only what kubectl can do is done to it."""
+"""The user's own cluster, given by KUBECONFIG. It is used only through kubectl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOAD_COMMAND = "FOREBAY_LOAD_IMAGE"
 
 
 class GivenCluster:
-    """The cluster of a kubeconfig, after its owner has said that tests may have it."""
+    """The cluster of a kubeconfig, if its owner has labelled it for tests."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubectl = Kubectl(_kubectl_of_this_machine(), kubeconfig)
@@ -52,7 +52,7 @@ class GivenCluster:
         self._refuse(f"node {name} is not ours to start")
 
     def stop(self) -> None:
-        """Nothing: who started it stops it."""
+        """Does nothing, because the user stops the cluster."""
 
     def _refuse(self, why: str) -> NoReturn:
         raise HarnessError(f"The cluster comes from KUBECONFIG={self.kubectl.kubeconfig}, and {why}.")
@@ -66,7 +66,7 @@ def _kubectl_of_this_machine() -> Path:
 
 
 def _require_consent(kubectl: Kubectl) -> None:
-    """Tests fill, break and empty a cluster: never one that they were pointed at by accident."""
+    """Refuses a cluster without the label: tests fill, break and empty a cluster."""
     try:
         consenting = kubectl.list("namespaces", None, TEST_CLUSTER_LABEL)
     except KubectlError as error:

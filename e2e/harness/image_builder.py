@@ -27,7 +27,7 @@ PIP_FOLDER = "/etc/xdg/pip"
 
 @cache
 def docker_answers() -> bool:
-    """Docker's server, that is: a client alone is common and builds nothing."""
+    """Whether Docker's server answers; a client alone cannot build."""
     if shutil.which("docker") is None:
         return False
     asked = subprocess.run(["docker", "version", "--format={{.Server.Version}}"], capture_output=True, text=True)
@@ -35,7 +35,7 @@ def docker_answers() -> bool:
 
 
 def base_description() -> str:
-    """What the base is made of, for the hash in its name."""
+    """The inputs of the base image, for the hash in its name."""
     return PUBLIC_BASE if docker_answers() else f"{DEBIAN} {DEBIAN_PACKAGES}"
 
 
@@ -110,7 +110,7 @@ def _apt_sources() -> list[Path]:
 
 
 def _pip_settings() -> Path:
-    """A folder with this machine's pip configuration and certificates: where packages come from is its business."""
+    """A folder with this machine's pip configuration and certificates, so that packages come from its own index."""
     folder = cache_directory() / "scratch" / "pip"
     folder.mkdir(parents=True, exist_ok=True)
     settings = dict(_pip_configuration())

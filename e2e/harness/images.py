@@ -36,7 +36,7 @@ FOREBAY_INPUTS = (
 """Files and folders of the checkout that the Dockerfile copies."""
 ENGINE_SIM_INPUTS = ("engine-sim/Dockerfile",)
 KEPT_ARCHIVES = 5
-"""Of each image, so that going back to the last change builds nothing."""
+"""Archives kept of each image, so that undoing the last change builds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def import_image(node: Node, image: Image) -> None:
 
 
 def pause_image() -> Image:
-    """One static program in an empty root, written as an archive by hand: no build tool is needed for it."""
+    """One static program in an empty root, written as an archive without a build tool."""
     image = Image(PAUSE_IMAGE, Image.of("pause", PAUSE.version).archive)
 
     def make(_: Path) -> None:
@@ -107,7 +107,7 @@ def _from_checkout(name: str, checkout: Path, inputs: Sequence[str], argument: s
     if image.archive.exists():
         return _once(image, lambda _: None)
     with tempfile.TemporaryDirectory() as copied:
-        # Of a copy, and named by the copy: an editor may save a file while the build reads.
+        # Built and hashed from a copy, because an editor may save a file during the build.
         copy = Path(copied)
         for file in _files(checkout, inputs):
             target = copy / file.relative_to(checkout)

@@ -21,7 +21,7 @@ CALL_SECONDS = 60.0
 
 
 def is_ready(found: Object | None) -> bool:
-    """Whether a pod or a node has the condition Ready; what does not exist is not ready."""
+    """Whether a pod or a node has the condition Ready; an object that does not exist is not ready."""
     conditions = (found or {}).get("status", {}).get("conditions", [])
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
@@ -102,7 +102,7 @@ class Kubectl:
         return eventually(lambda: self.get(kind, name, namespace), accept, within=within, what=what)
 
     def as_service_account(self, name: str, namespace: str, hours: int = 1) -> Kubectl:
-        """The same cluster with a service account's rights and its real token, for tests of RBAC."""
+        """The same cluster with the token of a service account, for tests of RBAC."""
         token = self("create", "token", name, "-n", namespace, f"--duration={hours}h").strip()
         config = yaml.safe_load(self.kubeconfig.read_text())
         config["users"][0]["user"] = {"token": token}

@@ -1,4 +1,4 @@
-"""KWOK: nodes without machines, pods without containers, an API server that sees no difference.
+"""KWOK: nodes without machines and pods without containers, which look real to the API server.
 
 Good for everything that is decided by objects (scheduling, GPU counts, a thousand services); not for what a container
 does: KWOK pods have no network, no probes and no grace period.
@@ -28,7 +28,7 @@ GPU_PRODUCT = "nvidia.com/gpu.product"
 
 @dataclass(frozen=True, slots=True)
 class PodTimes:
-    """How long KWOK pods take, in seconds; with 0 they are Ready as soon as they are scheduled, and gone at once."""
+    """How long KWOK pods take, in seconds; with 0 they are Ready once scheduled, and deleted at once."""
 
     start_seconds: float = 0.0
     """From running to Ready: an engine that loads its model."""
@@ -77,7 +77,7 @@ def start(daemon: Daemon, binary: Path, kubeconfig: Path, times: PodTimes, node_
 
 
 def pod_stages(times: PodTimes) -> list[Object]:
-    """A pod's life as KWOK plays it; empty for KWOK's own, in which nothing takes time."""
+    """KWOK's stages of a pod's life; empty for the default, in which nothing takes time."""
     if times == PodTimes():
         return []
     alive = _where(".metadata.deletionTimestamp", "DoesNotExist")

@@ -1,7 +1,7 @@
-"""What real nodes leave on a machine when they are killed, how it is recognised, and how it goes.
+"""What killed real nodes leave on a machine, how it is recognised, and how it is removed.
 
-Recognised by place, never by name alone: processes by the control group or the socket they were started with, mounts
-and network namespaces by the folders they lie in. Nothing of another containerd on the same machine matches.
+They are recognised by place, never by name alone: processes by the control group or the socket they were started with,
+mounts and network namespaces by their folders. Nothing of another containerd on the same machine matches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _is_daemon(program: str) -> bool:
 
 
 def kill_processes(node: str = "*") -> None:
-    """Kills until none is left: a shim may start one more while it is being killed."""
+    """Kills until no process is left, because a shim may start another one meanwhile."""
 
     def survivors() -> list[int]:
         found = processes(node)
@@ -97,13 +97,13 @@ def control_groups(node: str = "*") -> list[Path]:
 
 
 def network_results(node: str = "*") -> list[Path]:
-    """What the network plugins remember of pods, beyond the folders we give them."""
+    """Files of the network plugins about pods, outside the folders given to them."""
     containers = _containers(node)
     return [path for path in RESULTS.glob("*") if any(container in path.name for container in containers)]
 
 
 def found() -> list[str]:
-    """Everything that a killed cluster left, in words; empty on a clean machine."""
+    """Descriptions of everything that a killed cluster left; empty on a clean machine."""
     return [
         *(f"process {pid}" for pid in processes()),
         *(f"mount {point}" for point in mounts(RUN, DATA)),
@@ -115,7 +115,7 @@ def found() -> list[str]:
 
 
 def clean_node(node: str = "*") -> None:
-    """What the sudden end of one node leaves, or of all; images stay in `DATA`, where the next start finds them."""
+    """Removes what one killed node left, or all of them; images stay in `DATA` for the next start."""
     kill_processes(node)
     for group in control_groups(node):
         eventually(partial(_removed, group), within=GONE_SECONDS, what=f"control group {group} is gone")
@@ -137,7 +137,7 @@ def clean() -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Never into a mount: what is mounted there may be the machine's own files."""
+    """Removes a folder but nothing below a mount, which may contain the machine's own files."""
     if left := mounts(folder):
         raise HarnessError(f"{left[0]} is still mounted, so {folder} stays; unmount it and try again.")
     shutil.rmtree(folder, ignore_errors=True)

@@ -17,15 +17,15 @@ from e2e.harness.processes import Identity
 from e2e.harness.state import State
 
 HOLDER = Path("/run/forebay-cluster")
-"""Holds the folder of the cluster that has the machine, and the process that took it for it."""
+"""File with the folder of the cluster that uses the machine, and the process that reserved it."""
 PATIENCE = "FOREBAY_WAIT_SECONDS"
-"""Environment variable: how long to wait while another cluster has the machine."""
+"""Environment variable: how long to wait while another cluster uses the machine."""
 
 GATE = Path("/run/forebay-cluster.lock")
 
 
 def take(directory: Path) -> bool:
-    """Makes the machine this cluster's; True when it was not already, and left-overs are to be expected.
+    """Reserves the machine for this cluster; True if it was not reserved yet, so that leftovers may exist.
 
     Raises when another cluster lives on it, or another process uses this one, for longer than the user wants to wait.
     """
@@ -48,7 +48,7 @@ def _take(directory: Path) -> bool:
 
 
 def _refusal(directory: Path) -> str | None:
-    """Who has the machine, if it is not the one in `directory`."""
+    """The cluster that uses the machine, if it is not the one in `directory`."""
     other, taker = _read()
     if other is None or taker is None:
         return None
@@ -72,7 +72,7 @@ def release(directory: Path) -> None:
 
 
 def holder() -> Path | None:
-    """Folder of the cluster that has the machine, or had it."""
+    """Folder of the cluster that uses or last used the machine."""
     return _read()[0]
 
 

@@ -24,13 +24,13 @@ def node_address(index: int) -> str:
 
 
 def pod_range(index: int) -> tuple[str, str]:
-    """First and last pod address of a node: 250 of its own; the first 256 addresses are the nodes'."""
+    """First and last pod address of a node, 250 each; the first 256 addresses belong to nodes."""
     first = 256 * (index + 1)
     return str(NETWORK[first + 1]), str(NETWORK[first + 250])
 
 
 def set_up(nodes: int) -> None:
-    """Makes the bridge with one address per node; what is there already stays."""
+    """Creates the bridge with one address per node; existing parts are kept."""
     if BRIDGE not in _links():
         run("ip", "link", "add", BRIDGE, "type", "bridge")
     for index in range(nodes):
@@ -42,7 +42,7 @@ def set_up(nodes: int) -> None:
 
 
 def tear_down() -> None:
-    """Removes the bridge, the pods' ends that still hang on it, and the Service rules."""
+    """Removes the bridge, the pod links that are still attached to it, and the Service rules."""
     links = _links()
     for name in [name for name, master in links.items() if master == BRIDGE]:
         run("ip", "link", "delete", name, check=False)
@@ -75,7 +75,7 @@ def write_cni(folder: Path, node: str, index: int, leases: Path) -> None:
 
 
 def left_over() -> list[str]:
-    """What `tear_down` would remove, in words."""
+    """Descriptions of what `tear_down` would remove."""
     found = [f"network link {name}" for name, master in _links().items() if BRIDGE in (name, master)]
     tables = run("nft", "list", "tables", check=False)
     return found + [
@@ -84,7 +84,7 @@ def left_over() -> list[str]:
 
 
 def _links() -> dict[str, str]:
-    """Name of every network link of this machine, with the bridge it hangs on, if any."""
+    """Name of every network link of this machine, with its bridge, if any."""
     return {link["ifname"]: link.get("master", "") for link in json.loads(run("ip", "-json", "link", "show"))}
 
 

@@ -1,4 +1,4 @@
-"""A real node: a containerd and a kubelet of its own, as real as any, several on one machine.
+"""A real node with its own containerd and kubelet; several run on one machine.
 
 Everything a node makes outside its processes lies below two fixed folders, `/run/forebay/<node>` (gone when the node
 loses power) and `/var/lib/forebay/<node>` (survives it). The paths are short because sockets are among them, and fixed
@@ -76,12 +76,12 @@ class Node:
         eventually(self._containerd_answers, within=CONTAINERD_SECONDS, what=f"containerd of {self.name} answers")
 
     def _containerd_answers(self) -> bool:
-        """The socket alone proves nothing: one that was killed leaves it behind."""
+        """Whether containerd answers; a killed one leaves its socket behind."""
         self.containerd.require_alive()
         return "io.containerd.grpc.v1" in self.ctr("plugins", "ls", check=False)
 
     def forget_containers(self) -> None:
-        """Drops what containerd remembers of another cluster's pods; its images stay."""
+        """Removes the pods of another cluster from containerd; its images are kept."""
         if not self._containers():
             return
 

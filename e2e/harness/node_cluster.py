@@ -25,12 +25,12 @@ from e2e.harness.waiting import eventually
 
 NODE_READY_SECONDS = 60.0
 NODE_GRACE_SECONDS = 10
-"""Without a heartbeat until a node is NotReady: short enough to test the loss of one, four missed renewals."""
+"""Seconds without a heartbeat until a node is NotReady: four missed renewals, short enough for tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A node to start: its name and the GPUs it says it has."""
+    """A node to start: its name and its number of GPUs."""
 
     name: str
     gpus: int = 8
@@ -86,7 +86,7 @@ class NodeCluster(ControlPlane):
         machine_lock.release(self.directory)
 
     def kill_node(self, name: str) -> None:
-        """Takes the node's power away; it is NotReady within about `NODE_GRACE_SECONDS`."""
+        """Kills the node; it is NotReady within about `NODE_GRACE_SECONDS`."""
         self._node(name).lose_power()
 
     def start_node(self, name: str) -> None:
@@ -125,7 +125,7 @@ class NodeCluster(ControlPlane):
         node.start_kubelet(binary(KUBERNETES_PARTS, "kubelet"), user, self._authority.certificate)
 
     def _wait_node(self, node: Node) -> None:
-        """Waits for Ready and gives the node its GPUs: a kubelet that registers again takes them away first."""
+        """Waits for Ready and sets the node's GPUs, which a kubelet removes when it registers again."""
 
         def read() -> Object | None:
             node.kubelet.require_alive()
@@ -137,7 +137,7 @@ class NodeCluster(ControlPlane):
         self.kubectl("patch", "node", node.name, "--subresource=status", "--type=merge", "-p", patch)
 
     def _start_services(self) -> None:
-        """Service addresses and names: one proxy and one DNS server do for every node of the bridge."""
+        """Service addresses and names: one proxy and one DNS server serve all nodes of the bridge."""
         leftovers.RUN.mkdir(exist_ok=True)
         proxy = leftovers.RUN / "kube-proxy.yaml"
         proxy.write_text(yaml.safe_dump(self._proxy_config()))
@@ -160,7 +160,7 @@ class NodeCluster(ControlPlane):
             "hostnameOverride": next(iter(self.nodes)),
             "clusterCIDR": str(network.NETWORK),
             "clientConnection": {"kubeconfig": str(user)},
-            # The machine's own limits are none of our business.
+            # Limits of the machine itself are left unchanged.
             "conntrack": {"maxPerCore": 0, "min": 0},
         }
 

@@ -1,4 +1,4 @@
-"""What real nodes need of the machine: root, Debian packages, and nobody else's cluster in the way."""
+"""What real nodes need from the machine: root, Debian packages, and no other cluster."""
 
 from __future__ import annotations
 

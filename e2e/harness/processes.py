@@ -1,7 +1,7 @@
-"""Processes that outlive the command that started them, and are known again later.
+"""Processes that outlive the command that started them and are found again later.
 
-A pid alone is no identity: the kernel reuses it. With the moment the process started it is one, so a pid file holds
-both, and nothing is ever signalled on the strength of a number.
+A pid alone does not identify a process, because the kernel reuses it. A pid file therefore also holds the start time of
+the process, and a process is signalled only if both match.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from e2e.harness.failure import HarnessError
 
 STOP_SECONDS = 10.0
-"""For a process to end by itself before it is killed."""
+"""Seconds for a process to end by itself before it is killed."""
 
 ASK_THEN_KILL = (signal.SIGTERM, signal.SIGKILL)
 KILL = (signal.SIGKILL,)
@@ -38,7 +38,7 @@ class Identity:
 
     @classmethod
     def of(cls, pid: int) -> Identity | None:
-        """None when there is no such process, or only its remains that nobody has waited for."""
+        """None when there is no such process, or only a zombie."""
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
@@ -120,7 +120,7 @@ class Daemon:
         stop_all([self])
 
     def kill(self) -> None:
-        """Ends the process without asking, as a crash would."""
+        """Kills the process, as a crash would."""
         stop_all([self], signals=KILL)
 
     def require_alive(self) -> None:
@@ -128,7 +128,7 @@ class Daemon:
             raise HarnessError(f"{self.name} has ended: {self.last_words()}")
 
     def last_words(self) -> str:
-        """The end of the log; what one wants to read first when it died."""
+        """The last lines of the log, which usually explain why the process died."""
         if not self.log.exists():
             return "it wrote no log"
         lines = self.log.read_text(errors="replace").splitlines()
@@ -136,7 +136,7 @@ class Daemon:
 
 
 def stop_all(daemons: Iterable[Daemon], signals: Sequence[signal.Signals] = ASK_THEN_KILL) -> None:
-    """Ends all of them at once; the next signal goes to those that have not listened to the one before."""
+    """Ends all of them at once; processes that ignore a signal get the next one."""
     daemons = list(daemons)
     living = [identity for daemon in daemons if (identity := daemon.identity())]
     for number in signals:

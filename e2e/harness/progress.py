@@ -11,21 +11,21 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 QUIET_SECONDS = 30.0
-"""Between two plain lines about the same work: often enough to see that it lives, rare enough to read."""
+"""Seconds between two plain lines about the same work."""
 
 console = Console(stderr=True, highlight=False)
 _displays: list[Progress] = []
 
 
 class Report(Protocol):
-    """Told what the work is at; called as often as the worker likes."""
+    """Receives the current step of the work; may be called at any rate."""
 
     def __call__(self, at: str) -> None: ...
 
 
 @contextmanager
 def working_on(title: str) -> Iterator[Report]:
-    """Shows `title`, what it is at and for how long; says at the end how long it took."""
+    """Shows `title`, its current step and its duration, and at the end the total duration."""
     began = time.monotonic()
     if console.is_terminal:
         with _live(title) as report:
@@ -38,7 +38,7 @@ def working_on(title: str) -> Iterator[Report]:
 
 @contextmanager
 def _live(title: str) -> Iterator[Report]:
-    """One line of the display; work inside other work adds its own below."""
+    """One line of the display; nested work adds lines below."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[at]}"))
     outer = _displays[-1] if _displays else None
     display = outer or Progress(*columns, console=console, transient=True)

@@ -1,4 +1,4 @@
-"""What the cluster is built from, and how each part is compiled.
+"""The sources of the cluster's parts, and how each part is compiled.
 
 Every part comes from the Go module proxy at an exact version, verified by Go's checksum database, so that a machine
 needs neither Docker nor published images. Five Kubernetes commands and kubectl share one binary: they are mostly the
@@ -15,7 +15,7 @@ from pathlib import Path
 
 KUBERNETES = "1.35.4"
 OLDEST_GO = (1, 26)
-"""helm 4.3 asks for it; the other parts would build with 1.25."""
+"""helm 4.3 requires it; the other parts would build with 1.25."""
 
 Go = Callable[..., str]
 """Runs the go command in the module's folder and returns its output."""

@@ -1,4 +1,4 @@
-"""What is known of a cluster between two commands: where it lives, its ports, and whose it is.
+"""The stored state of a cluster between two commands: its folder, its ports and its owner.
 
 A cluster belongs to the process that started it, unless it was told to outlive it. Every cluster of a user is noted in
 one place outside its own folder, so that the next start finds what a killed test run left, wherever that was.
@@ -40,7 +40,7 @@ class State:
 
     @classmethod
     def read(cls, directory: Path) -> State | None:
-        """None when the folder holds no cluster, or the remains of a write that was cut off."""
+        """None when the folder contains no cluster, or an incomplete write."""
         try:
             found = json.loads((directory / FILE).read_text())
             return cls(**(found | {"started_by": Identity(**found["started_by"])}))
@@ -59,14 +59,14 @@ class State:
 
     @property
     def abandoned(self) -> bool:
-        """Nobody will stop it: its starter is gone and it was not meant to outlive it, or the machine restarted."""
+        """Whether nothing will stop it: its starter ended without stopping it, or the machine restarted."""
         if self.outlives_starter:
             return self.started_by.boot != Identity.mine().boot
         return not self.started_by.alive()
 
     @property
     def belongs_to_another(self) -> bool:
-        """Another process uses it and will stop it when it is done."""
+        """Whether another process uses it and will stop it."""
         return not self.outlives_starter and self.started_by.alive() and self.started_by != Identity.mine()
 
     def described(self, directory: Path) -> str:
@@ -75,13 +75,13 @@ class State:
 
 
 def forget(directory: Path) -> None:
-    """Removes a stopped cluster's files; its logs go with them."""
+    """Removes the files of a stopped cluster, including its logs."""
     _note(directory).unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def stop_processes(directory: Path) -> None:
-    """Kills a cluster's processes: its data goes with it, and an orderly end would take ten seconds."""
+    """Kills a cluster's processes, since its data is removed anyway and a graceful stop takes ten seconds."""
     stop_all(found_in(directory / RUN), signals=KILL)
 
 
@@ -100,7 +100,7 @@ def noted() -> Iterator[tuple[Path, State]]:
 
 
 def lock_file(directory: Path) -> Path:
-    """Held while a cluster in `directory` starts; two commands that start it at once then make one cluster."""
+    """A lock held while a cluster in `directory` starts, so that two commands at once start one cluster."""
     return _note(directory).with_suffix(".lock")
 
 

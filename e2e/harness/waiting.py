@@ -1,4 +1,4 @@
-"""Waiting for a condition instead of for a while."""
+"""Waits for a condition instead of a fixed time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAUSE_SECONDS = 0.1
 
 
 class NotReachedError(AssertionError):
-    """A condition did not come true in time; the message holds what was seen last."""
+    """A condition did not become true in time; the message contains the last value."""
 
 
 def eventually(
@@ -23,7 +23,7 @@ def eventually(
     what: str,
     pause: float = PAUSE_SECONDS,
 ) -> T:
-    """Reads until `accept` says yes and returns what was read.
+    """Reads until `accept` returns True, and returns the last value.
 
     `within` is in seconds. An exception from `read` or `accept` is not a "no": it ends the wait, because a typing
     error must not look like a slow cluster.

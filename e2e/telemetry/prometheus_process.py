@@ -28,7 +28,7 @@ SOURCE_ROOT = Path(__file__).parents[2] / "operator"
 
 
 class Process(AbstractContextManager["Process"]):
-    """A child that listens on a port of its own; the same port when it is started again."""
+    """A child process that listens on its own port, which it keeps when it is restarted."""
 
     def __init__(self, log: Path, ready: str) -> None:
         self.port = free_ports(1)[0]
@@ -121,7 +121,7 @@ class Prometheus:
         self.scrape()
 
     def scrape(self, *pods: ScrapeTarget) -> None:
-        """These from now on, and no others."""
+        """Replace the targets."""
         targets = [
             {
                 "targets": [f"{pod.ip}:{pod.port}"],
@@ -134,7 +134,7 @@ class Prometheus:
         new.rename(self.folder / "targets.json")
 
     def instant(self, query: str) -> list[Any]:
-        """What a plain query says now."""
+        """The result of an instant query."""
         url = f"{self.process.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         with urllib.request.urlopen(url, timeout=5) as answer:
             result: list[Any] = json.load(answer)["data"]["result"]

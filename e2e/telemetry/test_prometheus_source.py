@@ -1,4 +1,4 @@
-"""The operator's two sources of signals on the same engines: a real Prometheus server tells what the engines tell."""
+"""The operator's two signal sources on the same engines: Prometheus gives the same samples as a direct scrape."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from forebay.telemetry.signal_source import Clock, ScrapeTarget, SignalSource
 
 FAST = {"a": 0.002, "b": 1e-6, "c": 1e-6, "d": 1e-9, "kv_tokens": 4096, "overhead": 0}
 STUCK = FAST | {"a": 3600.0}
-"""A step takes an hour: what runs and what waits stands still, and so can be compared."""
+"""A step takes an hour, so that running and waiting requests do not change while they are compared."""
 CLUSTER = 'eu "1"\\ {a=~".*"}'
 NAMESPACE = "team.(a|b)"
 WITHIN_SECONDS = 60.0
@@ -68,7 +68,7 @@ def ask(engine: Engine, tokens: int) -> None:
 
 @contextmanager
 def asked_for_ever(engine: Engine, count: int) -> Iterator[None]:
-    """Requests that stay: the first starts a step, and the others wait for its end. Their clients give up."""
+    """Requests that stay in the engine: the first starts a step, and the others wait for its end."""
     body = json.dumps({"prompt": [1] * 20, "max_tokens": 5}).encode()
     head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def asked_for_ever(engine: Engine, count: int) -> Iterator[None]:
 
 
 def quick() -> Clock:
-    """Rounds in quick succession; their ages are real."""
+    """A clock with short rounds and real ages."""
     return Clock(sleep=lambda seconds: asyncio.sleep(min(seconds, 0.2)))
 
 
@@ -95,7 +95,7 @@ def direct() -> SignalSource:
 
 
 class Watch:
-    """A source at work."""
+    """A running source."""
 
     def __init__(self, source: SignalSource, pods: Sequence[ScrapeTarget]) -> None:
         self.source = source
@@ -112,7 +112,7 @@ class Watch:
         return signals
 
     async def one(self, accept: Callable[[PodSignals], bool]) -> PodSignals:
-        """Of the only pod."""
+        """The signals of the only pod."""
         uid = self.pods[0].uid
         return (await self.until(lambda signals: uid in signals and accept(signals[uid])))[uid]
 
@@ -171,7 +171,7 @@ async def test_both_sources_agree_on_every_field(engines, prometheus):
     assert sample(found[single.target.uid]).time_to_first_token is not None
 
 
-async def test_an_engine_that_restarts(engines, prometheus):
+async def test_a_restarted_engine_counts_from_zero_in_both_sources(engines, prometheus):
     single = engines[0]
     prometheus.scrape(single.target)
     await asyncio.to_thread(ask, single, 8)
@@ -222,7 +222,7 @@ async def test_a_pod_that_is_gone_is_forgotten_and_another_cluster_is_not_seen(e
         assert (unseen.sample, unseen.error) == (None, "Prometheus has not tried to scrape it in the last 150 s")
 
 
-async def test_nan_is_no_reading(prometheus):
+async def test_nan_is_missing_in_both_sources(prometheus):
     page = b"vllm:num_requests_running 1\nvllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc 0\n"
     with a_page(page) as port:
         pod = ScrapeTarget("uid", "team", "broken", LOOPBACK, port)
@@ -232,7 +232,7 @@ async def test_nan_is_no_reading(prometheus):
             assert signals.sample is None
 
 
-async def test_the_flags_lead_to_it(engines, prometheus):
+async def test_the_flags_select_prometheus(engines, prometheus):
     idle = engines[3]
     prometheus.scrape(idle.target)
     options = ScrapeOptions(

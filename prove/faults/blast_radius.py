@@ -40,10 +40,10 @@ FAULTS = (
         "blast-radius.one-fault-holds-all",
         claim="a fault in planning one service, or a call that is refused, holds that service alone",
         planted="both are raised",
-        changes=(at("isolation:failed", body("raise error")), at("Ledger.note", body("raise error"))),
+        changes=(at("isolation:failed", body("raise error")), at("OutcomeRecord.note", body("raise error"))),
         guards=(
             "test_an_error_in_one_service_affects_that_service_alone",
-            "test_a_failed_call_holds_its_own_service_only",
+            "test_a_failed_call_affects_only_its_own_service",
         ),
     ),
     Fault(

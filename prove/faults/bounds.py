@@ -62,7 +62,7 @@ FAULTS = (
         planted="a plan lists actions as they come, and the last one listed is carried out first",
         changes=(
             at("in_order", returns("tuple(actions)")),
-            at("Applier._serve", replaced("actions", "_[::-1]")),
+            at("Applier._apply_in_order", replaced("actions", "_[::-1]")),
         ),
         guards=(
             "test_dependencies_come_first_and_removals_before_creations",

@@ -28,9 +28,9 @@ FAULTS = (
         planted="nobody asks who leads",
         changes=(at("Gate._write", always("_is_leader")), at("Loop._tick", always("_update_leadership"))),
         guards=(
-            "test_who_does_not_lead_writes_nothing",
-            "test_leadership_lost_half_way_stops_the_rest",
-            "test_who_must_not_write_does_not",
+            "test_a_standby_writes_nothing",
+            "test_lost_leadership_skips_the_remaining_actions",
+            "test_a_standby_and_a_dry_run_write_no_status",
             "test_a_standby_observes_and_neither_plans_nor_writes",
         ),
         quick=True,
@@ -40,6 +40,6 @@ FAULTS = (
         claim="who begins to lead has watched nothing yet, whatever it knew in an earlier term",
         planted="the state of an earlier term is kept",
         changes=(at("Loop._update_leadership", replaced("empty_state", "self._state or _")),),
-        guards=("test_a_new_term_starts_without_the_memory_of_the_last",),
+        guards=("test_a_new_term_starts_with_an_empty_state",),
     ),
 )

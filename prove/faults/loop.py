@@ -13,7 +13,7 @@ FAULTS = (
             at("loop_health:external_cause", returns("None")),
         ),
         guards=(
-            "test_a_lasting_fault_never_ends_the_loop_but_turns_it_red",
+            "test_a_lasting_error_keeps_the_loop_running_and_fails_healthz",
             "test_a_long_outage_leaves_the_process_alive",
         ),
     ),
@@ -23,8 +23,8 @@ FAULTS = (
         planted="a write has always just been made",
         changes=(at("LoopHealth._write_age_seconds", returns("0.0")),),
         guards=(
-            "test_healthz_goes_by_the_age_of_the_last_good_tick",
-            "test_a_lasting_fault_never_ends_the_loop_but_turns_it_red",
+            "test_healthz_depends_on_the_age_of_the_last_successful_tick",
+            "test_a_lasting_error_keeps_the_loop_running_and_fails_healthz",
         ),
         quick=True,
     ),
@@ -34,8 +34,8 @@ FAULTS = (
         planted="no stop waits for the tick, and a lost lease counts as a graceful stop",
         changes=(at("_run_parts", always("graceful"), without("STOP_SECONDS")),),
         guards=(
-            "test_a_graceful_end_lets_the_tick_finish_before_the_lease_goes",
-            "test_a_lost_lease_ends_at_once_and_writes_nothing_more",
+            "test_a_graceful_stop_finishes_the_tick_before_it_releases_the_lease",
+            "test_a_lost_lease_ends_the_process_without_further_writes",
         ),
     ),
 )

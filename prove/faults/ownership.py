@@ -18,8 +18,8 @@ FAULTS = (
         guards=(
             "test_pods_of_somebody_else_are_not_touched_and_their_names_not_taken",
             "test_only_our_own_pods_are_touched_and_no_name_is_used_twice",
-            "test_a_name_that_is_somebody_elses_is_left_and_told",
-            "test_a_service_of_the_name_that_is_not_ours_is_not_taken_over",
+            "test_a_pod_of_another_owner_is_left_alone_and_reported",
+            "test_a_service_of_another_owner_is_not_taken_over",
             "test_names_that_are_still_terminating_are_not_used",
         ),
     ),
@@ -47,9 +47,9 @@ FAULTS = (
             at("Actor._change_pod", entry("resourceVersion", None)),
         ),
         guards=(
-            "test_writes",
-            "test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_happens",
-            "test_a_delete_holds_only_for_the_pod_that_was_seen",
+            "test_each_write_sends_the_right_request",
+            "test_a_stale_pod_version_is_a_race_and_changes_nothing",
+            "test_a_delete_requires_the_uid_that_was_read",
         ),
     ),
 )

@@ -28,7 +28,7 @@ FAULTS = (
         ),
         guards=(
             "test_a_pod_has_started_only_after_one_real_completion",
-            "test_liveness_is_patient_with_a_busy_engine",
+            "test_liveness_has_long_timeouts",
         ),
     ),
     Fault(
@@ -41,7 +41,7 @@ FAULTS = (
             at("pod_volumes", entry("medium", None)),
         ),
         guards=(
-            "test_a_namespace_that_enforces_the_restricted_profile_takes",
+            "test_pods_pass_the_restricted_profile",
             "test_no_service_of_the_namespace_reaches_the_engines_environment",
             "test_shared_memory_is_backed_by_memory_when_gpus_talk",
         ),

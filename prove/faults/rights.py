@@ -5,7 +5,7 @@ from prove.fault import Fault
 from prove.mutations import at, entry
 
 CHART = "charts/forebay/templates"
-RIGHTS = ("test_every_right_was_used_and_none_was_missing", "test_the_operator_may_do_this_and_nothing_else")
+RIGHTS = ("test_every_permission_was_used_and_none_was_missing", "test_the_operator_may_do_this_and_nothing_else")
 
 FAULTS = (
     Fault(
@@ -49,8 +49,8 @@ FAULTS = (
         ),
         guards=(
             "test_the_definitions_in_git_are_those_of_the_models",
-            "test_manifest::test_refusal_names_the_field_and_the_way_out",
-            "test_crds::test_refusal_names_the_field_and_the_way_out",
+            "test_manifest::test_refusal_names_the_field_and_the_remedy",
+            "test_crds::test_refusal_names_the_field_and_the_remedy",
         ),
     ),
 )

@@ -50,7 +50,7 @@ FAULTS = (
         guards=(
             "test_freshness",
             "test_old_samples_are_not_added_up",
-            "test_a_value_that_is_repeated_grows_old",
+            "test_a_repeated_value_keeps_its_age",
             OUTAGE,
         ),
     ),
@@ -63,9 +63,9 @@ FAULTS = (
             at("Scraper._forget_all_but", body("pass")),
         ),
         guards=(
-            "test_a_pod_that_gives_nothing_is_unknown",
+            "test_a_failed_scrape_gives_no_sample_and_a_reason",
             "test_the_last_good_sample_stays_and_ages",
-            "test_a_pod_that_is_gone_is_forgotten",
+            "test_a_deleted_pod_is_forgotten",
         ),
     ),
     Fault(
@@ -78,9 +78,9 @@ FAULTS = (
             at("is_sound", returns("True")),
         ),
         guards=(
-            "test_a_gauge_that_says_nothing_is_not_zero",
-            "test_a_gauge_that_an_engine_at_work_lacks_is_not_zero",
-            "test_an_answer_that_says_nothing_is_unknown",
+            "test_an_invalid_gauge_is_not_zero",
+            "test_a_missing_gauge_of_a_working_engine_is_not_zero",
+            "test_an_unusable_response_gives_no_sample_and_a_reason",
             "test_metrics",
         ),
     ),
@@ -91,9 +91,9 @@ FAULTS = (
         changes=(at("sample_of", always("startswith")), at("TextReader.read", always("endswith"))),
         guards=(
             "test_another_server_is_not_an_idle_engine",
-            "test_a_broken_answer_is_refused",
-            "test_an_answer_cut_inside_a_line_is_refused",
-            "test_a_cut_answer_is_refused",
+            "test_a_malformed_response_is_refused",
+            "test_a_response_truncated_inside_a_line_is_refused",
+            "test_a_truncated_response_is_refused",
         ),
         quick=True,
     ),

@@ -30,8 +30,8 @@ FAULTS = (
             at("disruption_budget_fields", element("minAvailable")),
         ),
         guards=(
-            "test_what_the_api_server_and_others_add_is_no_change",
-            "test_a_change_by_hand_is_seen",
+            "test_fields_of_the_api_server_and_other_owners_are_no_change",
+            "test_a_manual_change_changes_the_fingerprint",
             "test_applying_the_same_again_changes_nothing",
         ),
     ),
@@ -43,7 +43,7 @@ FAULTS = (
             at("build_registry", calling("event", "kopf.on.update")),
             at("_intent", returns('(metadata.get("resourceVersion"),)')),
         ),
-        guards=("test_only_handlers_that_leave_no_mark_are_used", "test_what_wakes_nobody"),
+        guards=("test_only_handlers_that_write_nothing_are_used", "test_changes_that_do_not_wake_the_loop"),
     ),
     Fault(
         "status.explains-old-numbers",

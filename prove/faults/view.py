@@ -9,14 +9,14 @@ FAULTS = (
         claim="own writes are known at once, overtaken answers change nothing, and what a LIST lacks does not exist",
         planted="the answer of a creation is dropped, an older version replaces a newer, and a LIST removes nothing",
         changes=(
-            at("Actor._create", without("fold")),
+            at("Actor._create", without("store_answer")),
             at("WatchCache._put", never("_after", nth=2)),
             at("WatchCache._replace", always("_after")),
         ),
         guards=(
-            "test_a_new_pod_is_known_before_the_watch_tells",
-            "test_an_own_write_that_was_overtaken_changes_nothing",
-            "test_an_expired_state_is_listed_again_and_ghosts_vanish",
+            "test_a_created_pod_is_known_before_its_watch_event",
+            "test_an_outdated_answer_to_an_own_write_changes_nothing",
+            "test_an_expired_version_causes_a_list_that_drops_deleted_objects",
         ),
     ),
     Fault(
@@ -25,8 +25,8 @@ FAULTS = (
         planted="neither has a limit",
         changes=(at("WatchPace.silence_seconds", value("1e6")), at("UNTRUSTED_CACHE_SECONDS", value("1e6"))),
         guards=(
-            "test_a_silent_watch_is_given_up_after_90_s",
-            "test_what_was_not_confirmed_for_three_minutes_is_no_world",
+            "test_a_silent_watch_is_abandoned_after_90_s",
+            "test_no_world_from_a_cache_unconfirmed_for_three_minutes",
         ),
     ),
 )

@@ -66,7 +66,7 @@ def test_schema_accepts_a_full_spec():
 
 @given(spec=changed_specs())
 @settings(max_examples=400, deadline=None)
-def test_one_changed_value_is_judged_alike(spec: dict[str, Any]):
+def test_schema_and_models_agree_on_one_changed_value(spec: dict[str, Any]):
     assert (read(spec) is None) == (schema_violations(spec) != ()), schema_violations(spec)
 
 
@@ -77,7 +77,7 @@ _SETTINGS = st.sampled_from(
 
 @given(chosen=st.lists(_SETTINGS, min_size=2, max_size=6))
 @settings(max_examples=300, deadline=None)
-def test_several_values_together_are_judged_alike(chosen: list[tuple[str, Any]]):
+def test_schema_and_models_agree_on_several_values(chosen: list[tuple[str, Any]]):
     spec = a_manifest()["spec"]
     for field, value in chosen:
         node = spec

@@ -39,14 +39,14 @@ def schema_violations(spec: Any) -> tuple[str, ...]:
     return violations(schema(PERFORMANCE_PROFILE)["properties"]["spec"], spec, "spec")
 
 
-def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
+def test_a_full_profile_sets_every_field_and_is_written_back():
     assert set(SPEC) == set(schema(PERFORMANCE_PROFILE)["properties"]["spec"]["properties"])
     assert read_profile(a_profile(SPEC)).wire() == a_profile(SPEC)
     assert schema_violations(SPEC) == ()
 
 
 @pytest.mark.parametrize("field", ["model", "product", "stepMilliseconds", "promptTokenMicroseconds"])
-def test_what_is_needed(field):
+def test_required_fields_are_required(field):
     spec = {key: value for key, value in SPEC.items() if key != field}
     with pytest.raises(ManifestError, match=rf"spec\.{field}: is required"):
         read_profile(a_profile(spec))
@@ -56,7 +56,7 @@ def test_what_is_needed(field):
 @pytest.mark.parametrize(
     ("field", "wrong", "says"),
     [
-        ("model", "hf://a/b@v1", '"hf://a/b@v1" names a revision; a profile is of a model'),
+        ("model", "hf://a/b@v1", '"hf://a/b@v1" names a revision'),
         ("model", "a/b", '"a/b" is not a model source'),
         ("engineVersion", "0.32.1", '"0.32.1" is not a minor version of vLLM; write it as 0.32'),
         ("stepMilliseconds", 0, "0 is too small; use 0.001 or more"),
@@ -66,7 +66,7 @@ def test_what_is_needed(field):
         ("usablePercent", 101, "101 is too large; use 100 or less"),
     ],
 )
-def test_what_is_refused(field, wrong, says):
+def test_invalid_fields_are_refused(field, wrong, says):
     with pytest.raises(ManifestError) as refused:
         read_profile(a_profile(SPEC | {field: wrong}))
     assert says in refused.value.problems[0]
@@ -78,7 +78,7 @@ def test_a_misspelt_field_is_refused():
         read_profile(a_profile(SPEC | {"stepMiliseconds": 1}))
 
 
-def test_beside_services_it_is_passed_over():
+def test_a_profile_in_a_file_of_services_is_skipped():
     service = (
         '{"apiVersion": "forebay.dev/v1alpha1", "kind": "InferenceService", "metadata": {"name": "chat"}, '
         '"spec": {"model": {"source": "hf://a/b"}}}'

@@ -105,9 +105,9 @@ ITEM: Schema = {"type": "object", "required": ["name"], "properties": {"name": d
         ),
     ],
 )
-def test_lint(node, problems):
+def test_each_fault_of_a_schema_is_reported(node, problems):
     assert lint(node, "x") == problems
 
 
-def test_a_problem_at_the_top_is_named_so():
+def test_a_fault_of_the_root_is_reported_as_root():
     assert lint({"type": "string"}) == ("<root>: is a string without maxLength",)

@@ -44,13 +44,13 @@ def schema_violations(spec: Any) -> tuple[str, ...]:
     return violations(schema(WARM_POOL)["properties"]["spec"], spec, "spec")
 
 
-def test_a_full_one_sets_every_field_and_is_written_back_as_it_was():
+def test_a_full_warm_pool_sets_every_field_and_is_written_back():
     assert set(SPEC) == set(schema(WARM_POOL)["properties"]["spec"]["properties"])
     assert read_warm_pool(a_pool()).wire() == a_pool()
     assert schema_violations(SPEC) == ()
 
 
-def test_it_belongs_to_the_whole_cluster_and_reports():
+def test_a_warm_pool_is_cluster_scoped_with_a_status():
     spec = definition(WARM_POOL)["spec"]
     assert (spec["scope"], spec["versions"][0]["subresources"]) == ("Cluster", {"status": {}})
 
@@ -64,10 +64,10 @@ def test_it_belongs_to_the_whole_cluster_and_reports():
         ("gpusPerPod", 17, 16, "spec.gpusPerPod: 17 is too large; use 16 or less"),
         ("engine", {"version": "v0.32"}, {"version": "0.32.0"}, '"v0.32" is not a version of vLLM'),
         ("runtimeClassName", "Nvidia", "nvidia", '"Nvidia" is not the name of an object'),
-        ("imagePullSecrets", ["a", "a"], ["a", "b"], '"a" is there twice; keep one'),
+        ("imagePullSecrets", ["a", "a"], ["a", "b"], '"a" appears twice; keep one'),
     ],
 )
-def test_refused_with_words_and_accepted_when_corrected(field, wrong, right, says):
+def test_an_invalid_field_is_refused_and_its_correction_accepted(field, wrong, right, says):
     with pytest.raises(ManifestError) as refused:
         read_warm_pool(a_pool(SPEC | {field: wrong}))
     assert says in str(refused.value)
@@ -86,14 +86,14 @@ WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholde
         ({"placeholders": 1001}, {"placeholders": 1000}, "placeholders: 1001 is too large; use 1000 or less"),
         ({"placeholders": None}, {}, "placeholders: is required"),
         ({"start": "0 25 * * *"}, {"start": "0 23 * * *"}, '"0 25 * * *" is not a cron line'),
-        ({"at": ["2026-11-27T18:00"]}, {"at": []}, "windows begin by start or by at; keep start"),
-        ({"start": None}, {"start": None, "at": ["2026-11-27T18:00"]}, "windows begin by start or by at"),
+        ({"at": ["2026-11-27T18:00"]}, {"at": []}, "needs exactly one of start and at"),
+        ({"start": None}, {"start": None, "at": ["2026-11-27T18:00"]}, "needs exactly one of start and at"),
         ({"timeZone": "Europe Berlin"}, {"timeZone": "Europe/Berlin"}, "is not the name of a time zone"),
         ({"duration": "30s"}, {"duration": "1m"}, '"30s" is not a duration from 1m to 744h'),
         ({"exceptDates": ["2026-02-30"]}, {"exceptDates": ["2026-02-28"]}, '"2026-02-30" is not a date'),
     ],
 )
-def test_schedules_refused_with_words_and_accepted_when_corrected(wrong, right, says):
+def test_an_invalid_schedule_is_refused_and_its_correction_accepted(wrong, right, says):
     bad, good = ([{k: v for k, v in (WINDOW | fields).items() if v is not None}] for fields in (wrong, right))
     with pytest.raises(ManifestError) as refused:
         read_warm_pool(a_pool(SPEC | {"schedules": bad}))
@@ -103,26 +103,26 @@ def test_schedules_refused_with_words_and_accepted_when_corrected(wrong, right, 
     assert schema_violations(SPEC | {"schedules": good}) == ()
 
 
-def test_schedules_are_told_apart_by_name():
+def test_schedule_names_are_unique():
     with pytest.raises(ManifestError, match="morning"):
         read_warm_pool(a_pool(SPEC | {"schedules": [WINDOW, WINDOW]}))
     assert read_warm_pool(a_pool(SPEC | {"schedules": [WINDOW, WINDOW | {"name": "evening"}]}))
 
 
-def test_a_number_of_placeholders_is_needed():
+def test_the_number_of_placeholders_is_required():
     with pytest.raises(ManifestError, match=r"spec\.placeholders: is required"):
         read_warm_pool(a_pool({}))
     assert read_warm_pool(a_pool({"placeholders": 0}))
 
 
 @pytest.mark.parametrize("name", ["a" * 41, "1st", "a.b"])
-def test_names_that_fit_into_no_pod(name):
+def test_names_that_cannot_be_part_of_pod_names_are_refused(name):
     with pytest.raises(ManifestError, match="does not fit into names of pods"):
         read_warm_pool(a_pool(name=name))
     assert read_warm_pool(a_pool(name="a" * 40))
 
 
-def test_in_a_file_of_services_it_is_passed_over():
+def test_a_warm_pool_in_a_file_of_services_is_skipped():
     text = "apiVersion: forebay.dev/v1alpha1\nkind: WarmPool\nmetadata: {name: a}\nspec: {placeholders: 1}\n"
     with pytest.raises(ManifestError, match="no InferenceService"):
         read_services(text)

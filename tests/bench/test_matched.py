@@ -51,5 +51,5 @@ def undercuts(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_who_undercuts_is_played_until_it_keeps_as_much(peer, rows):
+def test_a_cheaper_setting_is_raised_until_it_keeps_the_same_slo(peer, rows):
     assert added(peer) == rows

@@ -56,7 +56,7 @@ def test_verdicts(others, sentences):
     assert list(verdicts([OURS, *others])) == sentences
 
 
-def test_who_recovers_sooner_is_told_and_never_is_later_than_any_time():
+def test_never_recovering_is_later_than_any_time():
     ours, never = OURS | {"recovery": 150.0}, a_row("KPA", 0.9, 20.0, recovery="never")
     sooner = a_row("HPA", 0.9, 20.0, recovery=90.0)
     assert list(verdicts([ours, never, sooner]))[-1] == "In time again sooner after the crowd arrived: HPA (5)."
@@ -121,7 +121,7 @@ def test_a_summary_has_the_mean_over_the_seeds_and_the_worst():
     assert row["recovery"] is None, "unknown when one run has no value"
 
 
-def test_a_recovery_that_never_came_is_no_number():
+def test_a_recovery_that_never_came_has_no_number():
     played = a_played(*([a_policy("Forebay", 0.9, recoverySeconds=seconds)] for seconds in (100.0, "never")))
     assert [row["recovery"] for row in summary(played)] == ["never"]
 
@@ -162,7 +162,7 @@ def test_robustness_shows_the_mean_and_the_worst_seed_of_those_worth_a_look(tmp_
         ),
     ],
 )
-def test_results_of_another_code_are_found(now, sentences):
+def test_results_of_other_code_are_detected(now, sentences):
     committed = [a_row("Forebay", 0.99, 12.0), a_row("HPA", 0.95, 8.0)]
     found = list(differences(committed, [a_row(*row) for row in now]))
     assert len(found) == len(sentences)

@@ -7,12 +7,12 @@ from bench.published_rows import ROWS, Row
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_row(row: Row):
+def test_the_model_matches_each_published_row(row: Row):
     """Fitted rows within 5 %, predicted ones within 25 %."""
     assert row.model == pytest.approx(row.published, rel=row.within)
 
 
-def test_nothing_is_further_off_than_its_label_allows():
+def test_no_row_exceeds_its_stated_error():
     assert broken() == []
 
 

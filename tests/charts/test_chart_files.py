@@ -1,4 +1,4 @@
-"""The chart's files agree with the code they install; rendering is tested where helm and an API server are."""
+"""The chart's files agree with the code they install; rendering is tested in e2e, with helm and an API server."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ OF_THE_CHART = {
     "kubeconfig": "the service account",
     "context": "the service account",
 }
-"""Flags of `forebay operator` that are no key of `flags`, and what sets them instead."""
+"""Flags of `forebay operator` that are not a key of `flags`, and the value that sets them instead."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parents[2] / "operator"
         pytest.param(80.0, 240.0, 480.0, id="10,000 pods"),
     ],
 )
-def test_a_fleet_that_is_asked_less_often_is_not_silent(interval: float, stale: float, lost: float):
+def test_limits_on_signal_age_grow_with_the_scrape_interval(interval: float, stale: float, lost: float):
     settings = settings_for_interval(Settings(stale_after_seconds=30.0, lost_after_seconds=300.0, max_gpus=8), interval)
     assert (settings.stale_after_seconds, settings.lost_after_seconds, settings.max_gpus) == (stale, lost, 8)
 
@@ -36,7 +36,7 @@ def test_the_flags_choose_the_source():
     )
 
 
-def test_who_does_not_use_prometheus_does_not_load_its_client():
+def test_the_prometheus_client_is_loaded_only_if_used():
     script = "import sys, forebay.controller.assembly; print('prometheus_api_client' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script],

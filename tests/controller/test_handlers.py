@@ -56,7 +56,7 @@ async def a_watch(
         assert not watch.alive
 
 
-async def test_a_new_generation_wakes_a_status_write_does_not_and_nothing_is_written():
+async def test_only_a_new_generation_wakes_the_loop_and_kopf_writes_nothing():
     wakes = Wakes()
     async with ScriptedServer() as server, a_watch(server, wakes) as watch:
         server.services = [a_service(1)]
@@ -71,7 +71,7 @@ async def test_a_new_generation_wakes_a_status_write_does_not_and_nothing_is_wri
     assert {method for method, _ in server.requests} == {"GET"}
 
 
-async def test_a_watch_that_breaks_off_is_started_again_once_a_list_has_succeeded():
+async def test_a_failed_watch_restarts_after_a_successful_list():
     wakes = Wakes()
     async with ScriptedServer() as server, a_watch(server, wakes) as watch:
         server.services = [a_service(1)]
@@ -86,7 +86,7 @@ async def test_a_watch_that_breaks_off_is_started_again_once_a_list_has_succeede
         assert server.lists == 2
 
 
-async def test_a_watch_that_is_cancelled_is_started_again_and_can_still_be_stopped():
+async def test_a_cancelled_watch_restarts_and_can_be_stopped():
     wakes, cancelled = Wakes(), threading.Event()
 
     def cancel_the_first() -> None:
@@ -105,7 +105,7 @@ async def test_a_watch_that_is_cancelled_is_started_again_and_can_still_be_stopp
         assert await wakes.next() == "service"
 
 
-async def test_before_a_list_has_succeeded_nothing_is_asked_and_it_can_be_stopped():
+async def test_the_watch_waits_for_the_first_list_and_can_be_stopped():
     wakes = Wakes()
     async with ScriptedServer() as server, a_watch(server, wakes):
         pass
@@ -121,7 +121,7 @@ async def test_before_a_list_has_succeeded_nothing_is_asked_and_it_can_be_stoppe
         pytest.param({"uid": "another"}, id="a namesake of a service that went unseen"),
     ],
 )
-def test_what_wakes(change: dict[str, object]):
+def test_changes_that_wake_the_loop(change: dict[str, object]):
     intents = IntentTracker()
     metadata = {"namespace": "team-a", "name": "chat", "uid": "one", "generation": 1}
     assert intents.changed(None, metadata)
@@ -137,7 +137,7 @@ def test_what_wakes(change: dict[str, object]):
         pytest.param({"managedFields": [{}]}, id="bookkeeping"),
     ],
 )
-def test_what_wakes_nobody(change: dict[str, object]):
+def test_changes_that_do_not_wake_the_loop(change: dict[str, object]):
     intents = IntentTracker()
     metadata = {"namespace": "team-a", "name": "chat", "uid": "one", "generation": 1}
     intents.changed("ADDED", metadata)
@@ -148,7 +148,7 @@ def test_a_deletion_always_wakes():
     assert IntentTracker().changed("DELETED", {"namespace": "team-a", "name": "chat"})
 
 
-def test_only_handlers_that_leave_no_mark_are_used():
+def test_only_handlers_that_write_nothing_are_used():
     registry = build_registry(ScriptedServer(), lambda _: None)  # type: ignore[arg-type]
     assert [handler.id for handler in registry._watching.get_all_handlers()] == ["wake"]
     for marking in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
@@ -170,7 +170,7 @@ async def test_kopf_gets_the_client_certificate():
     assert info.as_http_headers() == {}
 
 
-async def test_it_watches_for_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch):
+async def test_kopf_watches_without_a_user_name(monkeypatch: pytest.MonkeyPatch):
     """The image runs as a numeric user without an entry in the passwd file."""
 
     def nobody() -> str:
@@ -194,7 +194,7 @@ def _root_logger_as_before():
 
 
 @pytest.mark.usefixtures("_root_logger_as_before")
-def test_kopfs_line_per_event_is_kept_out_and_its_warnings_are_not():
+def test_kopf_logs_warnings_but_no_line_per_event():
     stream = io.StringIO()
     configure(LogLevel.DEBUG, LogFormat.PLAIN, stream, library_levels=KOPF_LOG_LEVELS)
     logging.getLogger("kopf.objects").info("Handler 'wake' succeeded.")

@@ -28,7 +28,7 @@ async def test_a_change_causes_a_tick_one_debounce_later():
 
 
 @in_virtual_time
-async def test_what_the_plan_waits_for_comes_before_the_next_regular_tick():
+async def test_wake_in_seconds_causes_an_earlier_tick():
     tested = LoopUnderTest()
     tested.due_in(1.5)
     await tested.runs_for(4.0)
@@ -36,7 +36,7 @@ async def test_what_the_plan_waits_for_comes_before_the_next_regular_tick():
 
 
 @in_virtual_time
-async def test_what_the_plan_waits_for_never_delays_the_regular_tick():
+async def test_wake_in_seconds_never_delays_the_regular_tick():
     tested = LoopUnderTest()
     tested.due_in(600.0)
     await tested.runs_for(6.0)
@@ -44,7 +44,7 @@ async def test_what_the_plan_waits_for_never_delays_the_regular_tick():
 
 
 @in_virtual_time
-async def test_one_tick_at_a_time_however_long_it_takes():
+async def test_ticks_never_overlap():
     tested = LoopUnderTest(act_seconds=12.0)
     for second in range(1, 12):
         asyncio.get_running_loop().call_later(second, tested.wake.wake, "pod")
@@ -54,7 +54,7 @@ async def test_one_tick_at_a_time_however_long_it_takes():
 
 
 @in_virtual_time
-async def test_a_stop_waits_for_the_writes_of_the_tick_that_runs():
+async def test_a_stop_waits_for_the_writes_of_the_running_tick():
     tested = LoopUnderTest(act_seconds=4.0)
     await tested.runs_for(1.0)
     assert tested.acted_at == [4.0]
@@ -72,7 +72,7 @@ async def test_a_standby_observes_and_neither_plans_nor_writes():
 
 
 @in_virtual_time
-async def test_leadership_lost_while_planning_writes_nothing():
+async def test_leadership_lost_during_planning_prevents_writes():
     tested = LoopUnderTest()
     tested.before_act = lambda: setattr(tested, "leading", False)
     await tested.runs_for(1.0)
@@ -81,7 +81,7 @@ async def test_leadership_lost_while_planning_writes_nothing():
 
 
 @in_virtual_time
-async def test_a_new_term_starts_without_the_memory_of_the_last():
+async def test_a_new_term_starts_with_an_empty_state():
     tested = LoopUnderTest()
     loop = asyncio.get_running_loop()
     loop.call_later(7.0, setattr, tested, "leading", False)
@@ -97,11 +97,12 @@ async def test_a_held_plan_writes_nothing_and_says_why_once(caplog: pytest.LogCa
     await tested.runs_for(11.0)
     assert tested.acted_at == []
     assert tested.sample("forebay_held") == 1.0
-    assert [record.message for record in caplog.records] == ["nothing is done: no nodes where there were 12"]
+    (record,) = caplog.records
+    assert "no nodes where there were 12" in record.message
 
 
 @in_virtual_time
-async def test_an_outage_is_met_with_doubling_waits_and_ends_with_a_fresh_reading():
+async def test_an_outage_is_retried_with_doubling_waits():
     tested = LoopUnderTest(observe_error=REFUSED)
     asyncio.get_running_loop().call_later(20.0, setattr, tested, "observe_error", None)
     await tested.runs_for(35.0)
@@ -117,7 +118,7 @@ async def test_waits_double_up_to_thirty_seconds():
 
 
 @in_virtual_time
-async def test_changes_do_not_hurry_a_loop_that_backs_off():
+async def test_changes_do_not_shorten_the_backoff():
     tested = LoopUnderTest(observe_error=REFUSED)
     for tenth in range(200):
         asyncio.get_running_loop().call_later(tenth / 10, tested.wake.wake, "pod")
@@ -131,12 +132,12 @@ async def test_a_long_outage_leaves_the_process_alive():
     await tested.runs_for(600.0)
     assert tested.health.is_alive(now())
     assert not tested.health.is_ready(now())
-    assert "no view of the cluster" in tested.health.describe(now())
+    assert "the cluster cannot be read" in tested.health.describe(now())
 
 
 @in_virtual_time
 @pytest.mark.parametrize("stage", ["observe", "plan", "apply"])
-async def test_a_lasting_fault_never_ends_the_loop_but_turns_it_red(stage: str, caplog: pytest.LogCaptureFixture):
+async def test_a_lasting_error_keeps_the_loop_running_and_fails_healthz(stage: str, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.ERROR)
     fault = ValueError("a bug")
     attribute = {"observe": "observe_error", "plan": "plan_error", "apply": "act_error"}[stage]
@@ -152,7 +153,7 @@ async def test_a_lasting_fault_never_ends_the_loop_but_turns_it_red(stage: str, 
 
 
 @in_virtual_time
-async def test_one_good_tick_makes_a_failing_loop_well_again():
+async def test_one_successful_tick_restores_health():
     tested = LoopUnderTest(plan_error=ValueError("a bug"))
     asyncio.get_running_loop().call_later(100.0, setattr, tested, "plan_error", None)
     await tested.runs_for(122.0)
@@ -161,7 +162,7 @@ async def test_one_good_tick_makes_a_failing_loop_well_again():
 
 
 @in_virtual_time
-async def test_single_actions_that_fail_are_counted_and_do_not_slow_the_loop():
+async def test_failed_actions_are_counted_without_a_backoff():
     tested = LoopUnderTest(failed_actions=3)
     await tested.runs_for(6.0)
     assert tested.acted_at == [0.0, 5.0]
@@ -169,7 +170,7 @@ async def test_single_actions_that_fail_are_counted_and_do_not_slow_the_loop():
 
 
 @in_virtual_time
-async def test_a_decision_is_said_when_it_changes_and_not_again(caplog: pytest.LogCaptureFixture):
+async def test_a_decision_is_logged_only_when_it_changes(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     tested = LoopUnderTest(next_plan=Plan(services=(a_service_plan(desired=2),)))
     later = Plan(services=(a_service_plan(desired=4, rule="queue_depth"),))
@@ -185,14 +186,14 @@ async def test_a_decision_is_said_when_it_changes_and_not_again(caplog: pytest.L
 
 
 @in_virtual_time
-async def test_a_service_whose_planning_failed_is_said_once_and_counted_each_time(caplog: pytest.LogCaptureFixture):
+async def test_a_planning_failure_is_logged_once_and_counted_each_time(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.ERROR)
     broken = replace(a_service_plan(), error="Traceback: ZeroDivisionError")
     tested = LoopUnderTest(next_plan=Plan(services=(broken,)))
     await tested.runs_for(11.0)
-    assert [record.message for record in caplog.records] == [
-        "planning of team-a/chat failed; it is left as it is: Traceback: ZeroDivisionError"
-    ]
+    (record,) = caplog.records
+    assert "team-a/chat" in record.message
+    assert record.message.endswith("Traceback: ZeroDivisionError")
     assert tested.sample("forebay_reconcile_errors_total", stage="service") == 3.0
     assert tested.acted_at == [0.0, 5.0, 10.0]
 

@@ -27,14 +27,14 @@ async def ask(app: web.Application, path: str) -> tuple[int, str]:
         pytest.param(60.1, 500, id="past the limit"),
     ],
 )
-async def test_healthz_goes_by_the_age_of_the_last_good_tick(age: float, status: int):
+async def test_healthz_depends_on_the_age_of_the_last_successful_tick(age: float, status: int):
     health = a_loop_health()
     health.tick_succeeded(110.0)
     answer = await ask(health_app(health, lambda: 110.0 + age), "/healthz")
     assert answer == (status, f"standing by; last good tick {age:.1f} s ago, limit 60 s\n")
 
 
-async def test_healthz_gives_a_start_the_same_time_as_a_tick():
+async def test_healthz_allows_the_first_tick_the_same_time():
     assert (await ask(health_app(a_loop_health(), lambda: 159.0), "/healthz"))[0] == 200
     assert await ask(health_app(a_loop_health(), lambda: 161.0), "/healthz") == (
         500,
@@ -42,7 +42,7 @@ async def test_healthz_gives_a_start_the_same_time_as_a_tick():
     )
 
 
-async def test_readyz_waits_for_the_first_good_tick_and_ends_with_the_view_of_the_cluster():
+async def test_readyz_needs_a_recent_successful_tick():
     health = a_loop_health()
     assert (await ask(health_app(health, lambda: 101.0), "/readyz"))[0] == 503
     health.tick_succeeded(102.0)
@@ -51,7 +51,7 @@ async def test_readyz_waits_for_the_first_good_tick_and_ends_with_the_view_of_th
     assert (await ask(health_app(health, lambda: 163.0), "/readyz"))[0] == 503
 
 
-def test_an_outage_that_is_still_answered_by_attempts_is_not_our_illness():
+def test_an_outage_of_the_api_server_keeps_the_process_alive():
     health = a_loop_health()
     for second in range(110, 400, 30):
         health.tick_failed(float(second), ApiError(503, "ServiceUnavailable", "shutting down"))
@@ -59,7 +59,7 @@ def test_an_outage_that_is_still_answered_by_attempts_is_not_our_illness():
     assert not health.is_alive(380.0 + 61.0)
 
 
-def test_a_tick_with_thousands_of_writes_is_alive_while_it_makes_them():
+def test_a_tick_with_thousands_of_writes_counts_as_alive():
     health = a_loop_health()
     for second in range(110, 400, 50):
         health.write_answered(float(second))
@@ -70,20 +70,20 @@ def test_a_tick_with_thousands_of_writes_is_alive_while_it_makes_them():
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (ApiError(0, "NoAnswer", ""), "no view of the cluster"),
-        (ApiError(429, "TooManyRequests", ""), "no view of the cluster"),
-        (ApiError(500, "InternalError", ""), "no view of the cluster"),
+        (ApiError(0, "NoAnswer", ""), "the cluster cannot be read"),
+        (ApiError(429, "TooManyRequests", ""), "the cluster cannot be read"),
+        (ApiError(500, "InternalError", ""), "the cluster cannot be read"),
         (
             ApiError(404, "NotFound", ""),
             "the cluster does not serve InferenceServices; apply the CRDs, which `forebay crds` prints",
         ),
         (
             ApiError(403, "Forbidden", ""),
-            "the operator's service account lacks a right; the chart's roles grant all of them",
+            "the operator's service account lacks a permission; the chart's roles grant all of them",
         ),
         (ApiError(400, "BadRequest", ""), None),
         (ValueError("a bug"), None),
     ],
 )
-def test_what_is_waited_for_and_what_is_our_own_fault(error: Exception, sentence: str | None):
+def test_external_causes_by_error(error: Exception, sentence: str | None):
     assert external_cause(error) == sentence

@@ -30,7 +30,7 @@ def test_replicas_are_shown_per_service():
     assert 'forebay_ready_replicas{namespace="team-a",service="chat"} 2.0' in page
 
 
-def test_the_series_of_a_service_that_went_are_removed_and_only_those():
+def test_only_the_series_of_a_deleted_service_are_removed():
     metrics = some_metrics()
     metrics.show_plan(Plan(services=(a_service_plan("chat"), a_service_plan("code"))))
     metrics.show_scrape_ages({ServiceKey("team-a", "chat"): 2.0, ServiceKey("team-a", "code"): 3.0})
@@ -69,14 +69,14 @@ def test_replicas_of_each_variant_are_shown_for_services_that_have_variants():
         pytest.param((), [], id="the service"),
     ],
 )
-def test_the_series_of_a_variant_that_went_is_removed(after: tuple[ServicePlan, ...], left: list[str]):
+def test_the_series_of_a_removed_variant_is_removed(after: tuple[ServicePlan, ...], left: list[str]):
     metrics = some_metrics()
     metrics.show_plan(Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}),)))
     metrics.show_plan(Plan(services=after))
     assert [labels.rpartition("=")[2].strip('"') for labels in shown_variants(metrics)] == left
 
 
-def test_a_held_plan_leaves_the_variants_standing():
+def test_a_held_plan_keeps_the_series_of_variants():
     metrics = some_metrics()
     metrics.show_plan(Plan(services=(a_service_plan("chat", variants={"base": 1, "small": 2}),)))
     before = shown_variants(metrics)
@@ -84,7 +84,7 @@ def test_a_held_plan_leaves_the_variants_standing():
     assert shown_variants(metrics) == before != {}
 
 
-def test_a_held_plan_leaves_the_last_numbers_standing():
+def test_a_held_plan_keeps_the_last_values():
     metrics = some_metrics()
     metrics.show_plan(Plan(services=(a_service_plan("chat", ready=2),)))
     metrics.show_plan(Plan(services=(), held="no services where there were 200"))
@@ -93,7 +93,7 @@ def test_a_held_plan_leaves_the_last_numbers_standing():
     assert "forebay_held 1.0" in page
 
 
-def test_the_age_of_the_tick_grows_while_the_loop_stands_still():
+def test_the_tick_age_grows_while_the_loop_hangs():
     assert "forebay_tick_age_seconds 10.0" in a_page(some_metrics(now=130.0))
     assert "forebay_tick_age_seconds 100.0" in a_page(some_metrics(now=220.0))
 
@@ -104,7 +104,7 @@ def test_leader_and_version_are_shown():
     assert f'forebay_build_info{{version="{__version__}"}} 1.0' in page
 
 
-def test_sources_are_read_when_they_are_asked_for():
+def test_cache_ages_and_scrape_counts_are_read_at_each_scrape():
     metrics = some_metrics()
     tally = ScrapeTally(interval_seconds=5.0)
     metrics.show_sources(lambda: {"pods": 12.0}, tally.snapshot)
@@ -124,7 +124,7 @@ def test_sources_are_read_when_they_are_asked_for():
         pytest.param(Call("list", "inferenceservices", 200, 0.1), False, id="a look"),
     ],
 )
-def test_calls_are_counted_and_writes_show_that_a_tick_goes_on(call: Call, alive: bool):
+def test_calls_are_counted_and_answered_writes_update_the_health(call: Call, alive: bool):
     health = LoopHealth(limit_seconds=60.0, started_at=100.0)
     metrics = Metrics(health, lambda: 200.0)
     metrics.count_call(call)

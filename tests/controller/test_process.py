@@ -95,7 +95,7 @@ def a_shutdown() -> Shutdown:
 
 
 @in_virtual_time
-async def test_a_graceful_end_lets_the_tick_finish_before_the_lease_goes():
+async def test_a_graceful_stop_finishes_the_tick_before_it_releases_the_lease():
     parts, shutdown = some_parts(tick_seconds=3.0), a_shutdown()
     asyncio.get_running_loop().call_later(2.0, shutdown.end, EXIT_OK, "SIGTERM received")
     cause = await _run_parts(parts, shutdown)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ async def test_a_graceful_end_lets_the_tick_finish_before_the_lease_goes():
 
 
 @in_virtual_time
-async def test_a_tick_that_hangs_does_not_keep_the_lease_from_going():
+async def test_a_hanging_tick_does_not_prevent_the_release_of_the_lease():
     parts, shutdown = some_parts(tick_seconds=3600.0), a_shutdown()
     shutdown.end(EXIT_OK, "SIGTERM received")
     assert (await _run_parts(parts, shutdown)).code == EXIT_OK  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ async def test_a_tick_that_hangs_does_not_keep_the_lease_from_going():
 
 
 @in_virtual_time
-async def test_a_lost_lease_ends_at_once_and_writes_nothing_more():
+async def test_a_lost_lease_ends_the_process_without_further_writes():
     parts, shutdown = some_parts(), a_shutdown()
     asyncio.get_running_loop().call_later(2.0, shutdown.end, EXIT_LEASE_LOST, "the lease is lost")
     assert (await _run_parts(parts, shutdown)).code == EXIT_LEASE_LOST  # type: ignore[arg-type]
@@ -122,15 +122,15 @@ async def test_a_lost_lease_ends_at_once_and_writes_nothing_more():
 
 
 @in_virtual_time
-async def test_a_part_that_breaks_takes_the_process_with_it(caplog: pytest.LogCaptureFixture):
+async def test_a_failing_part_ends_the_process(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.ERROR)
     parts, shutdown = some_parts(observer_error=ValueError("a bug")), a_shutdown()
     assert await _run_parts(parts, shutdown) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
-    assert caplog.records[0].message == "the observer broke"
+    assert caplog.records[0].message == "the observer failed"
 
 
 @in_virtual_time
-async def test_a_part_that_was_cancelled_by_nobody_takes_the_process_with_it():
+async def test_a_part_cancelled_without_a_stop_ends_the_process():
     parts, shutdown = some_parts(observer_error=asyncio.CancelledError()), a_shutdown()
     async with asyncio.timeout(60.0):
         assert await _run_parts(parts, shutdown) == Cause(EXIT_BROKEN, "the observer ended")  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def _root_logger_as_before():
 
 
 @pytest.mark.usefixtures("_root_logger_as_before")
-def test_without_a_cluster_it_says_so_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_without_a_cluster_the_process_logs_it_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     missing = tmp_path / "kubeconfig"
     options = OperatorOptions(kubeconfig=missing, ports=PortOptions(health=0, metrics=0), log_format=LogFormat.PLAIN)
     assert run(options) == EXIT_ACCESS
@@ -154,11 +154,11 @@ def test_without_a_cluster_it_says_so_and_ends(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("_root_logger_as_before")
-def test_a_port_that_is_taken_is_named_by_its_flag(capsys: pytest.CaptureFixture[str]):
+def test_a_port_in_use_is_reported_with_its_flag(capsys: pytest.CaptureFixture[str]):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         options = OperatorOptions(ports=PortOptions("127.0.0.1", port, 0), log_format=LogFormat.PLAIN)
         assert run(options) == EXIT_ACCESS
-    assert f"--health-port {port} cannot be listened on: " in capsys.readouterr().err
+    assert f"--health-port {port} is not available: " in capsys.readouterr().err

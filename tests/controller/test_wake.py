@@ -5,13 +5,13 @@ from tests.controller.virtual_time import in_virtual_time, now
 
 
 @in_virtual_time
-async def test_without_a_change_it_waits_the_whole_time():
+async def test_without_a_change_the_wait_takes_its_full_time():
     assert await Wake(debounce_seconds=1.0).next(5.0) == ()
     assert now() == 5.0
 
 
 @in_virtual_time
-async def test_a_change_is_answered_after_the_debounce():
+async def test_a_change_ends_the_wait_after_the_debounce():
     wake = Wake(debounce_seconds=1.0)
     asyncio.get_running_loop().call_later(2.0, wake.wake, "pod")
     assert await wake.next(5.0) == ("pod",)
@@ -19,7 +19,7 @@ async def test_a_change_is_answered_after_the_debounce():
 
 
 @in_virtual_time
-async def test_a_burst_makes_one_tick_and_cannot_starve_it():
+async def test_a_burst_of_changes_causes_one_tick_without_delaying_it_further():
     wake = Wake(debounce_seconds=1.0)
     for step in range(50):
         asyncio.get_running_loop().call_later(0.1 * step, wake.wake, "service" if step == 0 else "pod")
@@ -28,7 +28,7 @@ async def test_a_burst_makes_one_tick_and_cannot_starve_it():
 
 
 @in_virtual_time
-async def test_what_is_a_burst_by_itself_is_answered_at_once():
+async def test_skip_debounce_ends_the_wait_at_once():
     wake = Wake(debounce_seconds=1.0)
     asyncio.get_running_loop().call_later(2.0, lambda: wake.wake("scrape", skip_debounce=True))
     assert await wake.next(5.0) == ("scrape",)
@@ -48,7 +48,7 @@ async def test_a_change_during_a_tick_is_not_lost():
 
 
 @in_virtual_time
-async def test_reasons_are_told_once():
+async def test_each_reason_is_returned_once():
     wake = Wake(debounce_seconds=1.0)
     wake.wake("pod")
     await wake.next(5.0)
@@ -56,7 +56,7 @@ async def test_reasons_are_told_once():
 
 
 @in_virtual_time
-async def test_a_pause_is_not_cut_short_by_changes():
+async def test_changes_do_not_shorten_a_pause():
     wake = Wake(debounce_seconds=1.0)
     wake.wake("pod")
     await wake.pause(30.0)

@@ -1,4 +1,4 @@
-"""The documents, taken apart into what a test can hold against the code."""
+"""Parses the documents into parts that tests can compare with the code."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ def headings(page: str) -> list[str]:
 
 
 def section(page: str, heading: str) -> str:
-    """What stands under a heading of the second level."""
+    """The text under a heading of the second level."""
     return (DOCS / page).read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 

@@ -1,4 +1,4 @@
-"""What the documents name exists: files, links, flags with their defaults, series, and the rows of the tables."""
+"""Files, links, flags with their defaults, and series that the documents name exist."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
 
 PLACEMENT = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}
 VLLM_FLAGS = {"--enable-lora", "--max-num-batched-tokens", "--shutdown-timeout", *PLACEMENT}
-"""Flags of the engine that pages speak of."""
+"""Flags of the engine that pages mention."""
 OWN_PAGES = [page for page in PAGES if page.name != "api.md"]
 """api.md is made from the models."""
 
@@ -66,13 +66,13 @@ def test_files_that_a_page_names_exist(page):
 
 
 @pytest.mark.parametrize("page", OWN_PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_every_link_has_a_target(page):
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
 
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_every_page_can_be_reached():
+def test_every_page_is_linked_from_another():
     architecture = (DOCS / "architecture.md").read_text()
 
     assert [str(page.relative_to(DOCS)) for page in PAGES if f"]({page.relative_to(DOCS)})" not in architecture] == [

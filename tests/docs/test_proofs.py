@@ -1,4 +1,4 @@
-"""`docs/proofs.md` and the planted faults say the same."""
+"""`docs/proofs.md` lists the planted faults."""
 
 import re
 
@@ -12,7 +12,7 @@ def test_the_page_lists_every_fault_with_its_claim_and_its_guards():
     assert lines == [row(fault) for fault in FAULTS]
 
 
-def test_what_became_of_earlier_faults_names_faults_that_exist():
+def test_earlier_faults_refer_to_existing_faults():
     names = {fault.name for fault in FAULTS}
     rows = table(section("proofs.md", "Appendix: the faults of the first list"))
     told = [what for _, what in rows]

@@ -1,4 +1,4 @@
-"""Whoever reads a reason finds its heading, and no heading explains what cannot happen."""
+"""Every reason has a heading in the troubleshooting guide, and every heading has a reason."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_reasons_are_camel_case():
 
 
 def test_every_reason_is_used():
-    """One that nothing gives would have a page for what cannot happen."""
+    """An unused reason would have a page for something that cannot happen."""
     package = ROOT / "operator" / "forebay"
     source = "\n".join(path.read_text() for path in package.rglob("*.py") if path.name != "reasons.py")
     given = set(re.findall(r"\bReason\.([A-Z_]+)\b", source))
@@ -60,7 +60,7 @@ def test_every_reason_is_used():
         (steps.warning, "reason"),
     ],
 )
-def test_what_makes_conditions_and_events_takes_a_reason_and_no_text(takes: object, name: str):
+def test_conditions_and_events_are_created_from_a_reason(takes: object, name: str):
     """So the type checker refuses a literal that is not in the enum."""
     hint = get_type_hints(takes)[name]
 
@@ -73,7 +73,7 @@ def section_of_part(title: str) -> set[str]:
     return set(re.findall(r"(?m)^## (.+)$", text))
 
 
-def test_every_reason_for_a_removal_has_an_event():
+def test_every_removal_reason_has_an_event():
     stuck = {*SHORTAGE_REASONS, *REVISION_FAULTS, Reason.STALLED}
     gone = section_of_part("Why a replica is removed") | {Reason.NO_ROOM, Reason.VARIANT_RETURN}
     events = {Reason(reason).of_replica for reason in stuck | gone}
@@ -94,7 +94,7 @@ def test_every_rule_of_a_decision_has_a_heading_and_no_other():
     )
 
 
-def test_no_heading_stands_twice():
+def test_no_heading_appears_twice():
     found = headings(PAGE)
 
     assert sorted({heading for heading in found if found.count(heading) > 1}) == []

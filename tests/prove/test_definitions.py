@@ -57,7 +57,7 @@ def test_a_definition(where: str, file: str, kind: type[ast.stmt], root: Path):
         pytest.param("twice", "defined 2 times", id="twice in one module"),
     ],
 )
-def test_no_single_definition(where: str, why: str, root: Path):
+def test_a_missing_or_repeated_definition_is_refused(where: str, why: str, root: Path):
     with pytest.raises(MisfitError, match=why):
         definition(where, root)
 
@@ -82,7 +82,7 @@ def test_a_guard(guard: str, wanted: str, root: Path):
         pytest.param("test_limits::test_full", "is not defined", id="in another file"),
     ],
 )
-def test_no_single_guard(guard: str, why: str, root: Path):
+def test_a_missing_or_repeated_guard_is_refused(guard: str, why: str, root: Path):
     with pytest.raises(MisfitError, match=why):
         id_of_test(guard, root)
 

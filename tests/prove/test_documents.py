@@ -1,4 +1,4 @@
-"""Changes to YAML, in Helm templates, too."""
+"""Changes to YAML, including Helm templates."""
 
 from pathlib import Path
 
@@ -50,6 +50,6 @@ def test_a_value_is_replaced_and_the_rest_stays_as_it_is(root: Path):
         pytest.param("Role", Item("get"), 2, id="in two documents"),
     ],
 )
-def test_no_single_place(kind: str, item: Item, times: int, root: Path):
+def test_a_missing_or_repeated_place_is_refused(kind: str, item: Item, times: int, root: Path):
     with pytest.raises(MisfitError, match=f"{kind} in chart has .* {times} times instead of once"):
         in_yaml("chart", kind, "rules", item, "verbs", new="[]").rewritten(root)

@@ -1,4 +1,4 @@
-"""The planted faults fit the project as it is, so that `make prove` fails for no other reason than a weak test."""
+"""The planted faults fit the current project, so that `make prove` fails only because of a weak test."""
 
 from collections import Counter
 
@@ -18,12 +18,12 @@ def test_a_fault_fits_and_its_guards_are_there(fault: Fault):
     assert Located.of(fault, ROOT).guards
 
 
-def test_names_are_told_apart():
+def test_fault_names_are_unique():
     assert [name for name, times in Counter(fault.name for fault in FAULTS).items() if times > 1] == []
     assert all(fault.area and fault.name != fault.area for fault in FAULTS)
 
 
-def test_the_quick_ones_need_python_alone():
+def test_quick_faults_need_no_cluster():
     quick = [fault for fault in FAULTS if fault.quick]
     assert 0 < len(quick) <= MOST_QUICK
     assert [fault.name for fault in quick if Located.of(fault, ROOT).is_slow] == []

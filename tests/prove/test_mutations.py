@@ -122,6 +122,6 @@ def test_one_of_several(tmp_path: Path):
         pytest.param("ONE", returns("1"), "is no function", id="a constant is no function"),
     ],
 )
-def test_a_change_that_does_not_fit(where: str, mutation: Mutation, why: str, tmp_path: Path):
+def test_a_mutation_that_does_not_fit_is_refused(where: str, mutation: Mutation, why: str, tmp_path: Path):
     with pytest.raises(MisfitError, match=f"`{where}`.*{why}"):
         at(where, mutation).rewritten(project(tmp_path, TWICE + "ONE = 1\n"))

@@ -1,4 +1,4 @@
-"""The runner itself: what counts as a fault that was found, shown on a project of one module."""
+"""The runner: which outcomes count as a found fault, shown on a project of one module."""
 
 import shutil
 import subprocess
@@ -76,7 +76,7 @@ def proved(project: Path, *faults: Fault) -> dict[str, Result]:
     return {result.fault.claim: result for result in prove(faults, 2, project)}
 
 
-def test_what_counts_as_found(project):
+def test_outcomes_that_count_as_found(project):
     troubles = {name: result.trouble for name, result in proved(project, *FAULTS.values()).items()}
     assert troubles.keys() == FAULTS.keys()
     assert troubles["red"] == ""
@@ -91,12 +91,12 @@ def test_what_counts_as_found(project):
     assert (project / MODULE).read_text() == FILES[MODULE]
 
 
-def test_code_from_outside_the_copy_is_noticed(project):
+def test_code_from_outside_the_copy_is_detected(project):
     (result,) = proved(project, a_fault("strange", "MOST", value("8"), "test_that_runs_code_from_elsewhere")).values()
     assert result.trouble == "code from outside the copy was run: /elsewhere/forebay/elsewhere.py"
 
 
-def test_a_child_process_that_would_import_the_original_is_noticed(project):
+def test_a_child_process_that_imports_the_original_is_detected(project):
     shutil.rmtree(project / "operator")
     (project / TESTS).write_text("def test_nothing():\n    pass\n")
     fault = Fault("limits.none", "none", "", (_Rewritten(),), ("test_nothing",))

@@ -40,7 +40,7 @@ async def ask(app: web.Application, path: str) -> tuple[int, str]:
         pytest.param(GivenHealth(alive=False, ready=False), 500, 503, id="dead"),
     ],
 )
-async def test_each_endpoint_answers_for_its_own_question(health: GivenHealth, healthz: int, readyz: int):
+async def test_each_health_endpoint_has_its_own_status(health: GivenHealth, healthz: int, readyz: int):
     assert await ask(health_app(health, lambda: 7.0), "/healthz") == (healthz, "7 s old\n")
     assert await ask(health_app(health, lambda: 7.0), "/readyz") == (readyz, "7 s old\n")
 
@@ -53,7 +53,7 @@ async def test_metrics_are_served_as_prometheus_text():
     assert "forebay_x_total 2.0\n" in text
 
 
-async def test_a_port_that_is_taken_is_an_error_at_the_start():
+async def test_a_port_in_use_is_an_error_at_the_start():
     first = await listen(health_app(GivenHealth(), lambda: 100.0), "127.0.0.1", 0)
     try:
         with pytest.raises(OSError, match="address already in use"):

@@ -49,14 +49,14 @@ def test_plain_lines_carry_the_extras_too():
     assert stream.getvalue().rstrip().endswith("WARNING held service=a/chat")
 
 
-def test_the_level_is_the_least_that_is_written():
+def test_lines_below_the_level_are_not_written():
     stream = io.StringIO()
     configure(LogLevel.WARNING, LogFormat.PLAIN, stream)
     logging.getLogger("forebay.x").info("not this")
     assert stream.getvalue() == ""
 
 
-def test_the_levels_of_libraries_are_raised_and_those_of_the_caller_too():
+def test_levels_of_libraries_are_raised():
     stream = io.StringIO()
     configure(LogLevel.DEBUG, LogFormat.PLAIN, stream, library_levels={"kopf.objects": logging.WARNING})
     for name in ("aiohttp.access", "kopf.objects"):

@@ -14,7 +14,7 @@ def a_shutdown(killed: list[int] | None = None, hard_stop_seconds: float = NEVER
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_asks_for_a_graceful_end(number: signal.Signals):
+async def test_sigterm_causes_a_graceful_stop(number: signal.Signals):
     shutdown = a_shutdown()
     shutdown.listen_to_signals()
     os.kill(os.getpid(), number)
@@ -23,7 +23,7 @@ async def test_a_signal_asks_for_a_graceful_end(number: signal.Signals):
     assert cause.graceful
 
 
-async def test_a_fatal_cause_is_not_graceful_and_may_come_from_another_thread():
+async def test_a_fatal_cause_may_come_from_another_thread():
     shutdown = a_shutdown()
     await asyncio.to_thread(shutdown.end_from_thread, EXIT_BROKEN, "the observer ended")
     cause = await asyncio.wait_for(shutdown.decided(), 5.0)
@@ -38,7 +38,7 @@ async def test_the_first_cause_counts():
 
 
 @pytest.mark.parametrize(("code", "exit_code"), [(EXIT_OK, EXIT_HUNG), (EXIT_BROKEN, EXIT_BROKEN)])
-async def test_a_stop_that_hangs_is_cut_short_and_never_looks_like_success(code: int, exit_code: int):
+async def test_a_hanging_stop_is_killed_with_a_nonzero_exit_code(code: int, exit_code: int):
     loop = asyncio.get_running_loop()
     killed: asyncio.Future[int] = loop.create_future()
 

@@ -23,7 +23,7 @@ from forebay.telemetry.metric_catalogue import ALL_WAITING, SIGNALS, catalogue_f
         pytest.param(None, False, id="not said"),
     ],
 )
-def test_known_versions(version, known):
+def test_versions_in_the_catalogue_are_known(version, known):
     assert catalogue_for(version).known is known
 
 
@@ -62,7 +62,7 @@ def test_known_versions(version, known):
         ),
     ],
 )
-def test_order_of_preference(version, signal, names):
+def test_names_of_the_version_come_first(version, signal, names):
     assert [series.name for series in catalogue_for(version).preferences[signal]] == names
 
 
@@ -74,7 +74,7 @@ def test_order_of_preference(version, signal, names):
         pytest.param("0.40.0", "vllm:admission_rejections_total", id="unknown expects the newest"),
     ],
 )
-def test_what_a_version_should_have(version, expected):
+def test_expected_names_by_version(version, expected):
     assert catalogue_for(version).expected.get("rejected_requests") == expected
 
 

@@ -51,11 +51,11 @@ def by_the_reference(text: str, names: set[str]) -> dict[str, list[tuple[dict[st
         pytest.param('m{a="modèle"} 3\n', {"a": "modèle"}, 3.0, id="not ASCII"),
     ],
 )
-def test_a_line(text, labels, value):
+def test_a_valid_line_is_parsed(text, labels, value):
     assert read(text, "m") == {"m": [(labels, value)]}
 
 
-def test_not_a_number_is_read_as_such():
+def test_nan_is_read_as_nan():
     [(_, value)] = read("m NaN\n", "m")["m"]
 
     assert math.isnan(value)
@@ -70,29 +70,29 @@ def test_only_the_names_asked_for_are_read():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("m 3\nm 12", "its last line 'm 12' does not end", id="cut in a number"),
-        pytest.param('m{a="1"} 3\nm{a="', "does not end", id="cut in a label"),
-        pytest.param("m\n", "is no series with a value", id="no value"),
-        pytest.param('m{a="1"}\n', "is no series with a value", id="labels and no value"),
-        pytest.param("m three\n", "is no number", id="text for a value"),
-        pytest.param("m 1_000\n", "is no number", id="digits grouped as Python does"),
-        pytest.param("m 1 2 3\n", "is no series with a value", id="more than a value and a time"),
-        pytest.param("m 1 soon\n", "is no series with a value", id="text for a time"),
-        pytest.param('m{a="1" 3\n', "is no series with a value", id="brace not closed"),
-        pytest.param('m{a="1} 3\n', "are no labels", id="quote not closed"),
-        pytest.param("m{a=1} 3\n", "are no labels", id="value without quotes"),
-        pytest.param('m{a="1"b="2"} 3\n', "are no labels", id="no comma"),
-        pytest.param('m{a="1",a="2"} 3\n', "name a label twice", id="label twice"),
-        pytest.param('m{a="1"} 3\nm{a="1"} 4\n', "is the second value of one series", id="series twice"),
+        pytest.param("m 3\nm 12", "its last line 'm 12' has no end", id="cut in a number"),
+        pytest.param('m{a="1"} 3\nm{a="', "has no end", id="cut in a label"),
+        pytest.param("m\n", "is not a series with a value", id="no value"),
+        pytest.param('m{a="1"}\n', "is not a series with a value", id="labels and no value"),
+        pytest.param("m three\n", "is not a number", id="text for a value"),
+        pytest.param("m 1_000\n", "is not a number", id="digits grouped as Python does"),
+        pytest.param("m 1 2 3\n", "is not a series with a value", id="more than a value and a time"),
+        pytest.param("m 1 soon\n", "is not a series with a value", id="text for a time"),
+        pytest.param('m{a="1" 3\n', "is not a series with a value", id="brace not closed"),
+        pytest.param('m{a="1} 3\n', "is not a list of labels", id="quote not closed"),
+        pytest.param("m{a=1} 3\n", "is not a list of labels", id="value without quotes"),
+        pytest.param('m{a="1"b="2"} 3\n', "is not a list of labels", id="no comma"),
+        pytest.param('m{a="1",a="2"} 3\n', "contains a label twice", id="label twice"),
+        pytest.param('m{a="1"} 3\nm{a="1"} 4\n', "is a second value of the same series", id="series twice"),
     ],
 )
-def test_a_broken_answer_is_refused(text, message):
+def test_a_malformed_response_is_refused(text, message):
     with pytest.raises(MalformedMetrics, match=message):
         read(text, "m")
 
 
 def test_labels_that_are_not_utf_8_are_refused():
-    with pytest.raises(MalformedMetrics, match="are not UTF-8"):
+    with pytest.raises(MalformedMetrics, match="is not UTF-8"):
         TextReader(["m"]).read(b'm{a="\xff"} 3\n')
 
 
@@ -156,7 +156,7 @@ def test_documents_read_as_prometheus_reads_them(text):
 
 @settings(max_examples=300, deadline=None)
 @given(DOCUMENTS.filter(bool), st.data())
-def test_an_answer_cut_inside_a_line_is_refused(text, data):
+def test_a_response_truncated_inside_a_line_is_refused(text, data):
     cut = text.encode()[: data.draw(st.integers(1, len(text.encode()) - 1))] if len(text.encode()) > 1 else b"m"
     assume(not cut.endswith(b"\n"))
 
@@ -175,7 +175,7 @@ def test_an_answer_cut_inside_a_line_is_refused(text, data):
         .map(lambda junk: b"m" + junk + b"\n"),
     )
 )
-def test_junk_raises_nothing_but_malformed(body):
+def test_random_bytes_raise_only_malformed_metrics(body):
     try:
         readings = TextReader(["m"]).read(body)
     except MalformedMetrics:

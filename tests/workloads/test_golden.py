@@ -38,7 +38,7 @@ POD_TEMPLATE = yaml.safe_load("""
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_the_pod_of(name, golden):
+def test_the_rendered_pod_of_each_manifest(name, golden):
     golden(name, a_pod(a_spec(MANIFESTS[name])))
 
 
@@ -51,7 +51,7 @@ def test_the_pod_that_avoids_nodes(golden):
 
 
 @pytest.mark.parametrize("name", ["tensor-parallel", "pod-block"])
-def test_the_placeholder_of(name, golden):
+def test_the_rendered_placeholder_of_each_manifest(name, golden):
     place = a_revision(a_spec(MANIFESTS[name])).place
     assert place is not None
     golden(f"placeholder-{name}", build_placeholder(CHAT, place, "chat-a1b2c-placeholder-0", "forebay-placeholder"))

@@ -1,4 +1,4 @@
-{{/* Base name of everything in the release: the release's name, with the chart's when it does not hold it already. */}}
+{{/* Base name of everything in the release: the release's name, with the chart's name if it does not contain that. */}}
 {{- define "forebay.name" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
@@ -28,7 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
-{{/* A flag of [name, value] as the command line reads it: a switch without value, numbers in full, never as 1e+06. */}}
+{{/* The command-line flag of [name, value]: a boolean is a switch, and a number is never written as 1e+06. */}}
 {{- define "forebay.flag" -}}
 {{- $name := first . -}}
 {{- $value := last . -}}

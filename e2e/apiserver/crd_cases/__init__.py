@@ -1,4 +1,4 @@
-"""Every InferenceService that is refused, by the part of it that is wrong."""
+"""InferenceServices that are refused, by the invalid part of the spec."""
 
 from e2e.apiserver.crd_cases.capacity import CAPACITY
 from e2e.apiserver.crd_cases.case import Case, a_manifest

@@ -6,7 +6,7 @@ TRAFFIC = {"requestsPerMonth": 6_000_000, "promptTokens": 600, "outputTokens": 2
 
 CAPACITY = (
     Case(
-        "traffic without an answer",
+        "traffic without output tokens",
         "spec.traffic",
         {"requestsPerMonth": 6_000_000, "promptTokens": 600},
         TRAFFIC,
@@ -67,7 +67,7 @@ CAPACITY = (
         at="spec.model.architecture.kvHeads",
     ),
     Case(
-        "more windows than layers",
+        "more layers with a window than layers",
         "spec.model",
         {"source": SOURCE, "architecture": {"layers": 32, "slidingWindow": {"size": 4096, "layers": 33}}},
         {"source": SOURCE, "architecture": {"layers": 32, "slidingWindow": {"size": 4096, "layers": 16}}},
@@ -75,7 +75,7 @@ CAPACITY = (
         at="spec.model.architecture.slidingWindow.layers",
     ),
     Case(
-        "more experts used than there are",
+        "more active experts than experts",
         "spec.model",
         {"source": SOURCE, "architecture": {"experts": {"count": 2, "active": 8}}},
         {"source": SOURCE, "architecture": {"experts": {"count": 8, "active": 2}}},
@@ -87,7 +87,7 @@ CAPACITY = (
         "spec.engine.speculative",
         {"method": "eagle3"},
         {"method": "eagle3", "model": "hf://example/eagle3-llama-8b"},
-        '"eagle3" drafts with a model of its own; set model, or use ngram',
+        '"eagle3" needs a draft model or head; set model',
         at="spec.engine.speculative.model",
     ),
     Case(
@@ -99,7 +99,7 @@ CAPACITY = (
         at="spec.engine.speculative.model",
     ),
     Case(
-        "speculation told twice",
+        "speculation as a field and as an argument",
         "spec.engine",
         {"speculative": {"method": "ngram"}, "extraArgs": ["--speculative-config={}"]},
         {"speculative": {"method": "ngram"}, "extraArgs": ["--seed=1"]},
@@ -107,7 +107,7 @@ CAPACITY = (
         at="spec.engine.speculative",
     ),
     Case(
-        "end before the first token",
+        "endToEnd below timeToFirstToken",
         "spec.slo",
         {"timeToFirstToken": {"p95": "2s"}, "endToEnd": {"p95": "1s"}},
         {"timeToFirstToken": {"p95": "2s"}, "endToEnd": {"p95": "30s"}},
@@ -115,7 +115,7 @@ CAPACITY = (
         at="spec.slo.endToEnd.p95",
     ),
     Case(
-        "end before the first token that is promised by default",
+        "endToEnd below the default timeToFirstToken",
         "spec.slo",
         {"endToEnd": {"p95": "500ms"}},
         {"endToEnd": {"p95": "501ms"}},
@@ -128,18 +128,18 @@ CAPACITY = (
         [{"name": "small"}, {"name": "small"}],
         [{"name": "small"}, {"name": "large"}],
         "Duplicate value",
-        '"small" is there twice; keep one',
+        '"small" appears twice; keep one',
     ),
     Case(
-        "a variant called as the service's own shape",
+        "a variant named base",
         "spec.variants",
         [{"name": "base"}],
         [{"name": "small"}],
-        '"base" is what the service\'s own GPU and sizes are called',
+        '"base" is the name of the service\'s own shape',
         at="spec.variants[0].name",
     ),
     Case(
-        "a variant over no node",
+        "variant with nodes 0",
         "spec.variants",
         [{"name": "wide", "engine": {"tensorParallelSize": 8, "nodes": 0}}],
         [{"name": "wide", "engine": {"tensorParallelSize": 8, "nodes": 2}}],

@@ -1,4 +1,4 @@
-"""InferenceServices that are refused, each with the words that help and a corrected twin that is accepted.
+"""InferenceServices that are refused, each with the expected message and a corrected one that is accepted.
 
 One table for two judges: the API server, and `forebay` reading the same manifest without one.
 """
@@ -25,11 +25,11 @@ class Case:
     wrong: Any
     right: Any
     says: str
-    """Of the API server's refusal."""
+    """Part of the API server's message."""
     offline: str | None = None
-    """Of the refusal without an API server, where the words differ: those of bounds, types and enums."""
+    """Part of the message without an API server, if it differs: for bounds, types and enums."""
     at: str | None = None
-    """The field that the refusal names, where it is not `field`."""
+    """The field that the message names, if it is not `field`."""
 
     @property
     def refused(self) -> Manifest:
@@ -48,7 +48,7 @@ class Case:
 
 
 def a_manifest(name: str = "chat") -> Manifest:
-    """The least that is accepted."""
+    """The smallest spec that is accepted."""
     return {
         "apiVersion": "forebay.dev/v1alpha1",
         "kind": "InferenceService",
@@ -58,7 +58,7 @@ def a_manifest(name: str = "chat") -> Manifest:
 
 
 def with_field(path: str, value: Any) -> Manifest:
-    """The least manifest with one field set; lists on the way are made with empty objects."""
+    """The smallest manifest with one field set; lists on the path are filled with empty objects."""
     manifest = a_manifest()
     node: Any = manifest
     steps = _STEP.findall(path)

@@ -1,4 +1,4 @@
-"""What an object is called, and fields that do not exist."""
+"""Names of objects, and unknown fields."""
 
 from e2e.apiserver.crd_cases.case import SOURCE, Case
 

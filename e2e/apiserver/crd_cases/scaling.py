@@ -34,7 +34,7 @@ SCALING = (
         "-1 is too small; use 0 or more",
     ),
     Case(
-        "no maximum",
+        "maxReplicas 0",
         "spec.scaling.maxReplicas",
         0,
         1,
@@ -42,22 +42,22 @@ SCALING = (
         "0 is too small; use 1 or more",
     ),
     Case(
-        "zero without the time after which",
+        "minReplicas 0 without scaleToZeroAfter",
         "spec.scaling",
         {"minReplicas": 0},
         {"minReplicas": 0, "scaleToZeroAfter": "15m"},
-        "minReplicas 0 does not say how long a service may be idle before its last replica goes; set scaleToZeroAfter",
+        "minReplicas 0 needs scaleToZeroAfter",
         at="spec.scaling.minReplicas",
     ),
     Case(
-        "idle for no time at all",
+        "scaleToZeroAfter of 0 seconds",
         "spec.scaling.scaleToZeroAfter",
         "1s",
         "30s",
         '"1s" is not a duration from 30s to 168h',
     ),
     Case(
-        "zero with replicas that are always warm",
+        "minReplicas 0 with warm replicas",
         "spec",
         {
             "model": {"source": SOURCE},
@@ -69,11 +69,11 @@ SCALING = (
             "scaling": {"minReplicas": 1, "scaleToZeroAfter": "15m"},
             "warmPool": {"replicas": 1},
         },
-        "warmPool.replicas 1 keeps replicas loaded at all times, and scaling.minReplicas 0 asks for none",
+        "warmPool.replicas 1 keeps replicas loaded at all times, but scaling.minReplicas is 0",
         at="spec.warmPool.replicas",
     ),
     Case(
-        "more than the most",
+        "maxReplicas above the limit",
         "spec.scaling.maxReplicas",
         100_000,
         1000,
@@ -97,7 +97,7 @@ SCALING = (
         at="spec.scaling.minReplicas",
     ),
     Case(
-        "minimum above the maximum that nobody set",
+        "minimum above the default maximum",
         "spec.scaling",
         {"minReplicas": 2},
         {"minReplicas": 2, "maxReplicas": 2},
@@ -121,7 +121,7 @@ SCALING = (
         "120 is too large; use 100 or less",
     ),
     Case(
-        "no waiting allowed",
+        "queue depth 0",
         "spec.scaling.targets.queueDepth",
         0,
         1,
@@ -129,17 +129,19 @@ SCALING = (
         "0 is too small; use 1 or more",
     ),
     Case(
-        "headroom of six times",
+        "headroom of 600 percent",
         "spec.scaling.headroomPercent",
         500,
         100,
         "should be less than or equal to 100",
         "500 is too large; use 100 or less",
     ),
-    Case("no cooldown", "spec.scaling.scaleDownCooldown", "0s", "30s", '"0s" is not a duration from 1s to 24h'),
+    Case(
+        "cooldown of 0 seconds", "spec.scaling.scaleDownCooldown", "0s", "30s", '"0s" is not a duration from 1s to 24h'
+    ),
     Case("cooldown in days", "spec.scaling.scaleUpCooldown", "1d", "24h", '"1d" is not a duration'),
     Case(
-        "more warm than allowed at all",
+        "more warm replicas than maxReplicas",
         "spec",
         {"model": {"source": SOURCE}, "warmPool": {"replicas": 3}},
         {"model": {"source": SOURCE}, "warmPool": {"replicas": 3}, "scaling": {"maxReplicas": 4}},
@@ -147,7 +149,7 @@ SCALING = (
         at="spec.warmPool.replicas",
     ),
     Case(
-        "fewer placeholders than none",
+        "negative placeholders",
         "spec.warmPool.placeholders",
         -1,
         0,
@@ -172,7 +174,7 @@ SCALING = (
         "-1 is too small; use 0 or more",
     ),
     Case(
-        "rollout that can never begin",
+        "rollout that can never replace a pod",
         "spec.rollout",
         {"maxSurge": 0, "whenNoSpare": "Wait"},
         {"maxSurge": 0, "whenNoSpare": "Replace"},

@@ -8,12 +8,12 @@ _NO_CRON = "is not a cron line; write minute, hour, day of month, month and day 
 _NO_TIME = "is not a local time; write date and time to the minute without an offset, such as 2026-11-27T18:00"
 _NO_DATE = "is not a date; write year, month and day, such as 2026-12-25"
 _NO_ZONE = "is not the name of a time zone; use one of the IANA database, such as Europe/Berlin"
-_TWO_WAYS = "windows begin by start or by at; keep start for those that repeat, or at for single ones"
-_ONE_UNIT = "a floor is given in one unit; keep one of replicas, requestsPerSecond and tokensPerMinute"
+_TWO_WAYS = "a schedule needs exactly one of start and at"
+_ONE_UNIT = "a floor needs exactly one unit; set one of replicas, requestsPerSecond and tokensPerMinute"
 
 
 def schedules(**fields: Any) -> list[dict[str, Any]]:
-    """One schedule that is accepted, with `fields` on top; None takes a field out."""
+    """One valid schedule with these `fields` changed; None removes a field."""
     schedule = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "floor": {"replicas": 1}} | fields
     return [{name: value for name, value in schedule.items() if value is not None}]
 
@@ -66,7 +66,7 @@ SCHEDULES = (
         at="spec.schedules[0].at[0]",
     ),
     Case(
-        "single time on a day that is not",
+        "single time on a date that does not exist",
         "spec.schedules",
         schedules(start=None, at=["2026-02-29T18:00"]),
         schedules(start=None, at=["2028-02-29T18:00"]),
@@ -75,10 +75,10 @@ SCHEDULES = (
     ),
     _case("zone by its offset", "timeZone", "+01:00", "Europe/Berlin", _NO_ZONE),
     _case("zone with a path", "timeZone", "../etc/localtime", "Etc/UTC", _NO_ZONE),
-    _case("no duration", "duration", "0s", "1m", '"0s" is not a duration from 1m to 744h'),
+    _case("schedule without a duration", "duration", "0s", "1m", '"0s" is not a duration from 1m to 744h'),
     _case("duration of two months", "duration", "1488h", "744h", '"1488h" is not a duration from 1m to 744h'),
     Case(
-        "exception on a day that is not",
+        "exception on a date that does not exist",
         "spec.schedules",
         schedules(exceptDates=["2026-04-31"]),
         schedules(exceptDates=["2026-04-30"]),
@@ -86,9 +86,9 @@ SCHEDULES = (
         at="spec.schedules[0].exceptDates[0]",
     ),
     _floor("floor in two units", {"replicas": 1, "tokensPerMinute": 9}, {"tokensPerMinute": 9}, _ONE_UNIT, _ONE_UNIT),
-    _floor("floor in no unit", {}, {"requestsPerSecond": 0.5}, _ONE_UNIT, _ONE_UNIT),
+    _floor("floor without a unit", {}, {"requestsPerSecond": 0.5}, _ONE_UNIT, _ONE_UNIT),
     _floor(
-        "floor of nothing",
+        "floor of 0 replicas",
         {"replicas": 0},
         {"replicas": 1},
         "should be greater than or equal to 1",
@@ -96,15 +96,15 @@ SCHEDULES = (
         ".replicas",
     ),
     _floor(
-        "floor of no requests",
+        "floor of 0 requests per second",
         {"requestsPerSecond": 0},
         {"requestsPerSecond": 0.001},
-        "a rate below 0.001 asks for nothing; use 0.001 or more",
-        "a rate below 0.001 asks for nothing; use 0.001 or more",
+        "a rate below 0.001 is too small; use 0.001 or more",
+        "a rate below 0.001 is too small; use 0.001 or more",
         ".requestsPerSecond",
     ),
     _floor(
-        "floor of no tokens",
+        "floor of 0 tokens per minute",
         {"tokensPerMinute": 0},
         {"tokensPerMinute": 1},
         "should be greater than or equal to 1",
@@ -120,12 +120,12 @@ SCHEDULES = (
         at="spec.schedules",
     ),
     Case(
-        "two schedules of a name",
+        "two schedules with one name",
         "spec.schedules",
         schedules() * 2,
         [*schedules(), *schedules(name="evening", start="0 18 * * *")],
         "Duplicate value",
-        '"morning" is there twice; keep one',
+        '"morning" appears twice; keep one',
     ),
     Case(
         "seventeen schedules",

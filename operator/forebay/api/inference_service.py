@@ -1,4 +1,4 @@
-"""InferenceService: the model that a team wants served. The live replica number is in `status`, never in `spec`."""
+"""InferenceService: the model that a team wants served. The current replica count is in `status`, never in `spec`."""
 
 import re
 from typing import Annotated, Literal
@@ -135,8 +135,8 @@ class InferenceServiceSpec(Model):
         ),
         Rule["InferenceServiceSpec"](
             cel="$scaling.minReplicas > 0 || $warmPool.replicas == 0",
-            message="warmPool.replicas $warmPool.replicas keeps replicas loaded at all times, and scaling.minReplicas "
-            "0 asks for none; set warmPool.replicas to 0 or scaling.minReplicas to 1",
+            message="warmPool.replicas $warmPool.replicas keeps replicas loaded at all times, but scaling.minReplicas "
+            "is 0; set warmPool.replicas to 0 or scaling.minReplicas to 1",
             holds=lambda spec: spec.scaling.min_replicas > 0 or spec.warm_pool.replicas == 0,
             at="warmPool.replicas",
         ),
@@ -144,8 +144,8 @@ class InferenceServiceSpec(Model):
             cel="!(has(self.gpu) && has(self.gpu.nodeSelector) && has(self.pod) && has(self.pod.nodeSelector))"
             " || self.pod.nodeSelector.all(key, !(key in self.gpu.nodeSelector)"
             " || self.gpu.nodeSelector[key] == self.pod.nodeSelector[key])",
-            message="pod.nodeSelector and gpu.nodeSelector ask the same label for different values, which no node has; "
-            "keep one of them",
+            message="pod.nodeSelector and gpu.nodeSelector require different values of the same label; keep one of "
+            "them",
             holds=_selectors_agree,
             at="pod.nodeSelector",
         ),
@@ -153,8 +153,7 @@ class InferenceServiceSpec(Model):
             cel="!(has(self.gpu) && has(self.gpu.product) && has(self.pod) && has(self.pod.nodeSelector)"
             f" && {literal(_PRODUCT)} in self.pod.nodeSelector)"
             f" || self.pod.nodeSelector[{literal(_PRODUCT)}] == self.gpu.product",
-            message=f"pod.nodeSelector asks {_PRODUCT} for something else than gpu.product, and no node is both; "
-            "keep gpu.product",
+            message=f"pod.nodeSelector requires another {_PRODUCT} than gpu.product; keep gpu.product",
             holds=_products_agree,
             at="pod.nodeSelector",
         ),
@@ -167,15 +166,15 @@ class InferenceServiceSpec(Model):
     gpu: GpuSpec = GpuSpec()
     """The GPUs to use. The parallel sizes determine how many each pod gets."""
     variants: Annotated[tuple[VariantSpec, ...], Field(max_length=8), ListMap("name")] = ()
-    """Other GPUs or parallel sizes to fall back to, in order of preference. New replicas use the first shape that can
-    be had, beginning with the service's own, and move back when a preferred shape becomes available again. The replicas
-    of each variant count by their own capacity."""
+    """Other GPUs or parallel sizes to fall back to, in order of preference. New replicas use the first shape that is
+    available, beginning with the service's own, and move back when a preferred shape becomes available again. The
+    replicas of each variant count by their own capacity."""
     slo: SloSpec = SloSpec()
     """The latency promised to users. Capacity is planned for it, and guards add replicas when it is broken."""
     traffic: TrafficSpec | None = None
     """The traffic to plan capacity for. Absent: the plan only says what one replica carries. Scaling never reads it."""
     scaling: ScalingSpec = ScalingSpec()
-    """Bounds of the replica number, and how fast it changes."""
+    """Bounds of the replica count, and how fast it changes."""
     warm_pool: WarmPoolSpec = WarmPoolSpec()
     """Capacity that is loaded before it is needed."""
     schedules: Annotated[tuple[ScheduleSpec, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()

@@ -71,7 +71,7 @@ class LengthsStatus(Model):
     prompt_tokens: Tokens = 0
     """Prompt tokens per request."""
     output_tokens: Tokens = 0
-    """Answer tokens per request."""
+    """Output tokens per request."""
     computed_percent: Annotated[Count, Field(ge=0, le=100)] = 0
     """Percentage of the prompt tokens that the engine computed, because the prefix cache did not hold them."""
     requests: Annotated[Count, Field(ge=0, le=MOST_REQUESTS)] = 0

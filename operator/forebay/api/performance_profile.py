@@ -23,7 +23,7 @@ class PerformanceProfileSpec(Model):
     rules = (
         Rule["PerformanceProfileSpec"](
             cel="!self.model.contains('@')",
-            message='"$model" names a revision; a profile is of a model, so leave out what begins with @',
+            message='"$model" names a revision, but a profile applies to all revisions; remove the part from @ on',
             holds=lambda profile: "@" not in profile.model,
             at="model",
         ),

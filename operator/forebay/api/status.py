@@ -180,10 +180,10 @@ class ProposalStatus(Model):
 
 
 class SignalsStatus(Model):
-    """How much of the load is known: the serving replicas, and how many of them deliver metrics."""
+    """How much of the load is known: the serving replicas, and how many of them report metrics."""
 
     state: ShortText
-    """Fresh; Stale or Lost while a replica delivers no metrics, which holds the replica number; NothingServes while no
+    """Fresh; Stale or Lost while a replica reports no metrics, which holds the replica count; NothingServes while no
     replica serves."""
     answering: Replicas = 0
     """Replicas whose metrics are fresh; the decision's numbers are about these."""
@@ -192,7 +192,7 @@ class SignalsStatus(Model):
     fresh_seconds: LargeCount = 0
     """Largest age at which metrics count as fresh, in seconds."""
     silent_since: Timestamp | None = None
-    """Time of the oldest last answer among the replicas that deliver no metrics; absent while all of them do."""
+    """Oldest time of the last metrics among the replicas that report none now; absent while all report metrics."""
 
 
 class UpcomingStatus(Model):
@@ -271,7 +271,7 @@ class ScheduleStatus(WindowStatus):
     replicas: Replicas | None = None
     """The floor in replicas; absent while it cannot be computed."""
     floor_released_at: Timestamp | None = None
-    """When the last window ended. From then on the replica number follows the load again."""
+    """When the last window ended. From then on the replica count follows the load again."""
     drains_until: Timestamp | None = None
     """Latest time by which the replicas that only that floor held are drained, if the load allows it:
     scaleDownCooldown, plus drainTimeout for each of them in turn."""
@@ -285,7 +285,7 @@ class InferenceServiceStatus(Model):
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16), ListMap("type")] = ()
     """Conditions by type."""
     url: Annotated[str, truncated(512), Field(max_length=512)] | None = None
-    """Where the service answers inside the cluster."""
+    """URL of the service inside the cluster."""
     replicas: ReplicaStatus = ReplicaStatus()
     """Replicas, counted by their current state."""
     variants: Annotated[tuple[VariantStatus, ...], Field(max_length=9), ListMap("name")] = ()
@@ -302,7 +302,7 @@ class InferenceServiceStatus(Model):
     decision: DecisionStatus | None = None
     """Why the number of replicas is what it is."""
     decisions: Annotated[tuple[PastDecision, ...], Field(max_length=MOST_PAST_DECISIONS)] = ()
-    """The last decisions that changed the replica number or the rule, oldest first. Of older decisions only those that
+    """The last decisions that changed the replica count or the rule, oldest first. Of older decisions only those that
     changed the number are kept."""
     learned: Learned = None
     """What the operator learned about the service, for its next start; absent until something was learned."""

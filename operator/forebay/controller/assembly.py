@@ -34,7 +34,7 @@ from forebay.world.settings import Settings
 from forebay.world.world import World
 
 STALE_AFTER_INTERVALS = 3
-"""A signal is stale after at least this many scrape intervals, so two late answers in a row hold nothing."""
+"""A signal is stale after at least this many scrape intervals, so that two late answers do not hold scaling."""
 EXIT_LEASE_LOST = 3
 
 

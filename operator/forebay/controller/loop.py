@@ -83,7 +83,7 @@ class Loop(Generic[S]):
                 await self._wake.pause(wait_seconds)
             else:
                 reasons = await self._wake.next(wait_seconds)
-                log.debug("tick because of %s", ", ".join(reasons) or "the time")
+                log.debug("tick because of %s", ", ".join(reasons) or "the regular interval")
 
     async def _attempt_tick(self) -> float:
         """Run one tick and return the seconds to wait after it."""
@@ -131,7 +131,7 @@ class Loop(Generic[S]):
         """Whether this process leads. A new term starts without the memory of an earlier one."""
         leading = self._is_leader()
         if leading and not self._health.leading:
-            log.info("this replica leads")
+            log.info("this operator is now the leader")
             self._state = self._steps.empty_state(now)
         self._health.leading = leading
         return leading

@@ -20,11 +20,11 @@ def external_cause(error: BaseException) -> str | None:
     if not isinstance(error, ApiError):
         return None
     if error.status in (NO_ANSWER, TOO_MANY_REQUESTS) or error.status >= SERVER_ERROR:
-        return "no view of the cluster"
+        return "the cluster cannot be read"
     if error.status == NOT_FOUND:
         return "the cluster does not serve InferenceServices; apply the CRDs, which `forebay crds` prints"
     if error.status == FORBIDDEN:
-        return "the operator's service account lacks a right; the chart's roles grant all of them"
+        return "the operator's service account lacks a permission; the chart's roles grant all of them"
     return None
 
 

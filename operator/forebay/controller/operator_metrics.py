@@ -31,9 +31,9 @@ class LoopHealthCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         now = self._monotonic()
         yield GaugeMetricFamily(
-            "forebay_tick_age_seconds", "Seconds since the last good tick.", self._health.tick_age_seconds(now)
+            "forebay_tick_age_seconds", "Seconds since the last successful tick.", self._health.tick_age_seconds(now)
         )
-        yield GaugeMetricFamily("forebay_leader", "1 on the replica that leads.", float(self._health.leading))
+        yield GaugeMetricFamily("forebay_leader", "1 on the leader, 0 on a standby.", float(self._health.leading))
 
 
 class SourcesCollector(Collector):
@@ -45,16 +45,14 @@ class SourcesCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         ages = GaugeMetricFamily(
-            "forebay_cache_age_seconds", "Since the API server last confirmed a cache.", labels=("resource",)
+            "forebay_cache_age_seconds", "Seconds since the API server last confirmed a cache.", labels=("resource",)
         )
         for resource, age in self._cache_ages().items():
             ages.add_metric((resource,), age)
         yield ages
         statistics = self._scrapes()
         yield CounterMetricFamily("forebay_scrapes", "Scrapes of engines, failed ones included.", statistics.scrapes)
-        failures = CounterMetricFamily(
-            "forebay_scrape_failures", "Scrapes that gave nothing, by why.", labels=("reason",)
-        )
+        failures = CounterMetricFamily("forebay_scrape_failures", "Failed scrapes, by reason.", labels=("reason",))
         for reason, count in statistics.failures.items():
             failures.add_metric((reason.value,), count)
         yield failures
@@ -74,26 +72,26 @@ class Metrics:
         Info("forebay_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
         self.tick_seconds = Histogram(
             "forebay_tick_duration_seconds",
-            "Observe, plan and apply, of one tick.",
+            "Duration of one tick: observe, plan and apply.",
             buckets=TICK_BUCKETS,
             registry=self.registry,
         )
         self.stage_seconds = Histogram(
             "forebay_stage_duration_seconds",
-            "One stage of a tick: observe, plan, apply.",
+            "Duration of one stage of a tick: observe, plan or apply.",
             ("stage",),
             buckets=TICK_BUCKETS,
             registry=self.registry,
         )
         self.errors = Counter(
             "forebay_reconcile_errors",
-            "What failed, by stage: observe, plan and apply end a tick; service and action do not.",
+            "Failures by stage: those of observe, plan and apply end a tick, those of service and action do not.",
             ("stage",),
             registry=self.registry,
         )
         self.api_requests = Counter(
             "forebay_api_requests",
-            "Requests to the API server; code 0 is no answer.",
+            "Requests to the API server; code 0 means no answer.",
             ("verb", "resource", "code"),
             registry=self.registry,
         )

@@ -22,7 +22,7 @@ from forebay.runtime.shutdown import EXIT_BROKEN, Cause, Shutdown
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 6.0
-"""How long a graceful stop waits for the running tick; giving the lease back may take 2.5 s more."""
+"""How long a graceful stop waits for the running tick; releasing the lease may take 2.5 s more."""
 EXIT_ACCESS = 1
 
 
@@ -71,7 +71,7 @@ async def _open_ports(stack: AsyncExitStack, ports: PortOptions, health: LoopHea
         try:
             server = await listen(app, ports.address, port)
         except OSError as error:
-            raise PortTakenError(f"{flag} {port} cannot be listened on: {error.strerror}; choose another.") from error
+            raise PortTakenError(f"{flag} {port} is not available: {error.strerror}; choose another port.") from error
         stack.push_async_callback(server.close)
 
 
@@ -105,11 +105,11 @@ async def _run_parts(operator: Operator, shutdown: Shutdown) -> Cause:
 
 
 def _report(task: asyncio.Task[None], shutdown: Shutdown) -> None:
-    """End the process when one of its parts has ended, since the rest would look alive and do half the work.
+    """End the process when one of its parts has ended, since the others would look healthy without doing all the work.
 
     A part that was cancelled before the shutdown began has ended by itself too. After that, `shutdown` ignores causes.
     """
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        log.error("the %s broke", task.get_name(), exc_info=error)
+        log.error("the %s failed", task.get_name(), exc_info=error)
     shutdown.end(EXIT_BROKEN, f"the {task.get_name()} ended")

@@ -69,9 +69,9 @@ class ServiceWatch:
             try:
                 asyncio.run(self._watch())
             # kopf raises whatever its tasks raised, including a cancellation that this class did not ask for: `stop`
-            # sets a flag and cancels nothing. Both are mended by a restart.
+            # sets a flag and cancels nothing. A restart recovers from both.
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
-                log.warning("the watch on services broke off: %r", error)
+                log.warning("the watch on services failed: %r", error)
             self._stopping.wait(self._restart_seconds)
             self._start_allowed.clear()
 

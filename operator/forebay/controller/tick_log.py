@@ -24,9 +24,9 @@ class DecisionLog:
         if plan.held != self._held:
             self._held = plan.held
             if plan.held is not None:
-                log.warning("nothing is done: %s", plan.held)
+                log.warning("the whole plan is held back: %s", plan.held)
             else:
-                log.info("the world is plausible again; planning goes on")
+                log.info("the plan is no longer held back")
         if plan.held is None:
             self._note_errors(plan)
             self._note_decisions(plan)
@@ -35,7 +35,9 @@ class DecisionLog:
         errors = {service.key: service.error for service in plan.services if service.error is not None}
         for key, error in errors.items():
             if self._errors.get(key) != error:
-                log.error("planning of %s failed; it is left as it is: %s", key, error, extra={"service": str(key)})
+                log.error(
+                    "planning of %s failed, and its pods stay as they are: %s", key, error, extra={"service": str(key)}
+                )
         self._errors = errors
 
     def _note_decisions(self, plan: Plan) -> None:
@@ -68,6 +70,6 @@ class UnreadableLog:
     def note(self, problems: Sequence[str]) -> None:
         for problem in problems:
             if problem not in self._logged:
-                log.warning("%s; it is left out", problem)
+                log.warning("%s; it is ignored", problem)
         self._logged = frozenset(problems)
         self._count.set(len(self._logged))

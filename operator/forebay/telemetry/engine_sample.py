@@ -44,7 +44,7 @@ def sample_of(body: bytes, catalogue: Catalogue, taken_at: float) -> EngineSampl
     Raises MalformedMetrics, NotAnEngine or SignalMissing; their messages are shown to users.
     """
     if not body.startswith(_PREFIX) and b"\n" + _PREFIX not in body:
-        raise NotAnEngine(f"the answer of {len(body)} bytes has no series that starts with {ENGINE_PREFIX}")
+        raise NotAnEngine(f"the response of {len(body)} bytes has no series that starts with {ENGINE_PREFIX}")
     return sample_from(_READER.read(body), catalogue, taken_at)
 
 
@@ -109,7 +109,7 @@ class _PodReadings:
         values = [reading.value for reading in readings]
         for value in values:
             if not math.isfinite(value) or value < 0:
-                raise SignalMissing(f"{name} is {value}, which is no reading")
+                raise SignalMissing(f"{name} is {value}, which is not a valid value")
         return values
 
     def _refuse_unless_idle(self, signal: str) -> None:
@@ -120,7 +120,7 @@ class _PodReadings:
             total = math.fsum(reading.value for reading in series[1])
             if total != 0:
                 raise SignalMissing(
-                    f"{self._catalogue.expected[signal]} is not in the answer, though {series[0]} is {total:g}; "
+                    f"{self._catalogue.expected[signal]} is missing, although {series[0]} is {total:g}; "
                     f"vLLM {self._catalogue.version or 'of unknown version'} may have renamed it"
                 )
 
@@ -128,7 +128,7 @@ class _PodReadings:
         fullest = max(self._gauge("kv_fraction"), default=0.0)
         if fullest > KV_ROUNDING:
             name = self._catalogue.expected["kv_fraction"]
-            raise SignalMissing(f"{name} is {fullest:g}, and a fraction from 0 to 1 was expected")
+            raise SignalMissing(f"{name} is {fullest:g} and not a fraction from 0 to 1")
         return min(fullest, 1.0)
 
     def _counter(self, signal: str) -> float | None:

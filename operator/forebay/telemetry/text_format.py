@@ -58,13 +58,13 @@ class TextReader:
             return {}
         if not body.endswith(b"\n"):
             last_line = body[body.rfind(b"\n") + 1 :][:80]
-            raise MalformedMetrics(f"the answer is cut: its last line {_quoted(last_line)} does not end")
+            raise MalformedMetrics(f"the response is truncated: its last line {_quoted(last_line)} has no end")
         readings: dict[bytes, list[SeriesReading]] = {}
         series_read: set[tuple[bytes, bytes | None]] = set()
         for name, rest in self._lines.findall(b"\n" + body):
             labels, reading = _sample(name, rest)
             if (name, labels) in series_read:
-                raise MalformedMetrics(f"{_quoted(name + rest)} is the second value of one series")
+                raise MalformedMetrics(f"{_quoted(name + rest)} is a second value of the same series")
             series_read.add((name, labels))
             readings.setdefault(name, []).append(reading)
         return {name.decode(): values for name, values in readings.items()}
@@ -73,14 +73,14 @@ class TextReader:
 def _sample(name: bytes, rest: bytes) -> tuple[bytes | None, SeriesReading]:
     match = _SAMPLE.fullmatch(rest)
     if match is None:
-        raise MalformedMetrics(f"{_quoted(name + rest)} is no series with a value")
+        raise MalformedMetrics(f"{_quoted(name + rest)} is not a series with a value")
     block, value = match["labels"], match["value"]
     try:
         number = float(value)
     except ValueError:
-        raise MalformedMetrics(f"{_quoted(value)} of {_quoted(name)} is no number") from None
+        raise MalformedMetrics(f"{_quoted(value)} of {_quoted(name)} is not a number") from None
     if b"_" in value:  # Python reads 1_0 as ten; the format does not
-        raise MalformedMetrics(f"{_quoted(value)} of {_quoted(name)} is no number")
+        raise MalformedMetrics(f"{_quoted(value)} of {_quoted(name)} is not a number")
     if not block:
         return block, SeriesReading({}, number)
     parse = _memoized_labels if len(block) <= MAX_MEMOIZED_LABELS else _labels
@@ -89,14 +89,14 @@ def _sample(name: bytes, rest: bytes) -> tuple[bytes | None, SeriesReading]:
 
 def _labels(block: bytes) -> Mapping[str, str]:
     if _LABELS.fullmatch(block) is None:
-        raise MalformedMetrics(f"{_quoted(block)} are no labels")
+        raise MalformedMetrics(f"{_quoted(block)} is not a list of labels")
     pairs = _EACH_LABEL.findall(block)
     try:
         labels = {name.decode(): _unescape(value.decode()) for name, value in pairs}
     except UnicodeDecodeError:
-        raise MalformedMetrics(f"{_quoted(block)} are not UTF-8") from None
+        raise MalformedMetrics(f"{_quoted(block)} is not UTF-8") from None
     if len(labels) != len(pairs):
-        raise MalformedMetrics(f"{_quoted(block)} name a label twice")
+        raise MalformedMetrics(f"{_quoted(block)} contains a label twice")
     return labels
 
 

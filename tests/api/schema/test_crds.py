@@ -52,7 +52,7 @@ def test_an_inference_service_is_found_by_its_names():
     )
 
 
-def test_a_profile_belongs_to_the_whole_cluster_and_reports_nothing():
+def test_a_profile_is_cluster_scoped_without_a_status():
     spec = definition(PERFORMANCE_PROFILE)["spec"]
     [version] = spec["versions"]
     assert (spec["scope"], spec["names"]["plural"]) == ("Cluster", "performanceprofiles")
@@ -60,12 +60,12 @@ def test_a_profile_belongs_to_the_whole_cluster_and_reports_nothing():
 
 
 def test_only_status_is_a_subresource():
-    """A scale subresource would invite a second autoscaler to write the replica number."""
+    """With a scale subresource, a second autoscaler could write the replica number."""
     [version] = definition(INFERENCE_SERVICE)["spec"]["versions"]
     assert (version["name"], version["subresources"]) == ("v1alpha1", {"status": {}})
 
 
-def test_columns_show_what_explains_a_decision():
+def test_the_columns_explain_a_decision():
     shown = [column.name for column in INFERENCE_SERVICE.columns if not column.wide]
     assert shown == ["Ready", "Desired", "Model", "Queue", "KV%", "Reason", "Age"]
 

@@ -20,7 +20,7 @@ def problems(document) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_refusal_names_the_field_and_the_way_out(case: Case):
+def test_refusal_names_the_field_and_the_remedy(case: Case):
     [problem] = problems(case.refused)
     field, _, sentence = problem.partition(": ")
     assert case.named.startswith(field)
@@ -32,7 +32,7 @@ def test_corrected_twin_is_read(case: Case):
     assert read_service(case.accepted).wire() == case.accepted
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_of_a_manifest_are_reported_at_once():
     manifest = a_manifest()
     manifest["spec"] = {
         "model": {"source": "x"},
@@ -65,7 +65,7 @@ def test_there_is_a_quickstart():
     assert isinstance(service, InferenceService)
 
 
-def test_objects_of_others_are_passed_over():
+def test_objects_of_other_groups_are_skipped():
     text = yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Secret"}, a_manifest("one"), None, a_manifest("two")])
     assert [service.metadata.name for service in read_services(text)] == ["one", "two"]
 
@@ -73,11 +73,9 @@ def test_objects_of_others_are_passed_over():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        pytest.param("a: [", "not YAML: while parsing", id="no YAML"),
-        pytest.param("", "no InferenceService of forebay.dev is in it", id="nothing"),
-        pytest.param(
-            "kind: Secret\napiVersion: v1", "no InferenceService of forebay.dev is in it", id="somebody else's"
-        ),
+        pytest.param("a: [", "not valid YAML: while parsing", id="no YAML"),
+        pytest.param("", "no InferenceService of forebay.dev", id="nothing"),
+        pytest.param("kind: Secret\napiVersion: v1", "no InferenceService of forebay.dev", id="somebody else's"),
     ],
 )
 def test_texts_without_a_service_are_refused(text, says):
@@ -120,5 +118,5 @@ def test_wrong_shapes_are_named(spec, problem):
     assert problems(a_manifest() | {"spec": spec}) == (problem,)
 
 
-def test_a_text_is_no_manifest():
+def test_a_text_is_not_a_manifest():
     assert problems("chat") == ('"chat" is not a manifest; write a map with apiVersion, kind and spec',)

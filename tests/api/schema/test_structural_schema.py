@@ -24,7 +24,7 @@ def of(annotation: Any, default: Any = ...) -> dict[str, Any]:
     return field_schema
 
 
-def test_references_are_inlined_and_what_is_said_beside_them_wins():
+def test_references_are_inlined_and_keywords_beside_them_take_precedence():
     class Holder(BaseModel):
         first: Annotated[Documented, Field(description="The first.")]
         second: Documented
@@ -37,7 +37,7 @@ def test_references_are_inlined_and_what_is_said_beside_them_wins():
     assert properties["first"]["properties"] == properties["second"]["properties"]
 
 
-def test_a_default_is_told_and_never_set():
+def test_a_default_is_described_and_never_set():
     assert structural_schema(Documented)["properties"]["size"]["description"] == "How large. Default: 3."
     assert structural_schema(Documented, describe_defaults=False)["properties"]["size"]["description"] == "How large."
 
@@ -81,7 +81,7 @@ def test_a_default_is_told_and_never_set():
         pytest.param(bool, False, {"description": "Default: false.", "type": "boolean"}, id="a default of false"),
     ],
 )
-def test_types(annotation, default, schema):
+def test_python_types_become_schemas(annotation, default, schema):
     assert of(annotation, default) == schema
 
 
@@ -94,7 +94,7 @@ def test_optional_fields_are_not_required():
     assert structural_schema(Sample)["required"] == ["given"]
 
 
-def test_a_model_that_forbids_other_fields_says_nothing_of_them():
+def test_forbidden_extra_fields_add_no_keyword():
     class Strict(BaseModel):
         model_config = ConfigDict(extra="forbid")
         a: int
@@ -121,6 +121,6 @@ class Tree(BaseModel):
         ),
     ],
 )
-def test_what_a_structural_schema_cannot_say_is_refused_with_its_path(annotation, says):
+def test_unions_tuples_and_recursion_are_refused_with_their_path(annotation, says):
     with pytest.raises(NotStructuralError, match=says):
         of(annotation)

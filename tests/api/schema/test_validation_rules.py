@@ -30,7 +30,7 @@ class Outer(Model):
     later: int | None = None
 
 
-def test_an_absent_field_stands_for_the_models_default_in_cel():
+def test_an_absent_field_is_replaced_by_its_default_in_cel():
     assert Outer.rules[0].schema(Outer)["rule"] == (
         "(has(self.least) ? self.least : 1) <= (has(self.inner) && has(self.inner.most) ? self.inner.most : 4)"
         " && (has(self.later) ? self.later : 7) > 0"
@@ -41,7 +41,7 @@ def test_a_required_field_needs_no_guard():
     assert Outer.rules[1].schema(Outer)["rule"] == "self.name != 'taken'"
 
 
-def test_the_message_is_an_expression_with_a_plain_text_to_fall_back_to():
+def test_a_message_with_values_has_a_plain_fallback():
     entry = Outer.rules[1].schema(Outer)
     assert entry == {
         "rule": "self.name != 'taken'",
@@ -70,7 +70,7 @@ def test_every_broken_rule_is_reported_at_its_own_field():
     ]
 
 
-def test_a_rule_about_fields_cannot_sit_on_a_scalar():
+def test_a_rule_about_fields_is_refused_on_a_scalar():
     with pytest.raises(TypeError, match=r"\$least names a field, so its rule belongs on a model"):
         Outer.rules[0].schema(None)
 
@@ -96,5 +96,5 @@ def test_literals_are_written_as_cel_reads_them(value, written):
     assert literal(value) == written
 
 
-def test_a_pattern_is_about_the_whole_text():
+def test_a_pattern_must_match_the_whole_text():
     assert matches("a|b") == "self.matches('^(a|b)$')"

@@ -62,7 +62,7 @@ def test_every_rendered_variable_is_refused_in_env(source):
 
 
 @pytest.mark.parametrize("source", [*SOURCES, "pvc://claim/a"])
-def test_every_rendered_mount_is_closed_to_users(source):
+def test_every_rendered_mount_path_is_refused_in_volumes(source):
     spec = InferenceServiceSpec.model_validate({"model": {"source": source}, "engine": {"tensorParallelSize": 2}})
     engine = resolve_engine(spec.engine, Defaults())
     mounts = [mount["mountPath"] for mount in volumes.volume_mounts(spec, engine, source_parts(spec.model))]
@@ -70,7 +70,7 @@ def test_every_rendered_mount_is_closed_to_users(source):
     assert closed == mounts
 
 
-def test_every_rendered_volume_has_a_name_that_is_taken():
+def test_every_rendered_volume_name_is_refused_in_volumes():
     rendered: set[str] = set()
     for source in (*SOURCES, "pvc://claim/a"):
         model = {"source": source} | ({} if source.startswith("pvc") else {"secretRef": {"name": "key"}})

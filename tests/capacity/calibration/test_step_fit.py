@@ -19,7 +19,7 @@ def observations_of(profile: EngineProfile, loads=LOADS) -> list[Observation]:
     return [replace(observation, seconds=predicted(profile, observation)) for observation in loads_without_seconds]
 
 
-def test_loads_that_differ_tell_every_coefficient():
+def test_different_loads_determine_every_coefficient():
     fitted = fit(observations_of(TRUE), PRIOR)
     assert fitted.profile.step_seconds == pytest.approx(TRUE.step_seconds, rel=0.02)
     assert fitted.profile.prompt_token_seconds == pytest.approx(TRUE.prompt_token_seconds, rel=0.02)
@@ -28,7 +28,7 @@ def test_loads_that_differ_tell_every_coefficient():
     assert set(fitted.determined) >= {"step_seconds", "prompt_token_seconds", "kv_token_seconds"}
 
 
-def test_loads_of_one_length_tell_the_step_and_the_work_but_not_their_parts():
+def test_loads_of_one_length_determine_step_and_work_only():
     """Prompts, sequences and KV tokens are proportional, so the ratio of their coefficients stays that of the prior."""
     fitted = fit(observations_of(TRUE, [(n, n, 600 * n) for n in (1, 20, 60, 120, 240)]), PRIOR)
     assert fitted.profile.step_seconds == pytest.approx(TRUE.step_seconds, rel=0.05)
@@ -37,18 +37,18 @@ def test_loads_of_one_length_tell_the_step_and_the_work_but_not_their_parts():
     assert "sequence_seconds" not in fitted.determined
 
 
-def test_nothing_seen_leaves_the_belief():
+def test_no_observations_raise_a_fit_error():
     with pytest.raises(FitError, match="no observation has a step time above 0"):
         fit([Observation(0.0, 1, 1, 1)], PRIOR)
 
 
-def test_one_observation_moves_the_whole_belief():
+def test_one_observation_scales_all_coefficients():
     [observation] = observations_of(TRUE, [(500, 100, 60_000)])
     fitted = fit([observation], PRIOR)
     assert predicted(fitted.profile, observation) == pytest.approx(observation.seconds, rel=0.01)
 
 
-def test_noise_does_not_make_work_free():
+def test_noise_never_makes_a_coefficient_zero():
     """Steps that get shorter with more work must not give a negative coefficient."""
     observations = [Observation(0.010 - n * 1e-5, 10 * n, n, 100 * n) for n in range(1, 100, 10)]
     fitted = fit(observations, PRIOR)
@@ -57,7 +57,7 @@ def test_noise_does_not_make_work_free():
 
 @given(st.lists(st.floats(0.3, 3.0), min_size=4, max_size=4))
 @settings(max_examples=50, deadline=None)
-def test_whatever_the_engine_is_its_steps_are_foretold(factors):
+def test_the_fit_predicts_the_steps_of_any_engine(factors):
     true = replace(
         PRIOR,
         **{name: getattr(PRIOR, name) * factor for name, factor in zip(COEFFICIENTS, factors, strict=True)},

@@ -69,7 +69,7 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_counting_gives_what_the_catalogue_says(name):
+def test_counted_parameters_equal_the_catalogue(name):
     counted, known = read_config(CONFIGS[name]).architecture, models()[name].architecture
     assert counted.parameters == known.parameters
     assert counted.active == known.active
@@ -89,14 +89,14 @@ def test_every_family_is_counted():
     }
 
 
-def test_what_else_is_read():
+def test_context_mla_experts_and_window_are_read():
     assert read_config(CONFIGS["Llama-3.1-8B"]).architecture.context_tokens == 131_072
     assert read_config(CONFIGS["DeepSeek-V3"]).architecture.mla == Mla(512, 64)
     assert read_config(CONFIGS["Mixtral-8x7B"]).architecture.experts == Experts(8, 2)
     assert read_config(CONFIGS["gemma-2-9b"]).architecture.sliding_window == SlidingWindow(4096, 21)
 
 
-def test_a_window_that_is_switched_off_is_none():
+def test_a_disabled_window_is_ignored():
     assert read_config(CONFIGS["Qwen2.5-7B"]).architecture.sliding_window is None
 
 
@@ -142,6 +142,6 @@ def test_the_text_part_of_a_model_that_sees_images_is_read():
         pytest.param(CONFIGS["Llama-3.1-8B"] | {"vocab_size": "many"}, "vocab_size: 'many' is not", id="a text"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(config, says):
+def test_unknown_families_and_invalid_values_are_refused(config, says):
     with pytest.raises(ConfigError, match=says):
         read_config(config)

@@ -24,7 +24,7 @@ PROMISE = Promise(0.5, 0.040)
         pytest.param("70b-h100-tp4", 500, 200, 0.67, id="70B on four H100"),
     ],
 )
-def test_expected_is_what_the_engine_does(name, prompt, output, share):
+def test_expected_latencies_match_the_simulated_engine(name, prompt, output, share):
     """TTFT: the median within 20 %, the p95 between −10 % and +35 %; ITL within 10 %; end to end within 15 %."""
     profile, mix = BUILT_IN[name].profile, Mix.fixed(prompt, output)
     engine = EngineModel(profile, profile.kv_tokens)

@@ -167,7 +167,7 @@ class TestAdapters:
         """q 64+32, k 64+16, v 64+16, gate 64+5, up 64+5, o 32+64, down 5+64."""
         assert adapter_bytes(self.TINY, Adapters(slots=1, rank=1), tensor=2) == (96 + 80 + 80 + 69 + 69 + 96 + 69) * 2
 
-    def test_they_come_off_the_kv_cache(self):
+    def test_adapters_reduce_the_kv_cache(self):
         without = measure(a_footprint(), Sizes(), H100)
         with_them = measure(a_footprint(adapters=Adapters(4, 64)), Sizes(), H100)
         assert without.kv_bytes - with_them.kv_bytes == adapter_bytes(LLAMA_8B, Adapters(4, 64))
@@ -180,12 +180,12 @@ class TestSmallestSizes:
     def test_70b_with_a_short_context_needs_two(self):
         assert smallest_sizes(a_footprint(LLAMA_70B, "131.42"), H100, 16_384) == Sizes(tensor=2)
 
-    def test_heads_that_do_not_divide_are_chained_instead(self):
+    def test_heads_that_do_not_divide_use_a_pipeline(self):
         """Qwen2.5-7B has 28 heads: TP8 does not start, so 8 GPUs are two stages of four."""
         tried = [sizes for sizes in candidate_sizes(models()["Qwen2.5-7B"].architecture) if sizes.gpus == 8]
         assert tried == [Sizes(4, 2), Sizes(2, 4), Sizes(1, 8)]
 
-    def test_nothing_that_fits_into_a_pod(self):
+    def test_a_model_too_large_for_a_pod_has_no_sizes(self):
         assert smallest_sizes(a_footprint(LLAMA_70B, "2000"), H100, 1) is None
 
 
@@ -195,7 +195,7 @@ def test_missing_bytes_are_the_request_beyond_what_is_left():
     assert missing == gib("131.42") + gib(4) - -(-H100 * 92 // 100) + 16 * 327_680
 
 
-def test_longest_request_takes_what_is_left_and_no_more_than_asked():
+def test_the_longest_request_is_limited_by_memory_and_by_the_ceiling():
     footprint = a_footprint(LLAMA_70B, "131.42")
     assert longest_request(footprint, Sizes(tensor=2), H100, 131_072) == 20_608
     assert longest_request(footprint, Sizes(tensor=4), H100, 131_072) == 131_072

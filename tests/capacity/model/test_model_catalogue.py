@@ -35,7 +35,7 @@ from forebay.capacity.model.model_catalogue import (
         ("gemma-2-9b", 9_241_705_984, 9e9, 17.21),
     ],
 )
-def test_parameters(name, parameters, nominal, weights_gib):
+def test_parameters_of_known_models(name, parameters, nominal, weights_gib):
     model = models()[name]
     assert (model.architecture.parameters, model.nominal_parameters) == (parameters, nominal)
     assert 2 * parameters / 2**30 == pytest.approx(weights_gib, abs=0.006)
@@ -56,7 +56,7 @@ def test_a_model_is_found_by_its_source(source, name):
     assert (result and result.name) == name
 
 
-def test_a_mistyped_source_finds_its_neighbours():
+def test_a_mistyped_source_finds_similar_ones():
     assert "hf://meta-llama/Llama-3.1-8B-Instruct" in models_like("hf://meta-lama/Llama-3.1-8B-Instruct")
     assert models_like("s3://bucket/weights") == []
 
@@ -98,7 +98,7 @@ def test_larger_cards_come_smallest_first():
     assert result[0] > gpus()["L4"].memory_bytes
 
 
-def test_the_schema_refuses_what_it_does_not_know():
+def test_the_schema_refuses_unknown_fields():
     text = json.loads((DATA / "models.json").read_text())
     text["models"][0]["colour"] = "blue"
     with pytest.raises(ValidationError, match="colour"):

@@ -79,7 +79,7 @@ def test_capacity_by_mix(prompt, output, at_25, at_40, tokens_per_minute, batch)
     assert load(engine, mix, fast.requests_per_second).sequences == pytest.approx(batch, abs=0.6)
 
 
-def test_sequences_bind_when_the_engine_is_told_to_hold_few():
+def test_a_small_max_num_seqs_binds():
     """Ten sequences: s·10 / (200·6.9 ms + s·10)."""
     result = capacity(an_engine(max_num_seqs=10), Mix.fixed(500, 200), ITL_40)
     assert result.bound is Bound.SEQUENCES
@@ -98,17 +98,17 @@ def test_a_step_slower_than_the_promise_leaves_nothing():
 
 
 class TestEndToEnd:
-    def test_it_narrows_the_time_between_tokens(self):
+    def test_end_to_end_lowers_the_time_between_tokens(self):
         """(4.5 s − 0.5 s) over 199 gaps are 20.1 ms."""
         assert Promise(0.5, 0.040, 4.5).inter_token_limit(Mix.fixed(500, 200)) == pytest.approx(4 / 199)
 
-    def test_a_generous_one_does_not(self):
+    def test_a_generous_end_to_end_changes_nothing(self):
         assert Promise(0.5, 0.040, 60).inter_token_limit(Mix.fixed(500, 200)) == 0.040
 
-    def test_an_answer_of_one_token_has_no_gap(self):
+    def test_an_output_of_one_token_has_no_inter_token_time(self):
         assert Promise(0.5, 0.040, 0.6).inter_token_limit(Mix.fixed(500, 1)) == 0.040
 
-    def test_one_shorter_than_the_first_token_leaves_nothing(self):
+    def test_end_to_end_below_the_first_token_leaves_no_time(self):
         assert capacity(an_engine(), Mix.fixed(500, 200), Promise(0.5, 0.040, 0.4)).usable <= 0
 
 
@@ -123,10 +123,10 @@ class TestRecordedLengths:
     def test_the_longest_answers_count_for_end_to_end(self):
         assert Mix.of([(10, length) for length in range(1, 101)]).output_p95 == 96
 
-    def test_requests_without_an_answer_are_left_out(self):
+    def test_requests_without_output_are_ignored(self):
         assert Mix.of([(10, 0), (20, 40)]) == Mix.fixed(20, 40)
 
-    def test_a_window_caps_what_is_read(self):
+    def test_a_window_limits_kv_reads(self):
         assert Mix.fixed(500, 200, lambda context: min(context, 100.0)).held_tokens == 100
 
 
@@ -146,7 +146,7 @@ class TestSpeculation:
         result = capacity(an_engine(speculation=self.GUESS), Mix.fixed(500, 200), ITL_40)
         assert result.latency_share == pytest.approx(0.9 * (1 - 6.9e-3 * 1.15 / (0.040 * 1.875)))
 
-    def test_useless_guesses_only_cost(self):
+    def test_guesses_that_are_never_accepted_only_cost_time(self):
         wrong = Speculation("ngram", tokens=4, acceptance=0.0, draft_cost=0.0)
         plain, guessing = (capacity(an_engine(speculation=g), Mix.fixed(500, 200), ITL_40) for g in (None, wrong))
         assert guessing.requests_per_second < plain.requests_per_second
@@ -160,7 +160,7 @@ class TestSpeculation:
 
 
 class TestBatchedTokens:
-    def test_by_hand(self):
+    def test_batched_tokens_match_a_calculation_by_hand(self):
         """At 46.87 requests a second: T 27.03 ms, 253.4 sequences, 152,046 tokens; (40 − 6.9 − 1.27 − 7.91) ms / b."""
         assert batched_tokens(an_engine(), Mix.fixed(500, 200), ITL_40, most=8192) == 1383
 
@@ -171,22 +171,22 @@ class TestBatchedTokens:
         full = step.step_seconds + step.sequence_seconds * state.sequences + step.kv_token_seconds * state.kv_tokens
         assert full + 1383 * step.prompt_token_seconds <= 0.040 < full + 1384 * step.prompt_token_seconds
 
-    def test_never_below_the_sequences(self):
+    def test_batched_tokens_are_at_least_max_num_seqs(self):
         engine = an_engine("70b-h100-tp4", max_num_seqs=1024)
         assert batched_tokens(engine, Mix.fixed(500, 200), ITL_25, most=8192) == 1024
 
-    def test_never_above_the_engines_own_default(self):
+    def test_batched_tokens_are_at_most_the_default(self):
         assert batched_tokens(an_engine(), Mix.fixed(500, 200), Promise(5, 5.0), most=8192) == 8192
 
 
 def test_a_rate_beyond_a_second_of_work_is_refused():
-    with pytest.raises(ValueError, match="less than 1 fit"):
+    with pytest.raises(ValueError, match="63 requests per second"):
         load(an_engine(), Mix.fixed(500, 200), 63)
 
 
 @given(st.floats(1, 20_000), st.floats(1, 5_000), st.floats(0.02, 1.0), st.floats(0.05, 1.0))
 @settings(max_examples=200, deadline=None)
-def test_what_is_promised_holds_at_capacity(prompt, output, limit, share):
+def test_the_promise_holds_at_capacity(prompt, output, limit, share):
     engine, mix = an_engine(usable_share=share, max_num_seqs=512), Mix.fixed(prompt, output)
     result = capacity(engine, mix, Promise(0.5, limit))
     if result.usable <= 0:

@@ -32,18 +32,18 @@ def spread(prompt: float, output: float, variance: float = 1.0) -> Mix:
         pytest.param("70b-h100-tp4", spread(2048, 28), 0.15, 0.3, id="code: answers too short to make up for a prompt"),
     ],
 )
-def test_the_mix_decides_how_much_of_the_mean_may_be_used(name, mix, low, high):
+def test_the_usable_share_depends_on_the_mix(name, mix, low, high):
     assert low <= capacity(an_engine(name), mix, PROMISE).usable_share <= high
 
 
 @quick
 @given(st.floats(0, 10), st.floats(0, 1), st.floats(0, 10), st.floats(1, 3))
-def test_heavier_prompts_never_leave_more(weight, idle, variance, heavier):
+def test_heavier_prompts_never_raise_the_share(weight, idle, variance, heavier):
     share = usable_share(weight, idle, variance)
     assert SMALLEST_SHARE <= usable_share(weight * heavier, idle, variance) <= share + 1e-9
     assert share <= LARGEST_SHARE
 
 
-def test_a_share_that_was_measured_goes_before_the_table():
+def test_a_measured_share_takes_precedence_over_the_table():
     engine = replace(an_engine("70b-h100-tp4"), usable_share=0.83)
     assert capacity(engine, spread(1155, 211), PROMISE).usable_share == 0.83

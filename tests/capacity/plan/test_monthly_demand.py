@@ -17,7 +17,7 @@ def test_reference_tokens_per_minute():
     assert round(SEARCH.tokens_per_minute) == 477_778
 
 
-def test_reference_sum_and_what_to_ask_for():
+def test_reference_sum_and_quota():
     assert round(CHAT.tokens_per_minute + SEARCH.tokens_per_minute) == 940_741
     assert round(CHAT.with_headroom + SEARCH.with_headroom) == 1_411_111
     assert asked_for(CHAT.with_headroom + SEARCH.with_headroom) == 1_500_000
@@ -39,11 +39,11 @@ def test_a_month_has_30_days():
         pytest.param(Fraction(1, 3), 1, id="less than a token"),
     ],
 )
-def test_what_is_asked_for(tokens, asked):
+def test_the_quota_is_rounded_up(tokens, asked):
     assert asked_for(tokens) == asked
 
 
-def test_decimals_mean_what_was_written():
+def test_decimals_are_exact():
     """In binary, 1.1 × 1.1 is more than 1.21, and the rounded quota would be larger."""
     demand = MonthlyDemand.of(2_592_000_000, 1.1, 1.1, 1000)
     assert demand.with_headroom == 72_600_000
@@ -51,7 +51,7 @@ def test_decimals_mean_what_was_written():
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9), st.floats(1, 100), st.floats(1, 10), st.integers(1, 10**5))
-def test_what_is_asked_for_is_enough_and_less_than_a_tenth_too_much(requests, more, peak, headroom, tokens):
+def test_the_quota_is_enough_and_at_most_a_tenth_too_large(requests, more, peak, headroom, tokens):
     demand = MonthlyDemand.of(requests, peak, headroom, tokens)
     asked = asked_for(demand.with_headroom)
     assert demand.with_headroom <= asked

@@ -53,7 +53,7 @@ def test_second_example_that_differs_in_every_figure():
     assert estimate.scaling == NapkinScaling(12, 60, 600, 3, 9)
 
 
-def test_headroom_is_not_on_the_napkin():
+def test_the_estimate_ignores_headroom():
     spec = a_spec(LLAMA_2_7B, traffic=traffic(headroom=3))
     estimate = napkin_of(spec, read_plan_input(spec))
     assert estimate is not None
@@ -68,12 +68,12 @@ def test_gpus_of_a_replica_add_up():
     assert four.step_seconds == pytest.approx(one.step_seconds / 4)
 
 
-def test_without_traffic_there_is_none():
+def test_without_traffic_there_is_no_estimate():
     spec = a_spec(traffic=None)
     assert napkin_of(spec, read_plan_input(spec)) is None
 
 
-def test_why_the_plan_differs_is_said_in_its_own_numbers():
+def test_differences_from_the_plan_are_explained_with_numbers():
     spec = a_spec(LLAMA_2_7B, H100, traffic=traffic(headroom=1.5))
     plan_input = read_plan_input(spec)
     estimate = napkin_of(spec, plan_input)
@@ -86,7 +86,7 @@ def test_why_the_plan_differs_is_said_in_its_own_numbers():
         "KV reads",
         "headroom",
     ]
-    assert reasons[0] == "one replica: 59.8 requests/s on the napkin, 20.1 in the plan (34%)"
-    assert "step is 4.18 ms at 100 % of the printed bandwidth; the engine's is 7.50 ms before any work" in reasons[1]
-    assert "500 tokens takes 10.2 ms of the same GPU, 21% of every second at the planned rate" in reasons[2]
-    assert "each sequence adds 126 µs to every step for the 600 tokens it holds" in reasons[3]
+    assert all(number in reasons[0] for number in ("59.8 requests/s", "20.1", "(34%)"))
+    assert all(number in reasons[1] for number in ("4.18 ms", "100 %", "7.50 ms"))
+    assert all(number in reasons[2] for number in ("500 tokens", "10.2 ms", "21%"))
+    assert all(number in reasons[3] for number in ("126 µs", "600 tokens"))

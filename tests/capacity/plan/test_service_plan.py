@@ -47,7 +47,7 @@ class TestCost:
             ({"gpuHours": {H100: 1}, "euros": 5}, "euros: unknown field"),
         ],
     )
-    def test_a_wrong_one_is_refused(self, document, says):
+    def test_an_invalid_price_list_is_refused(self, document, says):
         with pytest.raises(PriceError, match=says):
             read_prices(document)
 
@@ -59,7 +59,7 @@ class TestVariants:
         costs = {variant.name: variant.cost.per_hour for variant in result.variants if variant.cost and variant.fits}
         assert result.cheapest == min(costs, key=lambda name: costs[name])
 
-    def test_variants_of_the_manifest_come_instead(self):
+    def test_variants_of_the_manifest_replace_priced_gpus(self):
         variants = [
             {"name": "one", "gpu": {"product": "NVIDIA-L40S"}},
             {"name": "two", "gpu": {"product": "NVIDIA-L40S"}, "engine": {"tensorParallelSize": 2}},
@@ -76,7 +76,7 @@ class TestVariants:
         assert plans["unheard-of"] is None
         assert not result.variants[4].fits
 
-    def test_one_that_breaks_a_promise_is_never_the_cheapest(self):
+    def test_a_variant_that_breaks_a_promise_is_never_the_cheapest(self):
         """The L4 cannot keep 40 ms for 8B, however little it costs."""
         cheap = PlanSettings(prices=Prices("EUR", {H100: 2.5, "NVIDIA-L4": 0.01}))
         result = a_plan(model={"maxModelLen": 8192}, settings=cheap)
@@ -124,14 +124,14 @@ class TestBaseAndSpill:
 
 
 class TestRegions:
-    def test_shares_of_any_sum(self):
+    def test_region_shares_may_have_any_sum(self):
         assert [(region.name, region.share) for region in read_regions("north=50, south=30,west=20")] == [
             ("north", Fraction(1, 2)),
             ("south", Fraction(3, 10)),
             ("west", Fraction(1, 5)),
         ]
 
-    def test_each_survives_the_loss_of_any_other(self):
+    def test_each_region_can_take_over_for_any_other(self):
         """10 replicas in all: north without south 50/70, south without north 30/50, west without north 20/50."""
         north, south, west = plan_regions(read_regions("north=50,south=30,west=20"), 10.0, 1, 4)
         assert (north.active, north.lost, north.gpus) == (8, "south", 36)
@@ -144,18 +144,18 @@ class TestRegions:
             ("north", '"north" is not name=share'),
             ("north=", '"north=" is not name=share'),
             ("north=0,south=1", '"north=0" is not name=share'),
-            ("north=1,north=2", '"north" is there twice'),
-            ("north=1", "one region cannot survive its own loss"),
+            ("north=1,north=2", '"north" appears twice'),
+            ("north=1", "name two or more"),
             ("", '"" is not name=share'),
             ("a=1/0,b=1", "is not name=share"),
         ],
     )
-    def test_a_wrong_list_is_refused(self, text, says):
+    def test_an_invalid_list_of_regions_is_refused(self, text, says):
         with pytest.raises(RegionError, match=says):
             read_regions(text)
 
     @given(st.lists(st.integers(1, 100), min_size=2, max_size=6), st.floats(0.1, 500))
-    def test_whatever_is_lost_the_rest_carries_it(self, shares, exact):
+    def test_the_other_regions_carry_the_traffic_of_any_lost_one(self, shares, exact):
         regions = read_regions(",".join(f"r{index}={share}" for index, share in enumerate(shares)))
         plans = plan_regions(regions, exact, 0, 1)
         for lost in plans:
@@ -182,16 +182,16 @@ class TestTotals:
         assert result.per_hour == sum(plan.cost.per_hour for plan in plans if plan.cost)
         assert result.per_million_tokens == pytest.approx(result.per_month / (2 * 700 * 259.2))
 
-    def test_what_cannot_be_sized_still_asks_for_its_tokens(self):
+    def test_a_service_without_sizing_counts_in_the_quota(self):
         unknown = plan_service("a", "new", a_spec("hf://someone/new"))
         assert (unknown.plan, unknown.unknown, unknown.gpus) == (None, True, 0)
         assert totals([unknown]).tokens_per_minute == 100 * 60 * 700
 
-    def test_nothing_is_nothing(self):
+    def test_no_services_need_no_quota(self):
         assert totals([]).asked_for == 0
 
 
-def test_a_plan_says_everything_that_was_asked():
+def test_a_plan_contains_cost_bases_regions_and_variants():
     result = plan_service(
         "team-a",
         "chat",

@@ -73,7 +73,7 @@ class TestFleet:
         assert (plan.fleet.active, plan.fleet.warm, plan.fleet.total, plan.fleet.gpus) == (4, 2, 6, 6)
         assert plan.notes == ()
 
-    def test_copies_carry_each_their_own(self):
+    def test_each_data_parallel_copy_carries_its_own_traffic(self):
         one, two = planned(), planned(engine={"dataParallelSize": 2})
         assert one.throughput is not None
         assert two.throughput is not None
@@ -82,7 +82,7 @@ class TestFleet:
         assert two.replica.memory.kv_tokens == 2 * one.replica.memory.kv_tokens
         assert (two.fleet.active, two.fleet.gpus) == (2, 4)
 
-    def test_streams_are_requests_times_their_seconds(self):
+    def test_concurrent_streams_are_rate_times_duration(self):
         plan = planned()
         assert plan.fleet is not None
         assert plan.fleet.concurrent_streams == -(-100 * plan.fleet.expected.end_to_end_mean // 1)
@@ -93,7 +93,7 @@ class TestFleet:
         assert plan.fleet is not None
         assert plan.fleet.kv_fraction == pytest.approx(97.8 * 600 / 441_520, rel=0.001)
 
-    def test_one_replica_at_least(self):
+    def test_a_fleet_has_at_least_one_replica(self):
         plan = planned(traffic=traffic(requests=1))
         assert plan.fleet is not None
         assert plan.fleet.active == 1
@@ -103,32 +103,30 @@ class TestFleet:
         assert plan.throughput is not None
         assert plan.throughput.capacity.inter_token_limit == pytest.approx(4 / 199)
 
-    def test_speculation_is_visible(self):
+    def test_speculation_shortens_the_time_between_tokens(self):
         plain = planned()
         guessing = planned(engine={"speculative": {"method": "ngram", "tokens": 3, "acceptancePercent": 70}})
         assert plain.fleet is not None
         assert guessing.fleet is not None
         assert guessing.fleet.expected.inter_token_mean < plain.fleet.expected.inter_token_mean
-        assert (
-            "speculation by ngram: 3 guesses at 70 % give 2.53 tokens a step that takes 1.00 times as long"
-            in guessing.assumptions
+        assert any(
+            all(number in text for number in ("ngram", "3 guesses", "70 %", "2.53 tokens", "1.00 times"))
+            for text in guessing.assumptions
         )
 
-    def test_speculation_that_was_not_measured_is_not_counted_on(self):
+    def test_speculation_without_measured_acceptance_changes_nothing(self):
         plain, guessing = planned(), planned(engine={"speculative": {"method": "ngram"}})
         assert guessing.throughput is not None
         assert plain.throughput is not None
         assert guessing.throughput.capacity == plain.throughput.capacity
-        assert "engine.speculative.acceptancePercent is not set: no gain of speculation is counted on" in (
-            guessing.assumptions
-        )
+        assert any("engine.speculative.acceptancePercent is not set" in text for text in guessing.assumptions)
 
     def test_a_draft_model_takes_memory(self):
         draft = {"method": "draft_model", "model": "hf://meta-llama/Llama-3.2-1B"}
         without, with_draft = planned(), planned(engine={"speculative": draft})
         assert without.replica.memory.kv_bytes - with_draft.replica.memory.kv_bytes == 1_235_814_400 * 2
 
-    def test_fp8_is_visible(self):
+    def test_fp8_changes_the_plan(self):
         plan = planned(model={"quantization": "fp8"})
         assert plan.throughput is not None
         assert plan.replica.memory.weight_bytes == 8_030_261_248
@@ -139,7 +137,7 @@ class TestFleet:
         plan = planned(engine={"extraArgs": ["--enable-lora", "--max-loras=4", "--max-lora-rank", "64"]})
         assert plan.replica.memory.adapter_bytes_per_rank == 4 * 64 * 2 * 32 * _lora_numbers()
 
-    def test_batched_tokens_of_the_user_are_kept(self):
+    def test_batched_tokens_in_extra_args_are_kept(self):
         plan = planned(engine={"extraArgs": ["--max-num-batched-tokens=4096"]})
         assert plan.throughput is not None
         assert plan.throughput.batched_tokens == 4096
@@ -157,20 +155,20 @@ def _lora_numbers() -> int:
 
 
 class TestMisfits:
-    def test_too_little_memory_names_the_bytes_and_computed_ways_out(self):
+    def test_too_little_memory_names_the_bytes_and_computed_remedies(self):
         issue = problem(LLAMA_70B, engine={"tensorParallelSize": 2}, traffic=None)
         assert (issue.field, issue.value) == ("spec.engine.tensorParallelSize", 2)
         assert "need 16.85 GiB (18,096,264,433 bytes) more than the 72.85 GiB" in issue.reason
         assert issue.remedies == (
             "set engine.tensorParallelSize 4: 471,856 tokens of KV cache",
-            "use a checkpoint with model.quantization fp8: 32.85 GiB of weights a GPU, 235,920 tokens",
-            "use a checkpoint with model.quantization awq: 16.43 GiB of weights a GPU, 343,584 tokens",
+            "use a checkpoint with model.quantization fp8: 32.85 GiB of weights per GPU, 235,920 tokens of KV cache",
+            "use a checkpoint with model.quantization awq: 16.43 GiB of weights per GPU, 343,584 tokens of KV cache",
             "set model.maxModelLen 20608 or less",
-            "use gpu.product NVIDIA-H200: 386,048 tokens",
+            "use gpu.product NVIDIA-H200: 386,048 tokens of KV cache",
         )
 
     @pytest.mark.parametrize("blocks", [{"engine": {"tensorParallelSize": 2}}, {"engine": {"tensorParallelSize": 1}}])
-    def test_every_memory_option_would_work(self, blocks):
+    def test_every_memory_remedy_works(self, blocks):
         """Each remedy is applied to the manifest, which is planned again."""
         for option in problem(LLAMA_70B, traffic=None, **blocks).remedies:
             changed = dict(blocks)
@@ -189,23 +187,25 @@ class TestMisfits:
     def test_a_step_slower_than_the_promise_is_refused_with_its_numbers(self):
         issue = problem(LLAMA_8B, "NVIDIA-L4", model={"maxModelLen": 8192})
         assert (issue.field, issue.value) == ("spec.slo.interTokenLatency.mean", "40ms")
-        assert issue.reason.startswith("cannot be kept: a token takes 75.35 ms on NVIDIA-L4 (TP1)")
-        assert issue.remedies[0] == "promise 150.7 ms or more"
+        assert issue.reason.startswith("cannot be kept")
+        assert "75.35 ms on NVIDIA-L4 (TP1)" in issue.reason
+        assert "150.7 ms" in issue.remedies[0]
         assert [option.split(" (")[0] for option in issue.remedies[1:]] == [
             "set engine.tensorParallelSize 4",
             "use a checkpoint with model.quantization awq",
             "use gpu.product NVIDIA-H100-80GB-HBM3",
         ]
 
-    def test_an_end_that_leaves_no_time_between_tokens(self):
+    def test_end_to_end_that_leaves_no_time_between_tokens(self):
         issue = problem(slo={"endToEnd": {"p95": "1s"}})
         assert (issue.field, issue.value) == ("spec.slo.endToEnd.p95", "1s")
-        assert issue.reason.startswith("leaves 2.513 ms between tokens, and a token takes 6.9 ms on ")
+        assert "2.513 ms between tokens" in issue.reason
+        assert "6.9 ms on " in issue.reason
 
     def test_a_first_token_that_comes_too_late(self):
         issue = problem(slo={"timeToFirstToken": {"p95": "20ms"}})
         assert (issue.field, issue.value) == ("spec.slo.timeToFirstToken.p95", "20ms")
-        assert issue.remedies[0].startswith("promise ")
+        assert issue.remedies[0].startswith("set it to ")
 
     def test_heads_that_do_not_divide(self):
         issue = problem("hf://Qwen/Qwen2.5-7B-Instruct", engine={"tensorParallelSize": 8}, traffic=None)
@@ -225,22 +225,24 @@ class TestMisfits:
         issue = problem(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 2})
         assert (issue.field, issue.value) == ("spec.scaling.maxReplicas", 2)
         assert issue.remedies[0] == "set it to 4"
-        most = int(issue.remedies[1].removeprefix("plan for ").split()[0].replace(",", ""))
+        most = int(issue.remedies[1].removeprefix("plan for at most ").split()[0].replace(",", ""))
         assert planned(traffic=traffic(requests=most, headroom=1.5), scaling={"maxReplicas": 2}).fits
 
     def test_a_maximum_between_peak_and_headroom_is_a_note(self):
         plan = planned(traffic=traffic(headroom=1.5), scaling={"maxReplicas": 3})
         assert plan.fits
-        assert plan.notes == ("scaling.maxReplicas 3 allows the peak but not its headroom; the plan counts 4 replicas",)
+        (note,) = plan.notes
+        assert note.startswith("scaling.maxReplicas 3 ")
+        assert "4 replicas" in note
 
     def test_a_maximum_that_is_not_set_is_a_note(self):
-        assert planned().notes == (
-            "scaling.maxReplicas is not set and means 1: set it to 3, or the plan cannot come true",
-        )
+        (note,) = planned().notes
+        assert note.startswith("scaling.maxReplicas is not set")
+        assert "set it to 3" in note
 
 
 class TestUnknown:
-    def test_a_model_nobody_knows(self):
+    def test_an_unknown_model(self):
         [issue] = unknown("hf://someone/new")
         assert (issue.field, issue.value, issue.kind) == (
             "spec.model.source",
@@ -257,15 +259,15 @@ class TestUnknown:
 
     def test_a_mistyped_model(self):
         [issue] = unknown("hf://meta-lama/Llama-3.1-8B-Instruct")
-        assert issue.remedies[0] == "write hf://meta-llama/Llama-3.1-8B-Instruct if that is meant"
+        assert "hf://meta-llama/Llama-3.1-8B-Instruct" in issue.remedies[0]
 
-    def test_everything_that_is_missing_is_said_at_once(self):
+    def test_all_missing_fields_are_reported_at_once(self):
         assert [issue.field for issue in unknown("s3://bucket/weights", None)] == [
             "spec.model.source",
             "spec.gpu.product",
         ]
 
-    def test_a_card_nobody_knows(self):
+    def test_an_unknown_gpu(self):
         [issue] = unknown(LLAMA_8B, "NVIDIA-K80")
         assert (issue.field, issue.value) == ("spec.gpu.product", "NVIDIA-K80")
 
@@ -301,7 +303,7 @@ class TestKnowledge:
         assert plan.throughput is not None
         assert plan.throughput.chosen.basis is Basis.DECLARED
 
-    def test_it_overrides_the_catalogue(self):
+    def test_an_architecture_overrides_the_catalogue(self):
         plan = planned(model={"architecture": {"kvHeads": 4}})
         assert plan.replica.memory.kv_bytes_per_token == 65_536
         assert plan.plan_input.model is None
@@ -314,11 +316,11 @@ class TestKnowledge:
     def test_the_gpu_is_found_by_a_node_selector(self):
         assert planned(LLAMA_8B, None, gpu={"nodeSelector": {"nvidia.com/gpu.product": H100}}).fits
 
-    def test_a_gpu_from_outside_is_said_to_be_one(self):
+    def test_a_gpu_from_the_command_line_is_an_assumption(self):
         plan = planned(LLAMA_8B, None, context=PlanContext(product=H100))
-        assert f"the manifest names no GPU; planned for {H100}" in plan.assumptions
+        assert any("does not name a GPU" in text and H100 in text for text in plan.assumptions)
 
-    def test_a_given_profile_decides_speed_overhead_and_margin(self):
+    def test_a_given_profile_determines_speed_overhead_and_margin(self):
         given = GivenProfile(
             name="ours",
             source=LLAMA_8B,

@@ -175,7 +175,7 @@ def test_loads_of_one_length_are_reported_as_insufficient(loads, tmp_path):
         ("a.json", '{"benchmarks": [{"metrics": {}}]}', "'requests_per_second' is missing"),
         ("a.json", '{"benchmarks": 5}', "not a result of guidellm or aiperf"),
         ("a.json", '{"benchmarks": []}', "no measurement"),
-        ("a.txt", "vllm:prompt_tokens_total 5", "the answer is cut"),
+        ("a.txt", "vllm:prompt_tokens_total 5", "truncated"),
         ("a.txt", "# nothing\n", "no measurement"),
     ],
 )

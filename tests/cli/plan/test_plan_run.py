@@ -120,8 +120,9 @@ class TestExitCodes:
     def test_1_when_something_does_not_and_why(self):
         [problem] = only(SLOW, exit_code=1)["problems"]
         assert (problem["field"], problem["value"]) == ("spec.slo.interTokenLatency.mean", "40ms")
-        assert problem["reason"].startswith("cannot be kept: a token takes 75.35 ms on NVIDIA-L4")
-        assert problem["options"][0] == "promise 150.7 ms or more"
+        assert problem["reason"].startswith("cannot be kept")
+        assert "75.35 ms on NVIDIA-L4" in problem["reason"]
+        assert "150.7 ms" in problem["options"][0]
 
     def test_2_when_a_manifest_says_too_little(self):
         [problem] = only(NEW, exit_code=2)["problems"]

@@ -42,7 +42,7 @@ async def test_a_kubeconfig_gives_address_and_namespace(tmp_path):
         pytest.param("[1, 2", "cannot be used", id="no YAML"),
     ],
 )
-async def test_a_kubeconfig_that_is_no_use_is_named(tmp_path, content, message):
+async def test_an_unusable_kubeconfig_is_named(tmp_path, content, message):
     path = tmp_path / "config"
     if content is not None:
         path.write_text(content)

@@ -32,7 +32,7 @@ async def test_a_long_list_is_read_page_by_page(tmp_path):
     ]
 
 
-async def test_a_list_whose_state_is_compacted_between_pages_is_read_whole(tmp_path):
+async def test_a_list_compacted_between_pages_is_read_again_without_pages(tmp_path):
     expired = refuses(410, "Expired", "the provided continue parameter is too old")
     async with scripted(tmp_path, says(a_page("a", rest="t")), expired, says(a_page("a", "b"))) as (server, api):
         (page,) = await api.list(PODS)
@@ -40,7 +40,7 @@ async def test_a_list_whose_state_is_compacted_between_pages_is_read_whole(tmp_p
     assert server.asked[2].query == {}
 
 
-async def test_what_we_are_and_who_we_are_is_in_every_request(tmp_path):
+async def test_every_request_has_user_agent_and_token(tmp_path):
     async with scripted(tmp_path, says({"metadata": {}}), bearer="secret") as (server, api):
         await api.get(NODES, None, "n1")
     assert server.asked[0].path == "/api/v1/nodes/n1"
@@ -98,7 +98,7 @@ async def test_what_we_are_and_who_we_are_is_in_every_request(tmp_path):
         ),
     ],
 )
-async def test_writes(tmp_path, call, method, path, query, content_type, body):
+async def test_each_write_sends_the_right_request(tmp_path, call, method, path, query, content_type, body):
     async with scripted(tmp_path, says({"metadata": {"name": "a"}})) as (server, api):
         assert json.loads(await call(api)) == {"metadata": {"name": "a"}}
     (asked,) = server.asked
@@ -126,7 +126,7 @@ async def test_writes(tmp_path, call, method, path, query, content_type, body):
         ),
     ],
 )
-async def test_a_refusal_is_told_in_the_servers_words(tmp_path, answer, status, reason, message):
+async def test_a_refusal_has_the_servers_reason_and_message(tmp_path, answer, status, reason, message):
     async with scripted(tmp_path, answer) as (server, api):
         with pytest.raises(ApiError) as raised:
             await api.get(PODS, "team", "a")
@@ -135,7 +135,7 @@ async def test_a_refusal_is_told_in_the_servers_words(tmp_path, answer, status, 
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_request_that_was_not_taken_is_sent_again_when_the_server_says(tmp_path, status):
+async def test_a_throttled_request_is_retried_after_retry_after(tmp_path, status):
     busy = refuses(status, "Busy", "later", Retry_After="0")
     async with scripted(tmp_path, busy, busy, says({"metadata": {"name": "a"}})) as (server, api):
         await api.create(PODS, "team", {"kind": "Pod"})
@@ -151,7 +151,7 @@ async def test_an_expired_token_is_read_again_once(tmp_path, monkeypatch):
     assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer first", "Bearer second"]
 
 
-async def test_a_token_that_stays_wrong_is_an_error(tmp_path, monkeypatch):
+async def test_a_token_that_stays_invalid_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(kubernetes_client, "REFRESH_SECONDS", 0.0)
     async with scripted(tmp_path, refuses(401, "Unauthorized", "who are you")) as (server, api):
         with pytest.raises(ApiError, match="who are you"):
@@ -176,7 +176,7 @@ async def test_no_answer_has_no_status(tmp_path):
     assert [call.status for call in server.calls] == [0]
 
 
-async def test_an_answer_that_takes_too_long_is_none(tmp_path, monkeypatch):
+async def test_a_timeout_has_no_status(tmp_path, monkeypatch):
     monkeypatch.setattr(kubernetes_client, "REQUEST_SECONDS", 0.05)
     async with scripted(tmp_path, never) as (_, api):
         with pytest.raises(ApiError) as raised:
@@ -184,7 +184,7 @@ async def test_an_answer_that_takes_too_long_is_none(tmp_path, monkeypatch):
     assert (raised.value.status, raised.value.reason) == (0, "Timeout")
 
 
-async def test_a_watch_gives_whole_lines_however_they_arrive(tmp_path):
+async def test_a_watch_yields_complete_lines(tmp_path):
     answer = streams(b'{"type":"ADD', b'ED"}\n{"type":"MODIFIED"}\n', b'\n{"type":"DELE')
     async with scripted(tmp_path, answer) as (server, api):
         events = [event async for event in api.watch(PODS, resource_version="5", label_selector="a=b")]
@@ -198,7 +198,7 @@ async def test_a_watch_gives_whole_lines_however_they_arrive(tmp_path):
     }
 
 
-async def test_a_watch_that_is_cut_says_so(tmp_path):
+async def test_a_truncated_watch_raises_an_error(tmp_path):
     async with scripted(tmp_path, streams(b'{"type":"ADDED"}\n', cut=True)) as (_, api):
         watch = api.watch(PODS, resource_version="5")
         events = [await anext(watch)]
@@ -208,7 +208,7 @@ async def test_a_watch_that_is_cut_says_so(tmp_path):
     assert raised.value.status == 0
 
 
-async def test_a_watch_from_a_state_that_is_gone(tmp_path):
+async def test_a_watch_from_an_expired_version_is_gone(tmp_path):
     async with scripted(tmp_path, refuses(410, "Expired", "too old resource version")) as (_, api):
         with pytest.raises(ApiError) as raised:
             await anext(api.watch(PODS, resource_version="1"))

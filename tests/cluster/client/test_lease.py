@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,18 +9,11 @@ from typing import Any
 import pytest
 
 from forebay.cluster.client.kube_api import LEASES, ApiError
-from forebay.cluster.client.lease import Election, Leadership, LeaseTimes, steady_clock
+from forebay.cluster.client.lease import ClosableApi, Election, Leadership, LeaseTimes, steady_clock
 from tests.cluster.fake_api import FakeApi, FakeCall, lost_answer
 from tests.controller.virtual_time import in_virtual_time, now
 
 NAMESPACE, NAME = "forebay", "forebay-operator"
-
-
-class ClosableFakeApi(FakeApi):
-    closed = False
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 def an_election(identity: str = "a") -> Election:
@@ -47,7 +39,7 @@ class Candidate:
     changes: list[tuple[float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        async def connect() -> ClosableFakeApi:
+        async def connect() -> ClosableApi:
             raise AssertionError("the thread is not started here")
 
         self.leadership = Leadership(
@@ -78,7 +70,7 @@ class Candidate:
 
 
 @in_virtual_time
-async def test_a_lease_that_does_not_exist_is_made():
+async def test_a_missing_lease_is_created():
     api, candidate = FakeApi(), an_election()
     await candidate.attempt(api)
     assert candidate.leading
@@ -220,7 +212,7 @@ async def test_a_lease_taken_by_force_ends_the_term_at_once():
 
 
 @in_virtual_time
-async def test_a_lease_that_was_given_back_is_taken_at_once():
+async def test_a_released_lease_is_acquired_at_once():
     api, holder, standby = FakeApi(), an_election("a"), an_election("b")
     await holder.attempt(api)
     await standby.attempt(api)
@@ -231,7 +223,7 @@ async def test_a_lease_that_was_given_back_is_taken_at_once():
 
 
 @in_virtual_time
-async def test_who_never_led_gives_nothing_back():
+async def test_a_standby_releases_nothing():
     api, holder, standby = FakeApi(), an_election("a"), an_election("b")
     await holder.attempt(api)
     await standby.attempt(api)
@@ -308,7 +300,7 @@ async def test_terms_never_overlap_under_random_outages():
 
 
 @in_virtual_time
-async def test_the_process_is_told_the_moment_its_term_ends():
+async def test_on_lost_is_called_as_soon_as_the_term_ends():
     api = FakeApi()
     candidate = Candidate(api, "a")
     async with candidate.contending():
@@ -346,62 +338,11 @@ async def test_a_hanging_server_cannot_hold_the_thread_beyond_the_term():
 @pytest.mark.parametrize(
     ("duration", "deadline", "retry"), [(10.0, 10.0, 2.0), (15.0, 10.0, 10.0), (15.0, 10.0, 0.0), (5.0, 10.0, 2.0)]
 )
-def test_times_that_let_two_lead_are_refused(duration, deadline, retry):
+def test_times_that_allow_two_leaders_are_refused(duration, deadline, retry):
     with pytest.raises(ValueError, match="must grow"):
         LeaseTimes(duration, deadline, retry)
 
 
-def test_the_thread_leads_and_gives_the_lease_back():
-    api, acquired = ClosableFakeApi(), threading.Event()
-    lost: list[str] = []
-
-    async def connect() -> ClosableFakeApi:
-        return api
-
-    leadership = Leadership(
-        connect,
-        namespace=NAMESPACE,
-        name=NAME,
-        identity="a",
-        on_acquired=acquired.set,
-        on_lost=lost.append,
-    )
-    assert not leadership.leading
-    leadership.start()
-    assert acquired.wait(10.0)
-    assert leadership.leading
-    leadership.stop()
-    assert not leadership.leading
-    assert "holderIdentity" not in lease(api)
-    assert api.closed
-    assert lost == []
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        pytest.param(LookupError("no such thing"), "LookupError('no such thing')", id="a fault of ours"),
-        pytest.param(asyncio.CancelledError(), "CancelledError()", id="a cancellation that nobody asked for"),
-    ],
-)
-def test_a_thread_that_breaks_says_so(error: BaseException, message: str):
-    broken = threading.Event()
-    reasons: list[str] = []
-
-    async def connect() -> ClosableFakeApi:
-        raise error
-
-    def on_lost(reason: str) -> None:
-        reasons.append(reason)
-        broken.set()
-
-    leadership = Leadership(connect, namespace=NAMESPACE, name=NAME, identity="a", on_lost=on_lost)
-    leadership.start()
-    assert broken.wait(10.0)
-    leadership.stop()
-    assert reasons == [f"the lease's thread broke: {message}"]
-
-
-def test_the_clock_is_steady():
+def test_the_clock_never_goes_back():
     first = steady_clock()
     assert steady_clock() >= first

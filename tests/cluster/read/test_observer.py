@@ -35,7 +35,7 @@ JANUARY = 1767225600.0
 
 
 @in_virtual_time
-async def test_a_world_has_everything_in_it():
+async def test_a_world_contains_all_kinds_of_objects():
     cluster = ClusterInMemory()
     cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
     cluster.api.put(PODS, {"metadata": {"namespace": "team", "name": "a-stranger"}})
@@ -52,7 +52,7 @@ async def test_a_world_has_everything_in_it():
 
 
 @in_virtual_time
-async def test_nothing_is_seen_before_everything_was_listed():
+async def test_no_world_before_every_cache_was_listed():
     cluster = ClusterInMemory()
     with pytest.raises(ApiError, match="StaleCache: pods have not been listed yet"):
         await cluster.world()
@@ -62,7 +62,7 @@ async def test_nothing_is_seen_before_everything_was_listed():
 
 
 @in_virtual_time
-async def test_what_was_not_confirmed_for_three_minutes_is_no_world():
+async def test_no_world_from_a_cache_unconfirmed_for_three_minutes():
     cluster = ClusterInMemory()
     async with cluster.running():
 
@@ -84,7 +84,7 @@ async def test_what_was_not_confirmed_for_three_minutes_is_no_world():
 
 
 @in_virtual_time
-async def test_no_list_of_services_is_no_world():
+async def test_no_world_without_a_list_of_services():
     cluster = ClusterInMemory()
     async with cluster.running():
 
@@ -117,7 +117,7 @@ async def test_a_spec_is_resolved_once_per_generation():
 
 
 @in_virtual_time
-async def test_a_spec_that_cannot_be_read_is_that_services_problem():
+async def test_an_unreadable_spec_is_a_problem_of_its_service():
     cluster = ClusterInMemory()
     bad = {**SPEC, "scaling": {"maxReplicas": "many"}}
     cluster.api.put(INFERENCE_SERVICES, a_stored_service("bad", spec=bad))
@@ -131,7 +131,7 @@ async def test_a_spec_that_cannot_be_read_is_that_services_problem():
 
 
 @in_virtual_time
-async def test_a_service_without_identity_is_named_and_the_rest_is_seen():
+async def test_a_service_without_uid_is_reported_and_the_others_are_read():
     cluster = ClusterInMemory()
     cluster.api.objects[("inferenceservices", "team", "odd")] = {
         "metadata": {"namespace": "team", "name": "odd", "uid": 7}
@@ -144,7 +144,7 @@ async def test_a_service_without_identity_is_named_and_the_rest_is_seen():
 
 
 @in_virtual_time
-async def test_a_status_that_cannot_be_read_is_written_anew():
+async def test_an_unreadable_status_is_replaced():
     cluster = ClusterInMemory()
     cluster.api.put(INFERENCE_SERVICES, a_stored_service() | {"status": {"replicas": "three"}})
     async with cluster.running() as world:
@@ -160,7 +160,7 @@ async def test_a_service_that_is_being_deleted_wants_no_children():
 
 
 @in_virtual_time
-async def test_what_was_written_is_found_as_it_was_wanted():
+async def test_written_children_match_the_wanted_ones():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         cluster.api.silence()
@@ -189,7 +189,7 @@ async def test_stored_revisions_come_oldest_first():
 
 
 @in_virtual_time
-async def test_gpus_that_no_revision_asks_for_are_left_out():
+async def test_extended_resources_that_no_revision_requests_are_ignored():
     cluster = ClusterInMemory()
     cluster.api.put(NODES, a_stored_node("n2", **{"nvidia.com/gpu": "4", "rdma/hca": "16"}))
     async with cluster.running() as world:
@@ -200,7 +200,7 @@ async def test_gpus_that_no_revision_asks_for_are_left_out():
 
 
 @in_virtual_time
-async def test_engines_are_where_their_metrics_are_to_be_had():
+async def test_engines_are_running_pods_of_rank_0_with_an_address():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         revision = replace(wanted(world), number=1)
@@ -253,7 +253,7 @@ async def test_a_named_template_is_read_once_a_minute():
 
 
 @in_virtual_time
-async def test_a_template_that_cannot_be_read_holds_its_service_only():
+async def test_an_unreadable_template_affects_only_its_service():
     cluster = ClusterInMemory()
     cluster.api.put(INFERENCE_SERVICES, a_stored_service("other", spec=WITH_TEMPLATE))
     cluster.api.put(POD_TEMPLATES, a_template())
@@ -291,7 +291,7 @@ async def test_only_our_children_are_watched():
 
 
 @in_virtual_time
-async def test_a_version_newer_than_what_is_known_is_a_warning_and_no_problem():
+async def test_an_unknown_newer_version_is_only_a_warning():
     cluster = ClusterInMemory()
     spec = {**SPEC, "engine": {**SPEC.get("engine", {}), "version": "0.99.0"}}
     cluster.api.put(INFERENCE_SERVICES, a_stored_service("new", spec))

@@ -37,14 +37,14 @@ def api() -> FakeApi:
     return api
 
 
-async def test_all_are_read_in_order_of_name(api):
+async def test_profiles_are_ordered_by_name(api):
     api.put(PERFORMANCE_PROFILES, a_profile("a-second"))
     profiles = await PerformanceProfiles(api, Clock()).read()
     assert [profile.name for profile in profiles] == ["a-second", "one"]
     assert profiles[0].profile.step_seconds == pytest.approx(0.008)
 
 
-async def test_once_a_minute(api):
+async def test_profiles_are_read_once_a_minute(api):
     clock = Clock()
     profiles = PerformanceProfiles(api, clock)
     before = await profiles.read()
@@ -56,13 +56,13 @@ async def test_once_a_minute(api):
     assert len(api.calls) == 2
 
 
-async def test_one_that_cannot_be_read_leaves_the_others(api):
+async def test_an_unreadable_profile_is_ignored(api):
     api.put(PERFORMANCE_PROFILES, a_profile("broken", stepMilliseconds="fast"))
     assert [profile.name for profile in await PerformanceProfiles(api, Clock()).read()] == ["one"]
 
 
 @pytest.mark.parametrize("status", [NOT_FOUND, FORBIDDEN, 0])
-async def test_without_them_plans_go_on(api, status):
+async def test_a_failed_list_keeps_the_profiles_read_last(api, status):
     """Without the CRD, the right or an answer: first no profiles, later those that were read last."""
     clock = Clock()
     fresh, settled = PerformanceProfiles(api, clock), PerformanceProfiles(api, clock)

@@ -71,7 +71,7 @@ async def operator() -> AsyncIterator[Operator]:
         await task
 
 
-async def test_a_pools_placeholders_are_made_in_the_operators_namespace_and_then_nothing_is_left_to_do(operator):
+async def test_placeholders_are_created_in_the_operators_namespace(operator):
     assert await operator.tick() == ["create pods", "create pods", "patch warmpools"]
     first, _ = operator.pods()
     (owner,) = first["metadata"]["ownerReferences"]
@@ -83,7 +83,7 @@ async def test_a_pools_placeholders_are_made_in_the_operators_namespace_and_then
     assert await operator.tick() == []
 
 
-async def test_its_status_counts_what_is_ready(operator):
+async def test_the_status_counts_ready_placeholders(operator):
     await operator.tick()
     for pod in operator.pods()[:1]:
         pod["spec"]["nodeName"] = "n1"
@@ -96,7 +96,7 @@ async def test_its_status_counts_what_is_ready(operator):
     assert [c["reason"] for c in stored["status"]["conditions"]] == ["PlaceholdersPending"]
 
 
-async def test_another_shape_takes_the_place_of_the_one_before(operator):
+async def test_a_changed_shape_replaces_the_placeholders(operator):
     await operator.tick()
     (stored,) = operator.api.all(WARM_POOLS)
     stored["metadata"]["generation"] = 2
@@ -104,14 +104,14 @@ async def test_another_shape_takes_the_place_of_the_one_before(operator):
     assert await operator.tick() == ["delete pods", "delete pods", "create pods", "patch warmpools"]
 
 
-async def test_a_pool_that_went_needs_nothing(operator):
+async def test_a_deleted_pool_gets_no_plan(operator):
     """Garbage collection removes its pods."""
     await operator.tick()
     operator.api.remove(WARM_POOLS, None, "h100")
     assert await operator.tick() == []
 
 
-async def test_where_the_kind_is_not_installed_there_are_none():
+async def test_without_the_crd_there_are_no_pools():
     api, clock = FakeApi(), [0.0]
     api.put(WARM_POOLS, a_stored_pool())
     pools = WarmPools(api, HOME, monotonic=lambda: clock[0])
@@ -128,7 +128,7 @@ async def test_where_the_kind_is_not_installed_there_are_none():
 
 
 @pytest.mark.parametrize("status", [FORBIDDEN, 0])
-async def test_while_they_cannot_be_listed_what_was_read_last_holds(status):
+async def test_a_failed_list_keeps_the_pools_read_last(status):
     api = FakeApi()
     api.put(WARM_POOLS, a_stored_pool())
     pools = WarmPools(api, HOME)
@@ -141,7 +141,7 @@ async def test_while_they_cannot_be_listed_what_was_read_last_holds(status):
     assert await pools.read() == known != ()
 
 
-async def test_one_that_cannot_be_read_is_left_as_it_is_and_says_so(operator):
+async def test_an_unreadable_pool_is_left_alone_and_reported(operator):
     await operator.tick()
     operator.api.put(WARM_POOLS, {"metadata": {"name": "h100", "generation": 2}, "spec": {"placeholders": "many"}})
     assert await operator.tick() == ["patch warmpools"]

@@ -51,7 +51,7 @@ def test_a_bad_object_is_named_and_the_rest_is_read(bad, message):
 
 
 @pytest.mark.parametrize("page", [b"", b"<html>", b"[]", b"null"])
-def test_what_is_no_list_is_an_error(page):
+def test_a_page_that_is_not_a_list_is_an_error(page):
     with pytest.raises(ValueError, match=r".+"):
         READER.listed([page])
 
@@ -83,7 +83,7 @@ def test_null_and_absent_fields_are_alike():
         pytest.param({"type": "ERROR"}, ("ERROR", None, "", 0, ""), id="an error without words"),
     ],
 )
-def test_events(line, expected):
+def test_watch_events_are_parsed(line, expected):
     event = READER.event(json.dumps(line).encode())
     name = event.object.metadata.name if event.object else None
     assert (event.type, name, event.resource_version, event.code, event.message) == expected
@@ -95,7 +95,7 @@ def test_an_event_about_an_unreadable_object_keeps_its_version():
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"object":{}}', b'{"type":7}'])
-def test_what_is_no_event_is_an_error(line):
+def test_invalid_watch_events_are_errors(line):
     with pytest.raises(ValueError, match=r".+"):
         READER.event(line)
 
@@ -111,11 +111,11 @@ def test_what_is_no_event_is_an_error(line):
         pytest.param(None, None, id="none"),
     ],
 )
-def test_times(text, seconds):
+def test_rfc_3339_times_become_unix_seconds(text, seconds):
     assert unix_seconds(text) == seconds
 
 
-def test_a_time_survives_the_way_there_and_back():
+def test_a_micro_time_reads_back_unchanged():
     assert unix_seconds(micro_time(1_700_000_000.123456)) == 1_700_000_000.123456
     assert micro_time(0.0) == "1970-01-01T00:00:00.000000Z"
 

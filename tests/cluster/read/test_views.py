@@ -84,7 +84,7 @@ def test_identity_comes_from_metadata_and_labels():
     assert (view.created_at, view.phase, view.node, view.serving) == (NOON_SECONDS, "Running", "n1", True)
 
 
-def test_labels_that_people_wrote_do_not_blind_us():
+def test_invalid_labels_do_not_hide_a_pod():
     view = pod_view(a_pod(pod_labels={labels.SERVICE: "chat", labels.ORDINAL: "two", labels.RANK: "²"}))
     assert (view.ordinal, view.rank, view.revision, view.serving, view.service_uid) == (-1, -1, "", False, None)
 
@@ -97,7 +97,7 @@ def test_labels_that_people_wrote_do_not_blind_us():
         pytest.param([{"uid": "a", "controller": True}], "a", id="a controller"),
     ],
 )
-def test_only_a_controller_owns(owners, expected):
+def test_only_the_controller_is_the_owner(owners, expected):
     assert pod_view(a_pod(ownerReferences=owners)).owner_uid == expected
 
 
@@ -209,7 +209,7 @@ def test_where_an_engine_answers():
     assert (facts.ip, facts.port) == ("10.0.0.7", 8000)
 
 
-def test_a_new_version_alone_is_no_news():
+def test_a_new_resource_version_alone_is_no_change():
     one = pod_facts(a_pod())
     assert same_pod(one, pod_facts(a_pod(resourceVersion="6", annotations={"a": "b"})))
     assert not same_pod(one, pod_facts(a_pod(resourceVersion="6", deletionTimestamp=NOON)))
@@ -241,7 +241,7 @@ def a_node(**parts: Any) -> NodeObject:
         pytest.param({"metadata": {"deletionTimestamp": NOON}}, True, id="being deleted"),
     ],
 )
-def test_nodes_that_are_to_be_left(parts, expected):
+def test_cordoned_and_tainted_nodes_are_marked(parts, expected):
     assert node_view(a_node(**parts)).cordoned is expected
 
 
@@ -253,7 +253,7 @@ def test_nodes_that_are_to_be_left(parts, expected):
         pytest.param([], (False, None), id="never heard of"),
     ],
 )
-def test_nodes_that_are_lost(conditions, expected):
+def test_nodes_that_are_not_ready_have_a_time(conditions, expected):
     view = node_view(a_node(conditions=conditions))
     assert (view.ready, view.unready_since) == expected
 
@@ -279,7 +279,7 @@ def test_a_stored_revision_is_read_back():
     )
 
 
-def test_a_revision_of_other_code_is_none_of_ours():
+def test_a_revision_of_another_operator_is_ignored():
     metadata = {"name": "web-5d", "namespace": "team", "uid": "u", "resourceVersion": "1"}
     stored = owned_revision(RevisionObject.model_validate({"metadata": metadata, "data": {"spec": {}}, "revision": 1}))
     assert stored.revision is None
@@ -296,10 +296,10 @@ def test_a_revision_of_other_code_is_none_of_ours():
         pytest.param([{"type": "PodScheduled", "status": "True"}], None, id="at a time nobody tells"),
     ],
 )
-def test_when_a_pod_got_its_node(conditions, expected):
+def test_the_time_a_pod_was_scheduled(conditions, expected):
     assert pod_view(a_pod(conditions=conditions)).scheduled_at == expected
 
 
-def test_when_a_node_came_to_be():
+def test_the_creation_time_of_a_node():
     metadata = {"name": "n1", "uid": "u", "resourceVersion": "1", "creationTimestamp": NOON}
     assert node_view(NodeObject.model_validate({"metadata": metadata})).created_at == NOON_SECONDS

@@ -75,7 +75,7 @@ async def bookmarks(api: FakeApi, seconds: float) -> None:
 
 
 @in_virtual_time
-async def test_it_lists_then_follows():
+async def test_a_cache_lists_and_then_watches():
     cached = CachedPods()
     cached.api.put(PODS, a_pod("a"))
     assert (cached.cache.synced, cached.cache.age) == (False, float("inf"))
@@ -111,7 +111,7 @@ async def test_a_list_of_many_pages_is_one_view():
 
 
 @in_virtual_time
-async def test_only_news_wakes():
+async def test_only_changes_wake_the_loop():
     cached = CachedPods()
     cached.api.put(PODS, a_pod("a"))
     async with cached.running():
@@ -129,7 +129,7 @@ async def test_only_news_wakes():
 
 @pytest.mark.parametrize("in_stream", [pytest.param(True, id="inside the stream"), pytest.param(False, id="as status")])
 @in_virtual_time
-async def test_an_expired_state_is_listed_again_and_ghosts_vanish(in_stream):
+async def test_an_expired_version_causes_a_list_that_drops_deleted_objects(in_stream):
     cached = CachedPods()
     cached.api.put(PODS, a_pod("a"))
     cached.api.put(PODS, a_pod("ghost"))
@@ -144,7 +144,7 @@ async def test_an_expired_state_is_listed_again_and_ghosts_vanish(in_stream):
 
 
 @in_virtual_time
-async def test_a_server_that_expires_every_watch_is_not_stormed():
+async def test_a_server_that_expires_every_watch_is_asked_with_backoff():
     cached = CachedPods()
     cached.api.compacted = 10**9
     async with cached.running():
@@ -154,7 +154,7 @@ async def test_a_server_that_expires_every_watch_is_not_stormed():
 
 
 @in_virtual_time
-async def test_a_silent_watch_is_given_up_after_90_s():
+async def test_a_silent_watch_is_abandoned_after_90_s():
     cached = CachedPods()
     async with cached.running():
         await bookmarks(cached.api, 60.0)
@@ -227,7 +227,7 @@ async def test_a_cancellation_of_the_task_ends_the_watch():
 
 
 @in_virtual_time
-async def test_an_outage_is_met_with_patience_and_its_end_is_seen():
+async def test_an_outage_is_retried_with_backoff_until_it_ends():
     cached = CachedPods()
     cached.api.put(PODS, a_pod("a"))
 
@@ -260,7 +260,7 @@ async def test_an_outage_is_met_with_patience_and_its_end_is_seen():
     ],
 )
 @in_virtual_time
-async def test_what_is_no_event_breaks_the_watch_but_not_the_view(line):
+async def test_an_invalid_event_breaks_the_watch_but_keeps_the_views(line):
     cached = CachedPods()
     cached.api.put(PODS, a_pod("a"))
     async with cached.running():
@@ -273,7 +273,7 @@ async def test_what_is_no_event_breaks_the_watch_but_not_the_view(line):
 
 
 @in_virtual_time
-async def test_an_object_that_cannot_be_read_is_named_and_costs_no_other():
+async def test_an_unreadable_object_is_named_and_the_others_are_kept():
     cached = CachedPods()
     cached.api.put(PODS, a_pod("good"))
     cached.api.put(PODS, a_pod("bad") | {"status": {"phase": ["not", "text"]}})
@@ -300,7 +300,7 @@ async def test_an_object_that_cannot_be_read_is_named_and_costs_no_other():
 
 
 @in_virtual_time
-async def test_our_own_failure_to_understand_one_object_costs_that_one():
+async def test_an_internal_error_makes_only_that_object_unreadable():
     def view(pod: PodObject) -> str:
         if pod.status.phase == "Odd":
             raise LookupError("no such phase")
@@ -317,27 +317,27 @@ async def test_our_own_failure_to_understand_one_object_costs_that_one():
 
 
 @in_virtual_time
-async def test_an_own_write_is_seen_before_the_watch_tells():
+async def test_an_own_write_is_known_before_its_watch_event():
     cached = CachedPods()
     async with cached.running():
         cached.api.silence()
-        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine", "Pending")))
+        cached.cache.store_answer(await cached.api.create(PODS, "team", a_pod("mine", "Pending")))
         assert cached.pods == ["mine Pending"]
         assert cached.woken_at == []
 
 
 @in_virtual_time
-async def test_an_own_write_that_was_overtaken_changes_nothing():
+async def test_an_outdated_answer_to_an_own_write_changes_nothing():
     cached = CachedPods()
     async with cached.running():
         answer = await cached.api.create(PODS, "team", a_pod("mine", "Pending"))
         cached.api.put(PODS, a_pod("mine", "Running"))
         await a_moment()
-        cached.cache.fold(answer)
+        cached.cache.store_answer(answer)
         assert cached.pods == ["mine Running"]
         cached.api.remove(PODS, "team", "mine")
         await a_moment()
-        cached.cache.fold(answer)
+        cached.cache.store_answer(answer)
         assert cached.pods == []
 
 
@@ -352,18 +352,18 @@ async def test_an_own_write_survives_a_list_that_was_taken_before_it():
         cached.api.end_watches()
         await asyncio.sleep(3.0)
         assert (cached.lists(), cached.cache.relists) == (2, 1)
-        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine")))
+        cached.cache.store_answer(await cached.api.create(PODS, "team", a_pod("mine")))
         await asyncio.sleep(3.0)
         assert (cached.lists(), cached.cache.relists) == (2, 2)
         assert cached.pods == ["a Running", "mine Running"]
 
 
 @in_virtual_time
-async def test_a_folded_ghost_vanishes_at_the_next_list():
+async def test_a_stored_answer_of_a_deleted_object_vanishes_at_the_next_list():
     cached = CachedPods()
     async with cached.running():
         cached.api.silence()
-        cached.cache.fold(await cached.api.create(PODS, "team", a_pod("mine")))
+        cached.cache.store_answer(await cached.api.create(PODS, "team", a_pod("mine")))
         cached.api.remove(PODS, "team", "mine")
         cached.api.expire()
         cached.api.end_watches()
@@ -373,17 +373,17 @@ async def test_a_folded_ghost_vanishes_at_the_next_list():
 
 @pytest.mark.parametrize("graceful", [pytest.param(True, id="it ends in its own time"), pytest.param(False, id="gone")])
 @in_virtual_time
-async def test_an_own_delete_is_folded(graceful):
+async def test_the_answer_to_an_own_delete_is_stored(graceful):
     cached = CachedPods(FakeApi(graceful=graceful), view=lambda pod: str(pod.metadata.deletion_timestamp is not None))
     uid = cached.api.put(PODS, a_pod("a"))["metadata"]["uid"]
     async with cached.running():
         cached.api.silence()
-        cached.cache.fold_deleted(uid, await cached.api.delete(PODS, "team", "a", uid=uid))
+        cached.cache.store_deletion(uid, await cached.api.delete(PODS, "team", "a", uid=uid))
         assert cached.pods == (["True"] if graceful else [])
 
 
 @in_virtual_time
-async def test_versions_that_are_no_numbers_are_taken_in_the_order_they_come():
+async def test_versions_that_are_not_numbers_are_stored_in_arrival_order():
     cached = CachedPods()
     async with cached.running():
         for version, phase in (("b7", "Pending"), ("a3", "Running")):

@@ -29,7 +29,7 @@ STRANGER = Owner(ClusterInMemory.owner.key, "uid-of-a-stranger")
 
 
 @in_virtual_time
-async def test_a_new_pod_is_known_before_the_watch_tells():
+async def test_a_created_pod_is_known_before_its_watch_event():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         cluster.api.silence()
@@ -42,7 +42,7 @@ async def test_a_new_pod_is_known_before_the_watch_tells():
 
 
 @in_virtual_time
-async def test_a_create_whose_answer_was_lost_succeeds_at_the_second_try():
+async def test_a_create_whose_answer_was_lost_succeeds_on_retry():
     cluster = ClusterInMemory()
 
     def lose(call: FakeCall) -> None:
@@ -62,7 +62,7 @@ async def test_a_create_whose_answer_was_lost_succeeds_at_the_second_try():
 
 
 @in_virtual_time
-async def test_a_name_that_is_somebody_elses_is_left_and_told():
+async def test_a_pod_of_another_owner_is_left_alone_and_reported():
     cluster = ClusterInMemory()
     cluster.api.put(PODS, a_stored_pod("chat-0", STRANGER))
     async with cluster.running() as world:
@@ -73,7 +73,7 @@ async def test_a_name_that_is_somebody_elses_is_left_and_told():
 
 
 @in_virtual_time
-async def test_a_name_whose_pod_still_ends_is_waited_for():
+async def test_a_name_is_not_reused_while_its_pod_terminates():
     cluster = ClusterInMemory()
     cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner, deletionTimestamp="2026-01-01T00:00:00Z"))
     async with cluster.running() as world:
@@ -115,7 +115,7 @@ async def test_a_refusal_is_remembered_for_the_planner(error, reason):
 
 
 @in_virtual_time
-async def test_a_pod_that_could_be_made_ends_earlier_refusals_of_its_service():
+async def test_a_created_pod_clears_earlier_refusals_of_its_service():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         cluster.api.before = fails("create", PODS.plural, ApiError(403, "Forbidden", "exceeded quota: gpus"))
@@ -128,7 +128,7 @@ async def test_a_pod_that_could_be_made_ends_earlier_refusals_of_its_service():
 
 
 @in_virtual_time
-async def test_a_refusal_beside_a_success_of_the_same_tick_stands():
+async def test_a_refusal_in_the_same_tick_as_a_success_is_kept():
     cluster = ClusterInMemory(at_once=1)
     async with cluster.running() as world:
 
@@ -158,7 +158,7 @@ async def test_a_drain_and_its_end_are_one_write_each():
 
 
 @in_virtual_time
-async def test_the_gate_of_a_group_is_lifted_and_those_of_others_stay():
+async def test_only_the_group_gate_is_removed():
     cluster = ClusterInMemory()
     stored = a_stored_pod("chat-0", cluster.owner)
     stored["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": labels.GROUP_GATE}]
@@ -186,7 +186,7 @@ async def test_the_gate_of_a_group_is_lifted_and_those_of_others_stay():
     ],
 )
 @in_virtual_time
-async def test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_happens(act):
+async def test_a_stale_pod_version_is_a_race_and_changes_nothing(act):
     cluster = ClusterInMemory()
     cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
     async with cluster.running() as world:
@@ -197,7 +197,7 @@ async def test_a_decision_about_another_version_of_a_pod_is_a_race_and_nothing_h
 
 
 @in_virtual_time
-async def test_a_pod_that_is_gone_already_is_deleted():
+async def test_deleting_a_missing_pod_succeeds():
     cluster = ClusterInMemory(FakeApi(graceful=False))
     cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
     async with cluster.running() as world:
@@ -239,7 +239,7 @@ async def test_an_orphan_is_adopted_in_one_write(drain):
     ],
 )
 @in_virtual_time
-async def test_a_service_of_the_name_that_is_not_ours_is_not_taken_over(owner, metadata, reason):
+async def test_a_service_of_another_owner_is_not_taken_over(owner, metadata, reason):
     cluster = ClusterInMemory()
     before = cluster.api.put(SERVICES, a_stored_pod("chat", owner, **metadata) | {"spec": {"selector": {"app": "web"}}})
     async with cluster.running() as world:
@@ -255,7 +255,7 @@ async def test_a_service_of_the_name_that_is_not_ours_is_not_taken_over(owner, m
 
 
 @in_virtual_time
-async def test_a_child_that_was_changed_by_hand_is_put_right():
+async def test_a_manual_change_of_a_child_is_reverted():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         await cluster.apply(world, children(world))
@@ -272,7 +272,7 @@ async def test_a_child_that_was_changed_by_hand_is_put_right():
 
 
 @in_virtual_time
-async def test_a_revision_is_stored_once_and_numbered_again_when_it_returns():
+async def test_a_stored_revision_gets_a_new_number_when_it_is_used_again():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         revision = replace(wanted(world), number=1)
@@ -296,7 +296,7 @@ async def test_a_revision_whose_answer_was_lost_is_found_again():
 
 
 @in_virtual_time
-async def test_a_revision_of_somebody_else_is_neither_changed_nor_deleted():
+async def test_a_revision_of_another_owner_is_neither_changed_nor_deleted():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         await cluster.apply(world, StoreRevision(replace(wanted(world), number=1)))

@@ -26,7 +26,7 @@ from tests.controller.virtual_time import in_virtual_time, now
 
 
 @in_virtual_time
-async def test_stages_come_in_an_order_that_is_safe_to_break_off():
+async def test_types_of_actions_are_in_an_order_that_is_safe_to_interrupt():
     cluster = ClusterInMemory()
     for name in ("orphan", "draining", "serving", "drained"):
         cluster.api.put(PODS, a_stored_pod(name, cluster.owner if name != "orphan" else None))
@@ -56,7 +56,7 @@ async def test_stages_come_in_an_order_that_is_safe_to_break_off():
             "create pods team/chat-0",
             f"delete controllerrevisions team/{old}",
         ]
-        assert (outcome.failures, outcome.races, outcome.deposed) == ((), 0, False)
+        assert (outcome.failures, outcome.races, outcome.leadership_lost) == ((), 0, False)
         assert outcome.calls == {
             ("create", "controllerrevisions"): 1,
             ("get", "services"): 1,
@@ -110,15 +110,15 @@ async def test_a_dry_run_calls_nothing(caplog):
 
 
 @in_virtual_time
-async def test_who_does_not_lead_writes_nothing():
+async def test_a_standby_writes_nothing():
     cluster = ClusterInMemory(leading=False)
     async with cluster.running() as world:
         outcome = await cluster.apply(world, create(world), DeleteRevision("x"))
-        assert (cluster.written(), outcome.deposed, outcome.failures) == ([], True, ())
+        assert (cluster.written(), outcome.leadership_lost, outcome.failures) == ([], True, ())
 
 
 @in_virtual_time
-async def test_leadership_lost_half_way_stops_the_rest():
+async def test_lost_leadership_skips_the_remaining_actions():
     cluster = ClusterInMemory(at_once=1)
     async with cluster.running() as world:
 
@@ -133,11 +133,11 @@ async def test_leadership_lost_half_way_stops_the_rest():
             "create poddisruptionbudgets team/chat",
             "create pods team/chat-0",
         ]
-        assert outcome.deposed
+        assert outcome.leadership_lost
 
 
 @in_virtual_time
-async def test_calls_under_way_are_bounded():
+async def test_concurrent_calls_are_limited():
     cluster = ClusterInMemory(at_once=3)
     under_way, most = 0, 0
 
@@ -163,7 +163,7 @@ async def test_calls_under_way_are_bounded():
 
 
 @in_virtual_time
-async def test_a_failed_call_holds_its_own_service_only():
+async def test_a_failed_call_affects_only_its_own_service():
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         other = a_plan(world, create(world, "other-0"))
@@ -182,7 +182,7 @@ async def test_a_failed_call_holds_its_own_service_only():
 
 
 @in_virtual_time
-async def test_no_pod_is_made_while_its_service_cannot_be_written():
+async def test_no_pod_is_created_if_its_service_cannot_be_written():
     cluster = ClusterInMemory()
     cluster.api.put(PODS, a_stored_pod("surplus", cluster.owner))
     async with cluster.running() as world:
@@ -195,7 +195,7 @@ async def test_no_pod_is_made_while_its_service_cannot_be_written():
 
 
 @in_virtual_time
-async def test_a_fault_of_our_own_is_a_failure_of_that_action(caplog):
+async def test_an_internal_error_fails_only_that_action(caplog):
     cluster = ClusterInMemory()
     async with cluster.running() as world:
         listed = a_plan(world, create(world), create(world, "chat-1"))
@@ -210,7 +210,7 @@ async def test_a_fault_of_our_own_is_a_failure_of_that_action(caplog):
 
 @pytest.mark.parametrize("remove", [StartDrain, DeletePod])
 @in_virtual_time
-async def test_nothing_comes_into_a_place_that_was_not_left(remove):
+async def test_no_pod_is_created_if_a_drain_or_deletion_failed(remove):
     """Else there would be one replica more than the plan allows."""
     cluster = ClusterInMemory()
     cluster.api.put(PODS, a_stored_pod("serving", cluster.owner))
@@ -219,6 +219,6 @@ async def test_nothing_comes_into_a_place_that_was_not_left(remove):
         assert (outcome.races, [call for call in cluster.written() if call.startswith("create")]) == (1, [])
 
 
-def test_every_kind_of_action_has_its_stage():
+def test_every_type_of_action_is_in_the_order():
     assert set(ACTION_ORDER) == set(get_args(Action))
     assert len(ACTION_ORDER) == len(set(ACTION_ORDER))

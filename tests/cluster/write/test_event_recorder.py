@@ -28,7 +28,7 @@ class RecordedEvents:
         return [event["note"] for event in self.api.all(EVENTS)]
 
 
-async def test_an_event_says_who_what_and_why():
+async def test_an_event_has_all_required_fields():
     recorded = RecordedEvents()
     await recorded.record(SCALED)
     (event,) = recorded.api.all(EVENTS)
@@ -52,7 +52,7 @@ async def test_an_event_says_who_what_and_why():
     assert recorded.recorder.recorded == 1
 
 
-async def test_the_same_words_are_told_once_in_ten_minutes():
+async def test_the_same_event_is_written_once_in_ten_minutes():
     recorded = RecordedEvents()
     for _ in range(3):
         await recorded.record(SCALED, after=199.0)
@@ -61,7 +61,7 @@ async def test_the_same_words_are_told_once_in_ten_minutes():
     assert len(recorded.notes) == 2
 
 
-async def test_a_flood_of_one_service_leaves_others_their_room():
+async def test_many_events_of_one_service_do_not_drop_those_of_others():
     recorded = RecordedEvents()
     await recorded.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(100)))
     assert (len(recorded.notes), recorded.recorder.dropped) == (25, 75)
@@ -69,14 +69,14 @@ async def test_a_flood_of_one_service_leaves_others_their_room():
     assert len(recorded.notes) == 26
 
 
-async def test_the_bucket_fills_again_with_time():
+async def test_the_token_bucket_refills_over_time():
     recorded = RecordedEvents()
     await recorded.record(*(EventRecord("Warning", Reason.STALLED, f"number {n}") for n in range(30)))
     await recorded.record(*(EventRecord("Warning", Reason.STALLED, f"later {n}") for n in range(5)), after=120.0)
     assert len(recorded.notes) == 27
 
 
-async def test_a_failure_is_counted_and_nothing_else():
+async def test_a_failed_write_is_only_counted():
     recorded = RecordedEvents()
 
     def refuse(call: FakeCall) -> None:

@@ -65,7 +65,7 @@ async def test_a_first_status_is_written_whole():
     assert InferenceServiceStatus.model_validate(stored["status"]) == STATUS
 
 
-async def test_what_is_stored_already_is_not_written():
+async def test_an_unchanged_status_is_not_written():
     written = WrittenStatus()
     await written.write(STATUS, STATUS)
     assert written.api.calls == []
@@ -77,7 +77,7 @@ async def test_only_what_changed_is_written():
     assert written.patches == [{"replicas": {"desired": 3, "loading": 1}}]
 
 
-async def test_what_became_unknown_is_taken_out():
+async def test_fields_that_became_unknown_are_removed():
     written = WrittenStatus()
     decision = DecisionStatus(rule="min_replicas", because="1 is the least", desired=1)
     await written.write(STATUS, STATUS.model_copy(update={"load": LoadStatus(), "decision": decision}))
@@ -130,16 +130,16 @@ async def test_a_write_that_failed_is_tried_again_at_the_next_tick():
 
 
 @pytest.mark.parametrize(
-    ("leading", "dry_run", "deposed"),
+    ("leading", "dry_run", "leadership_lost"),
     [pytest.param(False, False, True, id="a standby"), pytest.param(True, True, False, id="a dry run")],
 )
-async def test_who_must_not_write_does_not(leading, dry_run, deposed):
+async def test_a_standby_and_a_dry_run_write_no_status(leading, dry_run, leadership_lost):
     written = WrittenStatus(leading=leading, dry_run=dry_run)
     outcome = await written.write(InferenceServiceStatus(), STATUS)
-    assert (written.api.calls, outcome.deposed) == ([], deposed)
+    assert (written.api.calls, outcome.leadership_lost) == ([], leadership_lost)
 
 
-async def test_a_service_that_went_is_no_failure_and_one_made_anew_is_not_touched():
+async def test_deleted_and_recreated_services_are_not_written():
     written = WrittenStatus()
     current_version = written.api.all(INFERENCE_SERVICES)[0]["metadata"]["resourceVersion"]
     written.api.remove(INFERENCE_SERVICES, "team", "chat")
@@ -152,14 +152,14 @@ async def test_a_service_that_went_is_no_failure_and_one_made_anew_is_not_touche
     assert "status" not in stored
 
 
-async def test_a_service_that_is_not_in_the_world_is_passed_over():
+async def test_a_service_missing_from_the_world_is_skipped():
     written = WrittenStatus()
     service = a_service("chat", namespace="team", uid="uid-chat")
     await written.writer.write(Plan((plan_of(service, STATUS),)), a_world(), NOW)
     assert written.api.calls == []
 
 
-async def test_every_refusal_is_the_services_own():
+async def test_a_refused_status_affects_only_its_own_service():
     written = WrittenStatus()
     written.api.put(INFERENCE_SERVICES, a_stored_service("other"))
 

@@ -44,19 +44,17 @@ def while_the_load_falls(page: PageFilter) -> Story:
         pytest.param(silent, "no answer within 3 s", id="vanish"),
         pytest.param(
             renamed("vllm:num_requests_running"),
-            "vllm:num_requests_running is not in the answer, though vllm:iteration_tokens_total_count is #; vLLM "
+            "vllm:num_requests_running is missing, although vllm:iteration_tokens_total_count is #; vLLM "
             "0.32.0 may have renamed it",
             id="rename running",
         ),
+        pytest.param(renamed("vllm:kv_cache_usage_perc"), "vllm:kv_cache_usage_perc is missing", id="rename KV"),
         pytest.param(
-            renamed("vllm:kv_cache_usage_perc"), "vllm:kv_cache_usage_perc is not in the answer", id="rename KV"
-        ),
-        pytest.param(
-            saying("NaN", RUNNING), "vllm:num_requests_running is nan, which is no reading", id="lie with NaN"
+            saying("NaN", RUNNING), "vllm:num_requests_running is nan, which is not a valid value", id="lie with NaN"
         ),
         pytest.param(
             saying("-50.0", RUNNING, WAITING),
-            "vllm:num_requests_waiting_by_reason is -50.0, which is no reading",
+            "vllm:num_requests_waiting_by_reason is -50.0, which is not a valid value",
             id="lie below zero",
         ),
     ],

@@ -41,7 +41,7 @@ class TestProfile:
             pytest.param('{"name": "8b-h100", "a": "fast"}', "'fast' is not a number", id="text as a number"),
             pytest.param('{"name": "8b-h100", "a": 0}', "a step must take time", id="no time"),
             pytest.param('{"name": "8b-h100", "d": -1}', "kv_token_seconds: -1 is negative", id="negative"),
-            pytest.param('{"name": "8b-h100", "kv_tokens": 0}', "serves nothing", id="no cache"),
+            pytest.param('{"name": "8b-h100", "kv_tokens": 0}', "kv_tokens: 0 is not above 0", id="no cache"),
             pytest.param('{"name": "8b-h100", "slow": 0}', "slow-down factor: 0", id="infinitely fast"),
         ],
     )

@@ -58,12 +58,12 @@ async def test_a_proxy_in_the_environment_is_not_used(server, monkeypatch):
     [
         pytest.param("broken-0", ScrapeFailure.STATUS, "answered HTTP 500 Internal Server Error", id="an error status"),
         pytest.param("moved-0", ScrapeFailure.STATUS, "answered HTTP 302 Found", id="a redirect is not followed"),
-        pytest.param("half-0", ScrapeFailure.CUT, "the answer ended before its announced length", id="half a body"),
+        pytest.param("half-0", ScrapeFailure.CUT, "the response ended before its announced length", id="half a body"),
         pytest.param("slow-0", ScrapeFailure.TIMEOUT, "no answer within 0.05 s", id="no answer"),
         pytest.param("drip-0", ScrapeFailure.TIMEOUT, "no answer within 0.05 s", id="an answer that does not end"),
     ],
 )
-async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, message):
+async def test_a_failed_scrape_gives_no_sample_and_a_reason(server, pod, failure, message):
     short_timeout = replace(LONG_TIMEOUT, timeout_seconds=0.05)
     async with a_fleet(
         server, pod, settings=short_timeout if failure is ScrapeFailure.TIMEOUT else LONG_TIMEOUT
@@ -80,18 +80,21 @@ async def test_a_pod_that_gives_nothing_is_unknown(server, pod, failure, message
     ("answer", "failure", "message"),
     [
         pytest.param("", ScrapeFailure.NOT_AN_ENGINE, "has no series that starts with vllm:", id="empty"),
-        pytest.param(
-            "<html>Welcome</html>\n", ScrapeFailure.NOT_AN_ENGINE, "the answer of 21 bytes has no series", id="a page"
-        ),
-        pytest.param(ANSWER[:-20], ScrapeFailure.MALFORMED, "the answer is cut", id="cut, and the length fits"),
+        pytest.param("<html>Welcome</html>\n", ScrapeFailure.NOT_AN_ENGINE, "21 bytes has no series", id="a page"),
+        pytest.param(ANSWER[:-20], ScrapeFailure.MALFORMED, "truncated", id="truncated, but the length fits"),
         pytest.param(
             "vllm:num_requests_running four\n", ScrapeFailure.MALFORMED, "'four' of", id="garbage for a number"
         ),
-        pytest.param("vllm:num_requests_running NaN\n", ScrapeFailure.SIGNAL_MISSING, "which is no reading", id="NaN"),
+        pytest.param(
+            "vllm:num_requests_running NaN\n",
+            ScrapeFailure.SIGNAL_MISSING,
+            "vllm:num_requests_running is nan",
+            id="NaN",
+        ),
         pytest.param("vllm:x 1\n" * 200_000, ScrapeFailure.TOO_LARGE, "is longer than 1048576 bytes", id="huge"),
     ],
 )
-async def test_an_answer_that_says_nothing_is_unknown(server, answer, failure, message):
+async def test_an_unusable_response_gives_no_sample_and_a_reason(server, answer, failure, message):
     server.answers["engine-0"] = answer
     async with a_fleet(server, "engine-0") as fleet:
         await fleet.next_news()
@@ -101,7 +104,7 @@ async def test_an_answer_that_says_nothing_is_unknown(server, answer, failure, m
         assert fleet.scraper.statistics().failures[failure] == 1
 
 
-async def test_a_port_that_refuses_is_unknown(server):
+async def test_a_refused_connection_gives_no_sample(server):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound and not listening: refuses, and nobody else gets the port
         async with a_fleet(server) as fleet:
@@ -113,7 +116,7 @@ async def test_a_port_that_refuses_is_unknown(server):
             assert fleet.scraper.statistics().failures[ScrapeFailure.CONNECTION] == 1
 
 
-async def test_what_is_not_http_is_unknown(server):
+async def test_a_response_that_is_not_http_gives_no_sample(server):
     async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
@@ -125,15 +128,15 @@ async def test_what_is_not_http_is_unknown(server):
         fleet.pods = [replace(fleet.target("engine-0"), port=other.sockets[0].getsockname()[1])]
         await fleet.next_news()
 
-        assert "the answer is not HTTP" in (fleet.error("engine-0") or "")
+        assert "is not HTTP" in (fleet.error("engine-0") or "")
 
 
-async def test_a_pod_without_an_address_is_unknown(server):
+async def test_a_pod_without_an_address_gives_no_sample(server):
     async with a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target("engine-0"), ip="")]
         await fleet.next_news()
 
-        assert "the pod has no address to ask" in (fleet.error("engine-0") or "")
+        assert "no usable address" in (fleet.error("engine-0") or "")
 
 
 async def test_the_last_good_sample_stays_and_ages(server):
@@ -160,7 +163,7 @@ async def test_a_good_answer_clears_the_error(server):
         assert (fleet.running("engine-0"), fleet.error("engine-0")) == (4.0, None)
 
 
-async def test_a_pod_that_is_gone_is_forgotten(server):
+async def test_a_deleted_pod_is_forgotten(server):
     async with a_fleet(server, "engine-0", "engine-1") as fleet:
         await fleet.next_news()
         fleet.pods = [fleet.target("engine-1")]
@@ -169,7 +172,7 @@ async def test_a_pod_that_is_gone_is_forgotten(server):
         assert set(fleet.scraper.signals()) == {"uid-engine-1"}
 
 
-async def test_a_pod_that_goes_while_it_is_asked_is_forgotten(server):
+async def test_a_pod_deleted_during_its_scrape_is_forgotten(server):
     async with a_fleet(server, "slow-0") as fleet:
         await fleet.outlast_a_round()
         fleet.pods = [fleet.target("engine-0")]
@@ -179,7 +182,7 @@ async def test_a_pod_that_goes_while_it_is_asked_is_forgotten(server):
         assert set(fleet.scraper.signals()) == {"uid-engine-0"}
 
 
-async def test_a_slow_pod_delays_nobody(server):
+async def test_a_slow_pod_does_not_delay_the_others(server):
     """Results are reported after 1.5 s, and that of the slow pod when it arrives.
 
     Of three pods on two slots the last is asked once the second has been read: the slow one holds the first slot.
@@ -198,7 +201,7 @@ async def test_a_slow_pod_delays_nobody(server):
         assert (late.running_requests, late.taken_at) == (4.0, 1000.0)
 
 
-async def test_a_pod_is_never_asked_twice_at_a_time(server):
+async def test_a_pod_is_never_scraped_twice_at_once(server):
     async with a_fleet(server, "slow-0") as fleet:
         await fleet.outlast_a_round()
         await fleet.outlast_a_round()
@@ -208,7 +211,7 @@ async def test_a_pod_is_never_asked_twice_at_a_time(server):
         assert server.asked["slow-0"] == 1
 
 
-async def test_at_most_so_many_are_asked_at_once(server):
+async def test_concurrent_scrapes_are_limited(server):
     pods = [f"slow-{number}" for number in range(8)]
     async with a_fleet(server, *pods, settings=replace(LONG_TIMEOUT, concurrency=3)) as fleet:
         for pod in pods[:3]:
@@ -255,15 +258,15 @@ async def test_rounds_keep_the_interval_from_start_to_start(server):
         pytest.param(2000, 16.0, id="2,000 are asked twice before they are stale"),
     ],
 )
-def test_the_interval(pods, seconds):
+def test_the_interval_grows_with_the_fleet(pods, seconds):
     assert interval_seconds(pods) == seconds
 
 
-def test_an_interval_can_be_asked_for_and_never_a_shorter_one():
+def test_the_interval_is_at_least_the_configured_one():
     assert (interval_seconds(1, at_least=30), interval_seconds(1, at_least=1)) == (30.0, 5.0)
 
 
-async def test_no_pods_no_news(server):
+async def test_an_empty_fleet_reports_no_news(server):
     async with a_fleet(server) as fleet:
         await fleet.time.asleep(until=5.0)
 
@@ -280,7 +283,7 @@ async def test_stop_ends_a_round_under_way(server):
         assert fleet.scraper.signals() == {}
 
 
-async def test_a_round_that_fails_in_the_caller_is_not_the_last(server, caplog):
+async def test_rounds_continue_after_a_failure(server, caplog):
     calls: list[int] = []
 
     def targets() -> Sequence[ScrapeTarget]:
@@ -301,7 +304,7 @@ async def test_a_round_that_fails_in_the_caller_is_not_the_last(server, caplog):
     assert "a scrape round failed" in caplog.text
 
 
-async def test_an_engine_version_nobody_knows_warns_once(server, caplog):
+async def test_an_unknown_engine_version_warns_once(server, caplog):
     async with a_fleet(server) as fleet:
         fleet.pods = [replace(fleet.target(f"engine-{number}"), engine_version="0.99.0") for number in range(3)]
         await fleet.next_news()
@@ -312,7 +315,7 @@ async def test_an_engine_version_nobody_knows_warns_once(server, caplog):
         assert fleet.scraper.statistics().unknown_versions == ("0.99.0",)
 
 
-async def test_statistics(server):
+async def test_statistics_count_scrapes_and_failures(server):
     async with a_fleet(server, "engine-0", "engine-1", "broken-0") as fleet:
         await fleet.next_news()
         await fleet.next_round()

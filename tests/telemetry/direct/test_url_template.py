@@ -22,7 +22,7 @@ def a_target(ip: str = "10.1.2.3", port: int = 8000) -> ScrapeTarget:
         pytest.param("http://{ip}:9400/m", "10.1.2.3", "http://10.1.2.3:9400/m", id="a port of its own"),
     ],
 )
-def test_urls(template, ip, url):
+def test_a_template_becomes_the_url_of_a_pod(template, ip, url):
     assert UrlTemplate(template).url(a_target(ip=ip)) == url
 
 
@@ -39,14 +39,14 @@ def test_urls(template, ip, url):
         pytest.param("http://{}/", "has the unknown field", id="no name"),
         pytest.param("http://{ip!r}/", "formats a field", id="a conversion"),
         pytest.param("http://{ip:>20}/", "formats a field", id="a format"),
-        pytest.param("http://{ip/", "cannot be read", id="brace not closed"),
-        pytest.param("http:///{ip}", "names no host", id="no host"),
-        pytest.param("http://{ip}:{port}{port}/", "is no URL", id="port out of range"),
-        pytest.param("http:// {ip}/", "names no host", id="a blank"),
-        pytest.param("http://user:secret@{ip}/", "may hold neither a user nor a fragment", id="a password"),
+        pytest.param("http://{ip/", "cannot be parsed", id="brace not closed"),
+        pytest.param("http:///{ip}", "does not name a host", id="no host"),
+        pytest.param("http://{ip}:{port}{port}/", "is not a URL", id="port out of range"),
+        pytest.param("http:// {ip}/", "does not name a host", id="a blank"),
+        pytest.param("http://user:secret@{ip}/", "must not contain a user or a fragment", id="a password"),
     ],
 )
-def test_refused_templates(template, message):
+def test_invalid_templates_are_refused(template, message):
     with pytest.raises(ValueError, match=message) as refused:
         UrlTemplate(template)
 
@@ -61,6 +61,6 @@ def test_refused_templates(template, message):
         pytest.param(a_target(port=0), id="no port"),
     ],
 )
-def test_a_target_without_an_address(target):
-    with pytest.raises(ValueError, match=r"does not appear to be|is no port"):
+def test_a_target_without_a_valid_address_is_refused(target):
+    with pytest.raises(ValueError, match=r"does not appear to be|is not a port"):
         UrlTemplate("http://{ip}:{port}/metrics").url(target)

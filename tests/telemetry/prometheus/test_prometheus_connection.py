@@ -152,7 +152,7 @@ def test_a_certificate_of_the_given_authority_is_trusted_and_the_token_sent(cert
         assert [headers["Authorization"] for headers in server.headers] == ["Bearer first", "Bearer second"]
 
 
-def test_a_certificate_of_nobody_is_not_trusted(certificate, monkeypatch):
+def test_an_untrusted_certificate_is_refused(certificate, monkeypatch):
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
     with a_server(says(ONE), certificate) as server:
         error = refused(server)
@@ -163,7 +163,7 @@ def test_a_certificate_of_nobody_is_not_trusted(certificate, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [None, "", "two words", "é"], ids=["absent", "empty", "no token", "not ASCII"])
-def test_a_token_that_cannot_be_read_is_not_left_out(certificate, tmp_path, content):
+def test_an_unreadable_token_fails_the_query(certificate, tmp_path, content):
     token = tmp_path / "token"
     if content is not None:
         token.write_text(content)
@@ -175,7 +175,7 @@ def test_a_token_that_cannot_be_read_is_not_left_out(certificate, tmp_path, cont
         assert server.asked == []
 
 
-def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):
+def test_proxies_and_passwords_of_the_environment_are_ignored(monkeypatch, tmp_path):
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password secret\n")
     monkeypatch.setenv("NETRC", str(netrc))
@@ -190,15 +190,15 @@ def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):
     [
         pytest.param(says({}, 503), ScrapeFailure.STATUS, "HTTP Status Code 503", id="an error"),
         pytest.param(says({}, 302, Location="/other"), ScrapeFailure.STATUS, "HTTP Status Code 302", id="a redirect"),
-        pytest.param(says(b"<html>"), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="a page"),
-        pytest.param(says([]), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="another API"),
-        pytest.param(says({"data": None}), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="no data"),
+        pytest.param(says(b"<html>"), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="a page"),
+        pytest.param(says([]), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="another API"),
+        pytest.param(says({"data": None}), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="no data"),
         pytest.param(
-            says(b"[" * 900_000), ScrapeFailure.MALFORMED, "not that of Prometheus' API", id="nested without end"
+            says(b"[" * 900_000), ScrapeFailure.MALFORMED, "not from the Prometheus API", id="nested without end"
         ),
     ],
 )
-def test_an_answer_that_is_none(answer, failure, message):
+def test_invalid_responses_are_failures(answer, failure, message):
     with a_server(answer) as server:
         error = refused(server)
 
@@ -207,13 +207,13 @@ def test_an_answer_that_is_none(answer, failure, message):
         assert len(server.asked) == 1, "nothing is asked twice"
 
 
-def test_nobody_answers():
+def test_a_refused_connection_is_a_failure():
     with a_server(says(ONE)) as server:
         pass
     assert refused(server).failure is ScrapeFailure.CONNECTION
 
 
-def test_an_answer_that_is_cut():
+def test_a_truncated_response_is_a_failure():
     def cut(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
         request.send_header("Content-Length", "1000")
@@ -224,12 +224,12 @@ def test_an_answer_that_is_cut():
         assert refused(server).failure is ScrapeFailure.CONNECTION
 
 
-def test_an_answer_without_end_is_left():
+def test_an_endless_response_is_abandoned():
     with a_server(says(b" " * 2000)) as server:
         assert refused(server, RequestLimits(max_bytes=1000)).failure is ScrapeFailure.TOO_LARGE
 
 
-def test_a_server_that_drips_is_left():
+def test_a_slow_response_is_abandoned():
     """Each byte arrives in time, but the whole answer does not."""
 
     def drip(request: BaseHTTPRequestHandler) -> None:
@@ -242,7 +242,7 @@ def test_a_server_that_drips_is_left():
         assert refused(server, RequestLimits(timeout_seconds=1)).failure is ScrapeFailure.TIMEOUT
 
 
-def test_a_server_that_is_silent_is_left():
+def test_a_silent_server_is_abandoned():
     def wait(_: BaseHTTPRequestHandler) -> None:
         server.ending.wait()
 

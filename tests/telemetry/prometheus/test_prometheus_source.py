@@ -127,7 +127,7 @@ async def test_one_query_per_metric_serves_the_whole_fleet(prometheus):
         assert {signals.error for signals in fleet.source.signals().values()} == {None}
 
 
-async def test_a_value_that_is_repeated_grows_old(prometheus):
+async def test_a_repeated_value_keeps_its_age(prometheus):
     prometheus.scraped("chat-0", engine(), at=990)
     async with a_fleet(prometheus) as fleet:
         for _ in range(4):
@@ -146,7 +146,7 @@ async def test_a_new_scrape_is_read_in_the_next_round(prometheus):
         assert (fleet.sampled().taken_at, fleet.sampled().running_requests) == (1003.0, 9.0)
 
 
-async def test_nothing_of_an_older_scrape_is_mixed_in(prometheus):
+async def test_samples_of_older_scrapes_are_not_mixed_in(prometheus):
     prometheus.scraped("chat-0", engine(running=2, tokens=50), at=985)
     prometheus.scraped("chat-0", engine(running=3).replace("vllm:generation_tokens_total", "vllm:gone"), at=995)
     prometheus.scraped("slow-0", engine(), at=970)  # so that ranges reach back over both
@@ -157,7 +157,7 @@ async def test_nothing_of_an_older_scrape_is_mixed_in(prometheus):
 
 
 @pytest.mark.parametrize("skew", [-600.0, 600.0], ids=["Prometheus' clock is behind", "Prometheus' clock is ahead"])
-async def test_an_age_is_told_by_one_clock(prometheus, skew):
+async def test_ages_are_computed_by_one_clock(prometheus, skew):
     prometheus.now += skew
     prometheus.scraped("chat-0", engine(), at=prometheus.now - 7)
     async with a_fleet(prometheus) as fleet:
@@ -170,14 +170,14 @@ async def test_a_restarted_engine_is_seen_to_count_from_zero(prometheus):
         prometheus.failed("chat-0", at=1001)
         await fleet.next_round()
         assert fleet.sampled().generation_tokens == 5000.0
-        assert fleet.error() == "Prometheus could not scrape it: target engines/chat-0:8000 is down"
+        assert "engines/chat-0:8000 is down" in (fleet.error() or "")
 
         prometheus.scraped("chat-0", engine(tokens=10), at=1006)
         await fleet.next_round()
         assert (fleet.sampled().generation_tokens, fleet.error()) == (10.0, None)
 
 
-async def test_a_pod_that_is_gone_leaves_nothing(prometheus):
+async def test_a_deleted_pod_leaves_no_signals(prometheus):
     prometheus.scraped("chat-0", engine(), at=990)
     prometheus.scraped("chat-1", engine(), at=990)
     async with a_fleet(prometheus, pod("chat-0"), pod("chat-1")) as fleet:
@@ -191,14 +191,14 @@ async def test_a_new_pod_does_not_inherit_from_an_older_one_of_its_name(promethe
     prometheus.scraped("chat-0", engine(running=9), at=990)
     async with a_fleet(prometheus, pod(created_at=995)) as fleet:
         assert fleet.sample() is None
-        assert fleet.error() == "Prometheus has not scraped it since it was created"
+        assert "since it was created" in (fleet.error() or "")
 
         prometheus.scraped("chat-0", engine(running=1), at=1004)
         await fleet.next_round()
         assert fleet.sampled().running_requests == 1.0
 
 
-async def test_an_outage_holds_what_is_known(prometheus):
+async def test_an_outage_keeps_the_last_samples(prometheus):
     prometheus.scraped("chat-0", engine(), at=990)
     async with a_fleet(prometheus) as fleet:
         prometheus.failure = ScrapeFailed(ScrapeFailure.TIMEOUT, "no answer in time")
@@ -211,18 +211,18 @@ async def test_an_outage_holds_what_is_known(prometheus):
         assert fleet.error() is None
 
 
-async def test_a_pod_that_prometheus_does_not_know_is_unknown(prometheus):
+async def test_a_pod_without_a_target_gives_no_sample(prometheus):
     async with a_fleet(prometheus) as fleet:
         assert fleet.sample() is None
-        assert fleet.error() == "Prometheus has not tried to scrape it in the last 150 s"
+        assert "150 s" in (fleet.error() or "")
 
 
-async def test_a_target_without_series_of_an_engine(prometheus):
+async def test_a_target_without_vllm_series_is_not_an_engine(prometheus):
     prometheus.scraped("chat-0", "", at=990, job="mesh")
     async with a_fleet(prometheus) as fleet:
         for _ in range(2):
             assert fleet.sample() is None
-            assert fleet.error() == "Prometheus scrapes it, and mesh/chat-0:8000 has no series of vLLM"
+            assert "mesh/chat-0:8000 has no vLLM series" in (fleet.error() or "")
             await fleet.next_round()
 
 
@@ -258,9 +258,7 @@ async def test_nan_is_missing(prometheus):
         prometheus.scraped("chat-0", engine(running="NaN"), at=1002)
         await fleet.next_round()
         assert fleet.sampled().taken_at == 980.0
-        assert fleet.error() == (
-            "Prometheus, target engines/chat-0:8000: vllm:num_requests_running is nan, which is no reading"
-        )
+        assert "engines/chat-0:8000: vllm:num_requests_running is nan" in (fleet.error() or "")
         await fleet.next_round()
         assert fleet.error() is not None, "it stays unknown until a better scrape"
         assert fleet.failures() == {ScrapeFailure.SIGNAL_MISSING: 2}
@@ -272,7 +270,7 @@ async def test_an_older_engine_is_read_by_its_names(prometheus):
         assert fleet.sampled().kv_fraction == 0.5
 
 
-async def test_a_version_that_is_not_known_is_warned_of_once(prometheus, caplog):
+async def test_an_unknown_version_warns_once(prometheus, caplog):
     prometheus.scraped("chat-0", engine(), at=990)
     async with a_fleet(prometheus, pod(version="9.9.9")) as fleet:
         await fleet.next_round()
@@ -289,7 +287,7 @@ async def test_a_version_that_is_not_known_is_warned_of_once(prometheus, caplog)
         pytest.param(75, 60.0, id="too slow to be waited for"),
     ],
 )
-async def test_the_interval_is_the_slower_of_both_paces(prometheus, spacing, interval):
+async def test_the_interval_is_the_slower_of_both_intervals(prometheus, spacing, interval):
     for at in (1000 - spacing, 1000):
         prometheus.scraped("chat-0", engine(), at=at)
     async with a_fleet(prometheus) as fleet:
@@ -308,7 +306,7 @@ async def test_the_interval_is_the_slower_of_both_paces(prometheus, spacing, int
         ["x"],
     ],
 )
-async def test_an_answer_of_another_form_is_nobodys_load(prometheus, result):
+async def test_a_malformed_response_gives_no_sample(prometheus, result):
     prometheus.scraped("chat-0", engine(), at=990)
     ask = prometheus.ask
     prometheus.ask = lambda query, at=None: ask(query, at) if query == "time()" else result
@@ -317,14 +315,14 @@ async def test_an_answer_of_another_form_is_nobodys_load(prometheus, result):
         assert fleet.failures() == {ScrapeFailure.MALFORMED: 1}
 
 
-async def test_an_error_of_ours_is_the_pods_error(prometheus):
+async def test_an_internal_error_is_reported_for_each_pod(prometheus):
     prometheus.failure = RuntimeError("broken")
     async with a_fleet(prometheus) as fleet:
-        assert fleet.error() == "the operator could not ask Prometheus: RuntimeError('broken')"
+        assert "RuntimeError('broken')" in (fleet.error() or "")
         assert fleet.failures() == {ScrapeFailure.INTERNAL: 1}
 
 
-async def test_nobody_is_asked_for_an_empty_fleet(prometheus):
+async def test_an_empty_fleet_sends_no_query(prometheus):
     async with a_fleet(prometheus) as fleet:
         fleet.pods = []
         before = len(prometheus.asked)

@@ -29,13 +29,13 @@ def unquoted(text: str) -> str:
         pytest.param("two\nlines", r'"two\nlines"', id="a literal stays on its line"),
     ],
 )
-def test_literal(value, expected):
+def test_literals_are_escaped(value, expected):
     assert literal(value) == expected
 
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_a_value_is_read_back_as_it_was(value):
+def test_a_literal_reads_back_as_its_value(value):
     assert unquoted(literal(value)) == value
     assert unquoted(equals("cluster", value).removeprefix("cluster=")) == value
 
@@ -50,15 +50,15 @@ def test_an_alternative_matches_itself_and_nothing_else(values, other):
     assert bool(re.fullmatch(pattern, other)) == (other in values)
 
 
-def test_too_many_values_are_not_sent():
+def test_a_pattern_that_is_too_long_matches_every_series():
     assert one_of("namespace", [f"team-{n}" for n in range(1000)]) == 'namespace!=""'
 
 
-def test_the_order_of_values_is_no_part_of_the_query():
+def test_the_query_does_not_depend_on_the_order_of_values():
     assert one_of("namespace", ["b", "a", "b"]) == one_of("namespace", ["a", "b"]) == 'namespace=~"a|b"'
 
 
-def test_range():
+def test_a_range_vector_query():
     assert last_seconds("up", [equals("a", "1"), equals("b", "2")], 30) == 'up{a="1",b="2"}[30s]'
 
 
@@ -66,5 +66,5 @@ def test_range():
     ("text", "expected"),
     [("pod", True), ("exported_pod", True), ("_x1", True), ("1x", False), ("", False), ("a-b", False), ("é", False)],
 )
-def test_label_name(text, expected):
+def test_label_names_are_recognised(text, expected):
     assert is_label_name(text) is expected

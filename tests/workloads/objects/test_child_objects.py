@@ -52,7 +52,7 @@ def with_change(body: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict
 
 
 @pytest.mark.parametrize("body", [SERVICE, BUDGET], ids=["service", "disruption budget"])
-def test_what_the_api_server_and_others_add_is_no_change(body):
+def test_fields_of_the_api_server_and_other_owners_are_no_change(body):
     assert fingerprint_of(as_stored(body)) == fingerprint_of(body)
 
 
@@ -70,7 +70,7 @@ def test_what_the_api_server_and_others_add_is_no_change(body):
         pytest.param(BUDGET, ("spec", "selector"), {}, id="budget of nothing"),
     ],
 )
-def test_a_change_by_hand_is_seen(body, path, value):
+def test_a_manual_change_changes_the_fingerprint(body, path, value):
     assert fingerprint_of(with_change(body, path, value)) != fingerprint_of(body)
 
 
@@ -117,7 +117,7 @@ def a_view(**fields: Any) -> ServiceView:
     return replace(view, **fields)
 
 
-def test_the_children_to_find_are_those_that_would_be_written():
+def test_wanted_children_match_the_written_ones():
     children = wanted_children(a_view())
     assert [(child.kind, child.name, child.owner_uid) for child in children] == [
         ("Service", "chat", CHAT.uid),
@@ -136,5 +136,5 @@ def test_the_children_to_find_are_those_that_would_be_written():
         pytest.param({"deleting": True}, id="a service that is being deleted"),
     ],
 )
-def test_no_children_for(fields):
+def test_services_without_children(fields):
     assert wanted_children(a_view(**fields)) == ()

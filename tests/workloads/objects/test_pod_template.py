@@ -17,7 +17,7 @@ from tests.workloads.test_golden import POD_TEMPLATE
 
 
 @pytest.mark.parametrize("name", [name for name in MANIFESTS if name != "cache-node-path"])
-def test_a_namespace_that_enforces_the_restricted_profile_takes(name):
+def test_pods_pass_the_restricted_profile(name):
     assert violations(a_pod(a_spec(MANIFESTS[name]))) == []
 
 
@@ -26,7 +26,7 @@ def test_only_a_cache_on_the_node_needs_more_than_the_restricted_profile():
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_all_that_is_written_to_is_a_volume(name):
+def test_every_writable_directory_is_a_volume(name):
     engine = engine_of(a_pod(a_spec(MANIFESTS[name])))
     writable = [mount["mountPath"] for mount in engine["volumeMounts"] if not mount.get("readOnly")]
     environment = {variable["name"]: variable.get("value") for variable in engine["env"]}
@@ -37,7 +37,7 @@ def test_all_that_is_written_to_is_a_volume(name):
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_mounts_and_volumes_belong_together(name):
+def test_every_mount_has_a_volume(name):
     pod = a_pod(a_spec(MANIFESTS[name]))
     volumes = [volume["name"] for volume in pod["spec"]["volumes"]]
     mounts = engine_of(pod)["volumeMounts"]
@@ -143,7 +143,7 @@ def test_an_engine_that_never_started_is_ended_without_a_drain():
     assert pod["spec"]["terminationGracePeriodSeconds"] == 3640
 
 
-def test_liveness_is_patient_with_a_busy_engine():
+def test_liveness_has_long_timeouts():
     probe = engine_of(a_pod(a_spec()))["livenessProbe"]
     assert probe["timeoutSeconds"] >= 10
     assert probe["failureThreshold"] >= 3

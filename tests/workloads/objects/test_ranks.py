@@ -32,7 +32,7 @@ def test_each_pod_gets_its_share_of_the_gpus():
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_all_ranks_meet_at_rank_0_which_has_a_name_before_it_is_ready(number):
+def test_all_ranks_connect_to_rank_0_by_its_dns_name(number):
     leader, service = a_rank(0), ranks_service_body(CHAT)
     address = f"{leader['spec']['hostname']}.{service['metadata']['name']}"
     assert f"--master-addr={address}" in engine_of(a_rank(number))["args"]
@@ -55,13 +55,13 @@ def test_only_rank_0_has_clients_and_probes():
     assert not selector <= a_rank(1)["metadata"]["labels"].items()
 
 
-def test_probes_of_a_pod_template_do_not_come_back_on_ranks_without_a_server():
+def test_template_probes_are_removed_from_headless_ranks():
     template = {"spec": {"containers": [{"name": "engine", "startupProbe": {"exec": {"command": ["true"]}}}]}}
     assert "startupProbe" not in engine_of(a_rank(1, {"templateRef": "ours"}, template))
 
 
 @pytest.mark.parametrize("given", [["--api-server-count=4"], ["--api_server_count", "4"]])
-def test_api_servers_are_for_rank_0(given):
+def test_api_server_count_is_kept_only_on_rank_0(given):
     arguments = ["--seed=1", *given, "--enforce-eager"]
     assert set(arguments) <= set(engine_of(a_rank(0, extraArgs=arguments))["args"])
     worker = engine_of(a_rank(1, extraArgs=arguments))["args"]
@@ -69,7 +69,7 @@ def test_api_servers_are_for_rank_0(given):
     assert not set(given) & set(worker)
 
 
-def test_ranks_are_kept_apart_beside_what_the_user_keeps_apart():
+def test_ranks_get_anti_affinity_besides_the_users():
     theirs = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "noisy"}}}
     pod = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [theirs]}}}
     terms = a_rank(1, pod)["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -80,7 +80,7 @@ def test_ranks_are_kept_apart_beside_what_the_user_keeps_apart():
     assert "forebay.dev/rank" not in terms[1]["labelSelector"]["matchLabels"]
 
 
-def test_the_gate_that_is_set_is_the_one_that_is_read_and_others_stay():
+def test_the_group_gate_is_added_to_the_users_gates():
     template = {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}}
     pod = a_rank(0, {"templateRef": "ours"}, template)
     pod["metadata"] |= {"uid": "u", "resourceVersion": "1"}
@@ -89,7 +89,7 @@ def test_the_gate_that_is_set_is_the_one_that_is_read_and_others_stay():
     assert view.gated
 
 
-def test_one_pod_needs_none_of_it():
+def test_a_replica_of_one_pod_has_no_rank_fields():
     pod = a_pod(a_spec())
     assert not {"schedulingGates", "hostname", "subdomain", "affinity"} & pod["spec"].keys()
     assert not any("node-rank" in argument or "nnodes" in argument for argument in engine_of(pod)["args"])
@@ -101,7 +101,7 @@ def test_the_budget_counts_every_rank():
 
 
 @pytest.mark.parametrize(("engine", "services"), [(SPREAD, 2), ({}, 1)], ids=["two nodes", "one"])
-def test_ranks_get_a_service_of_their_own_where_there_are_any(engine, services):
+def test_only_replicas_of_several_pods_have_a_ranks_service(engine, services):
     spec = a_spec(engine=engine)
     view = a_view(spec)
     assert [child.kind for child in wanted_children(view)].count("Service") == services

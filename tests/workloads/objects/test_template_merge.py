@@ -17,7 +17,7 @@ def a_templated_pod(spec: dict[str, Any] | None = None, **engine: Any) -> dict[s
     return a_pod(a_spec(pod=REFERENCE), template=template)
 
 
-def test_what_forebay_sets_stands():
+def test_fields_that_forebay_sets_take_precedence():
     plain, merged = a_pod(a_spec()), a_pod(a_spec(pod=REFERENCE), template=POD_TEMPLATE)
     ours, theirs = engine_of(plain), engine_of(merged)
     for field in ("image", "command", "args", "ports", "startupProbe", "lifecycle", "securityContext"):
@@ -52,7 +52,7 @@ def test_sidecars_devices_volumes_and_variables_are_added():
         pytest.param({"securityContext": {"seccompProfile": {"localhostProfile": "x"}}}, {}, id="a seccomp profile"),
     ],
 )
-def test_no_half_of_another_kind_beside_ours(spec, engine):
+def test_probes_and_hooks_are_not_mixed(spec, engine):
     assert a_templated_pod(spec, **engine)["spec"] == a_pod(a_spec())["spec"]
 
 
@@ -66,7 +66,7 @@ def test_no_half_of_another_kind_beside_ours(spec, engine):
         ),
     ],
 )
-def test_a_template_that_says_nothing_adds_nothing(template):
+def test_an_empty_template_adds_nothing(template):
     assert a_pod(a_spec(pod=REFERENCE), template=template)["spec"] == a_pod(a_spec())["spec"]
 
 

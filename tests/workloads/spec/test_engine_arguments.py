@@ -57,19 +57,19 @@ def test_speculative_decoding_is_rendered_as_json(speculative, config):
     assert f"--speculative-config={config}" in arguments
 
 
-def test_the_version_decides_the_image():
+def test_the_version_determines_the_image():
     pod = a_pod(a_spec(engine={"version": "0.29.0"}))
     assert engine_of(pod)["image"] == "docker.io/vllm/vllm-openai:v0.29.0"
 
 
-def test_the_operator_decides_what_is_left_open():
+def test_the_operator_defaults_fill_absent_fields():
     defaults = Defaults("0.33.0", "registry.example.com/vllm:v{version}", 85)
     data = a_revision(a_spec(), defaults=defaults).data
     assert '"registry.example.com/vllm:v0.33.0"' in data
     assert '"--gpu-memory-utilization=0.85"' in data
 
 
-def test_an_operator_whose_default_is_no_version_does_not_start():
+def test_an_invalid_default_version_is_refused():
     with pytest.raises(ValueError, match='engine version: "nightly" is not a version of vLLM; write all three numbers'):
         Defaults(engine_version="nightly")
 
@@ -88,7 +88,7 @@ def test_extra_arguments_come_last():
         pytest.param({"kvCacheDtype": "auto"}, ["--kv-cache-dtype=auto"], id="cache type"),
     ],
 )
-def test_precision(model, expected):
+def test_precision_flags_are_rendered_only_if_set(model, expected):
     arguments = arguments_of(a_spec(model={"source": "hf://org/name", **model}))
     assert [argument for argument in arguments if "quantization" in argument or "kv-cache" in argument] == expected
 
@@ -105,13 +105,13 @@ def test_precision(model, expected):
         pytest.param("pvc://claim", "/models", [], id="a whole claim"),
     ],
 )
-def test_the_model_argument_of(source, first, rest):
+def test_the_model_argument_of_each_source(source, first, rest):
     arguments = arguments_of(a_spec(model={"source": source}))
     assert arguments[0] == first
     assert arguments[1 : arguments.index("--served-model-name=team-a/chat")] == rest
 
 
-def test_a_load_format_of_the_users_replaces_the_streamer():
+def test_a_load_format_in_extra_args_replaces_the_streamer():
     arguments = arguments_of(
         a_spec(model={"source": "s3://bucket/a"}, engine={"extraArgs": ["--load_format", "runai_streamer_sharded"]})
     )

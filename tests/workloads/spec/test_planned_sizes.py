@@ -37,15 +37,15 @@ def arguments_of(*arguments: Any, **blocks: Any) -> list[str]:
 
 
 class TestPods:
-    def test_the_smallest_spread_that_fits(self):
+    def test_the_plan_sets_the_smallest_sizes_that_fit(self):
         assert "--tensor-parallel-size=4" in arguments_of(LLAMA_70B)
         assert a_revision(LLAMA_70B).shape.gpus_per_pod == 4
         assert "--tensor-parallel-size=1" in arguments_of(LLAMA_8B)
 
-    def test_a_spread_that_is_given_stays(self):
+    def test_given_sizes_are_kept(self):
         assert "--tensor-parallel-size=8" in arguments_of(LLAMA_70B, engine={"tensorParallelSize": 8})
 
-    def test_a_step_holds_what_leaves_the_next_token_in_time(self):
+    def test_batched_tokens_keep_the_next_token_in_time(self):
         assert "--max-num-batched-tokens=1310" in arguments_of(traffic=CHAT_TRAFFIC, scaling={"maxReplicas": 4})
 
     @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ class TestPods:
             (["--no-enable-chunked-prefill"], []),
         ],
     )
-    def test_a_user_who_says_otherwise_is_right(self, extra, own):
+    def test_extra_args_take_precedence_over_planned_tokens(self, extra, own):
         rendered = arguments_of(traffic=CHAT_TRAFFIC, engine={"extraArgs": extra})
         assert [argument for argument in rendered if argument.startswith("--max-num-batched-tokens")] == own
 
-    def test_without_traffic_a_step_is_left_to_vllm(self):
+    def test_without_traffic_batched_tokens_are_left_to_vllm(self):
         assert not any("batched" in argument for argument in arguments_of(traffic=None))
 
     @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ class TestPods:
             pytest.param({"model": {"source": "s3://bucket/weights"}}, id="a model nobody knows"),
         ],
     )
-    def test_what_is_not_known_changes_nothing(self, blocks):
+    def test_without_a_known_model_or_gpu_nothing_is_set(self, blocks):
         spec = a_spec(**blocks)
         with_plan, without = (resolve(spec, CHAT, sizing=sizing) for sizing in (sizing_of(spec), None))
         assert with_plan == without
 
 
 class TestUpgrades:
-    def test_a_plan_is_no_change_by_the_user(self):
+    def test_a_plan_does_not_change_the_spec_hash(self):
         """An operator that learns to plan, or plans better, resolves differently and asks for no rollout."""
         spec = a_spec(LLAMA_70B)
         before, after = resolve(spec, CHAT), resolve(spec, CHAT, sizing=sizing_of(spec))
@@ -86,14 +86,14 @@ class TestUpgrades:
         assert before.hash != after.hash
         assert before.spec_hash == after.spec_hash
 
-    def test_other_traffic_asks_for_no_rollout(self):
+    def test_changed_traffic_starts_no_rollout(self):
         before, after = (a_revision(traffic=traffic(10**6, 4, prompt, 260, 1.5)) for prompt in (600, 3000))
         assert before.hash != after.hash
         assert before.spec_hash == after.spec_hash
 
 
 class TestProblems:
-    def test_what_cannot_start_is_a_misfit(self):
+    def test_an_engine_that_cannot_start_is_a_misfit(self):
         [misfit] = sized(LLAMA_70B, engine={"tensorParallelSize": 1}).misfits
         assert misfit.reason == "DoesNotFit"
         assert misfit.message.startswith("spec.engine.tensorParallelSize: 1 does not fit: weights of 131.42 GiB")
@@ -106,7 +106,7 @@ class TestProblems:
         [misfit] = sized(model=shallow, engine={"pipelineParallelSize": 4}).misfits
         assert misfit.message.startswith("spec.engine.pipelineParallelSize: 4 is more than the 3 layers")
 
-    def test_a_misfit_fills_nothing_in(self):
+    def test_a_misfit_sets_no_sizes(self):
         sizing = sized(LLAMA_70B, "NVIDIA-L4", engine={"tensorParallelSize": 1})
         assert (sizing.tensor_parallel_size, sizing.max_num_batched_tokens) == (None, None)
 
@@ -122,7 +122,7 @@ class TestProblems:
     def test_missing_values_are_reported_where_a_plan_was_asked_for(self):
         asked, not_asked = sized(LLAMA_8B, None), sized(LLAMA_8B, None, traffic=None)
         assert asked.warnings[0].reason == "NotSized"
-        assert asked.warnings[0].message.startswith("Not sized: spec.gpu.product: is not given, and memory and speed")
+        assert asked.warnings[0].message.startswith("Not sized: spec.gpu.product: is not set")
         assert not_asked == Sizing()
 
 
@@ -170,14 +170,14 @@ class TestStatus:
 
 
 class TestCarrier:
-    def test_it_is_known_without_any_traffic(self):
+    def test_replica_capacity_is_known_without_traffic(self):
         replica_capacity = known(sized(traffic=None).replica_capacity)
         assert replica_capacity.declared is None
         assert known(replica_capacity.mix_capacity(RequestLengths(500, 200))).usable == pytest.approx(0.745, abs=5e-4)
 
-    def test_declared_lengths_stand_in(self):
+    def test_declared_lengths_are_used_until_lengths_are_learned(self):
         assert known(sized(LLAMA_8B, traffic=CHAT_TRAFFIC).replica_capacity).declared == RequestLengths(600, 260)
 
-    def test_no_model_or_no_gpu_is_no_guess(self):
+    def test_without_model_or_gpu_there_is_no_replica_capacity(self):
         assert sized("hf://nobody/knows-this", traffic=None).replica_capacity is None
         assert sized(LLAMA_8B, None).replica_capacity is None

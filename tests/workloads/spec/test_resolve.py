@@ -52,7 +52,7 @@ def stored(body: dict[str, Any]) -> Revision | None:
         pytest.param({"rollout": {"maxSurge": 3, "whenNoSpare": "Replace"}}, id="surge"),
     ],
 )
-def test_no_new_revision_for(block):
+def test_changes_that_make_no_new_revision(block):
     before, after = a_revision(a_spec()), a_revision(a_spec(**block))
     assert (after.hash, after.spec_hash, after.data) == (before.hash, before.spec_hash, before.data)
 
@@ -70,7 +70,7 @@ def test_no_new_revision_for(block):
         pytest.param({"rollout": {"drainTimeout": "600s"}}, id="drain time-out"),
     ],
 )
-def test_a_new_revision_for(block):
+def test_changes_that_make_a_new_revision(block):
     before, after = a_revision(a_spec()), a_revision(a_spec(**block))
     assert after.hash != before.hash
     assert after.spec_hash != before.spec_hash
@@ -83,7 +83,7 @@ def test_a_restart_on_request_is_a_new_revision():
 
 
 @pytest.mark.parametrize("name", [name for name in MANIFESTS if name not in ("tensor-parallel", "engine-block")])
-def test_an_operator_with_other_defaults_offers_an_update_and_asks_for_no_rollout(name):
+def test_other_operator_defaults_offer_an_update_without_a_rollout(name):
     spec = a_spec(MANIFESTS[name])
     today, tomorrow = a_revision(spec), a_revision(spec, defaults=NEWER)
     assert tomorrow.hash != today.hash
@@ -100,17 +100,17 @@ class _FillsDifferently(EngineSpec):
 
 
 @pytest.mark.parametrize("engine", [_KnowsMore, _FillsDifferently])
-def test_a_release_that_knows_more_fields_or_fills_them_differently_asks_for_no_rollout(engine):
+def test_a_release_with_new_fields_or_defaults_starts_no_rollout(engine):
     newer = create_model("NewerSpec", __base__=InferenceServiceSpec, engine=(engine, engine()))
     written = {"model": MODEL, "engine": {"version": "0.31.0"}, "rollout": {"drainTimeout": "120s"}}
     assert spec_hash(newer.model_validate(written), None) == spec_hash(a_spec(**written), None)
 
 
-def test_empty_blocks_say_what_absent_ones_say():
+def test_empty_blocks_equal_absent_ones():
     assert a_revision(a_spec("{engine: {extraArgs: []}, gpu: {}, pod: {tolerations: []}}")) == a_revision(a_spec())
 
 
-def test_a_pod_is_what_its_stored_revision_says_and_nothing_that_today_would_add():
+def test_a_pod_is_built_only_from_its_stored_revision():
     body = yaml.safe_load((GOLDEN / "controller-revision.yaml").read_text())
     revision = stored(body)
     assert revision is not None
@@ -121,7 +121,7 @@ def test_a_pod_is_what_its_stored_revision_says_and_nothing_that_today_would_add
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_what_is_stored_is_read_back_whole(name):
+def test_a_stored_revision_is_read_back_completely(name):
     revision = a_revision(a_spec(MANIFESTS[name]))
     body = json.loads(json.dumps(controller_revision(CHAT, revision, 7)))
     assert stored(body) == replace(revision, number=7, name=f"chat-0f4c1-{revision.hash}")
@@ -135,7 +135,7 @@ def test_what_is_stored_is_read_back_whole(name):
         pytest.param({"data": {"pod": {}, "shape": {"pods": "many"}}}, id="damaged"),
     ],
 )
-def test_a_controller_revision_that_is_not_ours_is_none(change):
+def test_a_foreign_controller_revision_is_ignored(change):
     body = controller_revision(CHAT, a_revision(a_spec()), 1)
     stored = {
         "name": "chat-1",
@@ -220,7 +220,7 @@ def test_the_order_of_fields_makes_no_new_revision(data, name):
     assert a_revision(reordered) == a_revision(InferenceServiceSpec.model_validate(written))
 
 
-def test_how_often_guesses_are_right_is_for_the_plan_alone():
+def test_acceptance_of_guesses_does_not_change_the_revision():
     plain, measured = (
         a_revision(a_spec(engine={"speculative": {"method": "ngram", **more}}))
         for more in ({}, {"acceptancePercent": 60, "draftCostPercent": 1})

@@ -115,7 +115,7 @@ def unique_by(key: Callable[[Any], Any]) -> Callable[[tuple[Any, ...]], tuple[An
         for item in items:
             item_key = key(item)
             if item_key in keys:
-                raise PydanticCustomError("duplicate", '"{key}" is there twice; keep one', {"key": str(item_key)})
+                raise PydanticCustomError("duplicate", '"{key}" appears twice; keep one', {"key": str(item_key)})
             keys.add(item_key)
         return items
 

@@ -33,10 +33,10 @@ def read_services(text: str) -> tuple[InferenceService, ...]:
     try:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
-        raise ManifestError((f"not YAML: {' '.join(str(error).split())}",)) from error
+        raise ManifestError((f"the text is not valid YAML: {' '.join(str(error).split())}",)) from error
     ours = [document for document in documents if _is_ours(document) and document.get("kind") not in OTHER_KINDS]
     if not ours:
-        raise ManifestError((f"no InferenceService of {GROUP} is in it",))
+        raise ManifestError((f"the text contains no InferenceService of {GROUP}",))
     return tuple(read_service(document) for document in ours)
 
 

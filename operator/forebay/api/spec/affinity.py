@@ -19,7 +19,7 @@ def _has_values(wanted: "NodeRequirement | LabelRequirement") -> bool:
 
 _VALUES = Rule["NodeRequirement | LabelRequirement"](
     cel="(has(self.values) && size(self.values) > 0) != (self.operator in ['Exists', 'DoesNotExist'])",
-    message="operator $operator does not go with these values; Exists and DoesNotExist take none, all others need one",
+    message="operator $operator does not fit these values; Exists and DoesNotExist take none, all others need one",
     holds=_has_values,
     at="values",
 )
@@ -33,7 +33,7 @@ class NodeRequirement(Model):
         Rule["NodeRequirement"](
             cel="!(self.operator in ['Gt', 'Lt'])"
             " || (has(self.values) && size(self.values) == 1 && self.values[0].matches('^[0-9]+$'))",
-            message="operator $operator compares with one whole number; write it as the only value, as text",
+            message="operator $operator needs exactly one value, a whole number as text; write it as the only value",
             holds=lambda wanted: (
                 wanted.operator not in ("Gt", "Lt")
                 or (len(wanted.values) == 1 and wanted.values[0].isascii() and wanted.values[0].isdigit())

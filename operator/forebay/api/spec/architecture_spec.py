@@ -57,8 +57,8 @@ class ArchitectureSpec(Model):
     rules = (
         Rule["ArchitectureSpec"](
             cel="!(has(self.activeParameters) && has(self.parameters)) || self.activeParameters <= self.parameters",
-            message="activeParameters $activeParameters:0 is above parameters $parameters:0; a token cannot be "
-            "multiplied with more than all of them",
+            message="activeParameters $activeParameters:0 is above parameters $parameters:0; a token cannot use more "
+            "parameters than the model has",
             holds=lambda shape: (
                 shape.active_parameters is None
                 or shape.parameters is None
@@ -68,8 +68,8 @@ class ArchitectureSpec(Model):
         ),
         Rule["ArchitectureSpec"](
             cel="!(has(self.kvHeads) && has(self.attentionHeads)) || self.kvHeads <= self.attentionHeads",
-            message="kvHeads $kvHeads:0 is above attentionHeads $attentionHeads:0, and each of these shares one of "
-            "those; swap them",
+            message="kvHeads $kvHeads:0 is above attentionHeads $attentionHeads:0, but attention heads share KV heads; "
+            "swap them",
             holds=lambda shape: (
                 shape.kv_heads is None or shape.attention_heads is None or shape.kv_heads <= shape.attention_heads
             ),
@@ -77,7 +77,7 @@ class ArchitectureSpec(Model):
         ),
         Rule["ArchitectureSpec"](
             cel="!(has(self.slidingWindow) && has(self.layers)) || self.slidingWindow.layers <= self.layers",
-            message="slidingWindow.layers is above layers $layers:0; count the layers that have a window",
+            message="slidingWindow.layers is above layers $layers:0; count only the layers that have a window",
             holds=lambda shape: (
                 shape.sliding_window is None or shape.layers is None or shape.sliding_window.layers <= shape.layers
             ),
@@ -108,4 +108,4 @@ class ArchitectureSpec(Model):
     weight_bits: Annotated[Count, Field(ge=2, le=32)] | None = None
     """Bits per weight, if neither model.quantization nor the catalogue gives them."""
     context_tokens: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
-    """The longest prompt and answer that the checkpoint allows: the limit of a request when maxModelLen is absent."""
+    """Most tokens of a request that the checkpoint allows; the limit when maxModelLen is absent."""

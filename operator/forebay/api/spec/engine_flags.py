@@ -27,7 +27,7 @@ RESERVED_FLAGS = (
     ),
     ReservedNames(
         ("--nnodes", "-n", "--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
-        "places ranks, which Forebay does; remove it",
+        "is set by Forebay, which places the ranks; remove it",
     ),
     ReservedNames(
         (
@@ -46,7 +46,7 @@ RESERVED_FLAGS = (
             "--data-parallel-external-lb",
             "-dpe",
         ),
-        "places ranks, which Forebay does; remove it",
+        "is set by Forebay, which places the ranks; remove it",
     ),
     ReservedNames(("--max-model-len",), "has a field; set model.maxModelLen"),
     ReservedNames(("--quantization", "-q"), "has a field; set model.quantization"),
@@ -55,19 +55,19 @@ RESERVED_FLAGS = (
     ReservedNames(("--max-num-seqs",), "has a field; set engine.maxNumSeqs"),
     ReservedNames(
         ("--shutdown-timeout",),
-        "decides whether streams survive a drain and follows rollout.drainTimeout; set that",
+        "follows rollout.drainTimeout, so that streams survive a drain; set rollout.drainTimeout",
     ),
     ReservedNames(
         ("--host", "--port", "--uds", "--root-path"),
-        "would move the engine away from its probes and its Service; remove it",
+        "would change the address that probes and the Service use; remove it",
     ),
     ReservedNames(
         ("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--ssl-cert-reqs"),
-        "would hide the engine from probes and metrics, which use plain HTTP; end TLS in front of the Service",
+        "would break probes and metric scrapes, which use plain HTTP; terminate TLS in front of the Service",
     ),
-    ReservedNames(("--api-key",), "would shut out the startup probe; check keys in front of the Service"),
-    ReservedNames(("--disable-log-stats",), "would silence the metrics that scaling reads; remove it"),
-    ReservedNames(("--config",), "reads flags from a file, past these checks; write them in extraArgs"),
+    ReservedNames(("--api-key",), "would make the startup probe fail; check API keys in front of the Service"),
+    ReservedNames(("--disable-log-stats",), "would turn off the metrics that scaling reads; remove it"),
+    ReservedNames(("--config",), "reads flags from a file that Forebay cannot check; write them in extraArgs"),
     ReservedNames(("--download-dir",), "has a field; set model.cache"),
 )
 
@@ -77,7 +77,7 @@ RESERVED_ENV = (
     ),
     ReservedNames(
         ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
-        "is a credential, and manifests are read by many; put it in a Secret and set model.secretRef",
+        "is a credential and does not belong in a manifest; put it in a Secret and set model.secretRef",
     ),
     ReservedNames(
         ("GOOGLE_APPLICATION_CREDENTIALS",),
@@ -85,9 +85,9 @@ RESERVED_ENV = (
     ),
     ReservedNames(
         ("VLLM_PORT", "VLLM_HOST_IP"),
-        "would move the engine away from its probes and its Service; remove it",
+        "would change the address that probes and the Service use; remove it",
     ),
-    ReservedNames(("VLLM_API_KEY",), "would shut out the startup probe; check keys in front of the Service"),
+    ReservedNames(("VLLM_API_KEY",), "would make the startup probe fail; check API keys in front of the Service"),
     ReservedNames(
         ("VLLM_NO_USAGE_STATS", "VLLM_SKIP_MODEL_NAME_VALIDATION", "PROMETHEUS_MULTIPROC_DIR"),
         "is set by Forebay; remove it",
@@ -99,7 +99,7 @@ RESERVED_ENV = (
     ),
     ReservedNames(
         ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
-        "would take GPUs that were given to other pods; remove it",
+        "would use GPUs that belong to other pods; remove it",
     ),
 )
 

@@ -59,7 +59,7 @@ ModelSource = Annotated[
         ),
         Rule(
             cel=r"!self.matches('/[.][.](/|$)')",
-            message='"$self" climbs out of its folder; write the path without ".."',
+            message='"$self" leaves its bucket or volume; write the path without ".."',
             holds=lambda value: re.search(r"/\.\.(/|\Z)", value) is None,
         ),
     ),
@@ -94,7 +94,7 @@ class WeightCache(Model):
     rules = (
         Rule["WeightCache"](
             cel="has(self.pvc) != has(self.nodePath)",
-            message="a cache is in one place; set pvc or nodePath, and not both",
+            message="a cache needs exactly one of pvc and nodePath; set one of them",
             holds=lambda cache: (cache.pvc is None) != (cache.node_path is None),
         ),
     )
@@ -122,7 +122,7 @@ class ModelSpec(Model):
     rules = (
         Rule["ModelSpec"](
             cel="!(has(self.secretRef) && self.source.startsWith('pvc://'))",
-            message='secretRef has no use with "$source", a claim that is mounted without credentials; remove it',
+            message='secretRef has no effect with "$source": a claim is mounted without credentials; remove it',
             holds=lambda model: model.secret_ref is None or not model.source.startswith("pvc://"),
             at="secretRef",
         ),
@@ -144,7 +144,7 @@ class ModelSpec(Model):
     kv_cache_dtype: KvCacheDtype | None = None
     """Precision of the KV cache; `fp8` halves the cache of every request. Absent: the engine's own choice."""
     max_model_len: Annotated[Count, Field(ge=1, le=10_000_000)] | None = None
-    """Longest prompt and answer together, in tokens. Absent: the limit in the checkpoint."""
+    """Most tokens of a request, prompt and output together. Absent: the limit in the checkpoint."""
 
 
 def _not_reserved_env(reserved: ReservedNames) -> Rule[str]:
@@ -194,7 +194,7 @@ TensorParallelSize = Annotated[
     CheckedBy(
         Rule(
             cel="self in [1, 2, 4, 8, 16]",
-            message="$self does not divide the attention heads of common models and strands GPUs of a node; "
+            message="$self does not divide the attention heads of common models and leaves GPUs of a node idle; "
             "use 1, 2, 4, 8 or 16",
             holds=lambda value: value in (1, 2, 4, 8, 16),
         )
@@ -231,8 +231,8 @@ class EngineSpec(Model):
         ),
         Rule["EngineSpec"](
             cel="$nodes == 1 || $dataParallelSize:1 == 1",
-            message="dataParallelSize $dataParallelSize:1 makes whole copies of the model, which need no nodes $nodes; "
-            "leave it out and raise the number of replicas instead",
+            message="dataParallelSize $dataParallelSize:1 cannot be combined with nodes $nodes; leave it out and raise "
+            "the number of replicas instead",
             holds=lambda engine: engine.nodes == 1 or (engine.data_parallel_size or 1) == 1,
             at="dataParallelSize",
         ),
@@ -266,11 +266,11 @@ class EngineSpec(Model):
     gpu_memory_utilization_percent: Annotated[Count, Field(ge=10, le=99)] | None = None
     """Share of each GPU's memory that the engine uses. Absent: 92."""
     max_num_seqs: Annotated[Count, Field(ge=1, le=16_384)] = 256
-    """Sequences that one engine decodes at once, at most. Further requests wait in the queue that scaling watches."""
+    """Sequences that one engine decodes at once, at most. Further requests wait in the queue that scaling reads."""
     speculative: SpeculativeSpec | None = None
     """Speculative decoding. Absent: none."""
     startup_timeout: Annotated[Duration, between("1s", "6h")] = Duration("20m")
-    """How long a pod may take from its start to its first completion before it counts as failed."""
+    """Time from a pod's start to its first completion, after which the pod counts as failed."""
     extra_args: ExtraArgs = ()
     """More arguments for `vllm serve`, one per item, passed on unchanged; flags that Forebay sets are refused."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), ListMap("name")] = ()
@@ -288,8 +288,8 @@ class GpuSpec(Model):
     rules = (
         Rule["GpuSpec"](
             cel="!has(self.product) || !has(self.nodeSelector)",
-            message='product "$product" and nodeSelector both choose the nodes; keep one, and when both are '
-            "needed put nvidia.com/gpu.product into nodeSelector",
+            message='product "$product" and nodeSelector both choose the nodes; keep one, or put '
+            "nvidia.com/gpu.product into nodeSelector if both are needed",
             holds=lambda gpu: gpu.product is None or gpu.node_selector is None,
             at="nodeSelector",
         ),

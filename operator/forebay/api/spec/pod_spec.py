@@ -41,13 +41,13 @@ class Toleration(Model):
     rules = (
         Rule["Toleration"](
             cel="!(has(self.operator) && self.operator == 'Exists' && has(self.value) && self.value != '')",
-            message='operator Exists matches any value, so value "$value" has no meaning; remove it or use Equal',
+            message='operator Exists matches any value, so value "$value" has no effect; remove it or use Equal',
             holds=lambda toleration: toleration.operator != "Exists" or not toleration.value,
             at="value",
         ),
         Rule["Toleration"](
             cel="has(self.key) || (has(self.operator) && self.operator == 'Exists')",
-            message="a toleration without key tolerates every taint and then needs operator Exists; name a key",
+            message="a toleration without a key matches every taint and needs operator Exists; set a key or Exists",
             holds=lambda toleration: toleration.key is not None or toleration.operator == "Exists",
             at="key",
         ),
@@ -89,11 +89,11 @@ MountPath = Annotated[
     CheckedBy(
         text(
             r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+",
-            'is not a place to mount; write an absolute path below "/", without ".."',
+            'is not a mount path; write an absolute path below "/", without ".."',
         ),
         Rule(
             cel=f"{_OPEN_ROOTS} && {_OPEN_TREES}",
-            message='"$self" is needed by the engine or by Forebay; mount somewhere else, such as /data',
+            message='"$self" is used by the engine or by Forebay; use another path, such as /data',
             holds=_is_open,
         ),
     ),
@@ -141,7 +141,7 @@ class EnvFrom(Model):
     rules = (
         Rule["EnvFrom"](
             cel="has(self.secret) != has(self.configMap)",
-            message="one entry reads one object; set secret or configMap, and use two entries for both",
+            message="an entry needs exactly one of secret and configMap; use two entries for both",
             holds=lambda source: (source.secret is None) != (source.config_map is None),
         ),
     )
@@ -171,7 +171,7 @@ def _mounts_are_apart(pod: "PodSpec") -> bool:
 _FREE_ANNOTATIONS = (
     Rule[dict[str, str]](
         cel=f"self.all(key, !key.startsWith({literal(f'{GROUP}/')}))",
-        message=f"annotations of {GROUP}/ are how Forebay remembers drains; choose another prefix",
+        message=f"annotations with the prefix {GROUP}/ are reserved for Forebay; choose another prefix",
         holds=lambda value: not any(key.startswith(f"{GROUP}/") for key in value),
     ),
     Rule[dict[str, str]](
@@ -188,7 +188,7 @@ class PodSpec(Model):
     rules = (
         Rule["PodSpec"](
             cel="!has(self.volumes) || self.volumes.all(a, self.volumes.exists_one(b, b.mountPath == a.mountPath))",
-            message="two volumes have the same mountPath; give each a place of its own",
+            message="two volumes have the same mountPath; give each its own",
             holds=_mounts_are_apart,
             at="volumes",
         ),

@@ -1,4 +1,4 @@
-"""The spec of scaling: the SLO, the bounds of the replica number, the guards' targets, and rollouts."""
+"""The spec of scaling: the SLO, the bounds of the replica count, the guards' targets, and rollouts."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -22,7 +22,7 @@ class TimeToFirstToken(Model):
 
 
 class InterTokenLatency(Model):
-    """Time between two tokens of an answer."""
+    """Time between two output tokens of a request."""
 
     mean: Annotated[Duration, between("1ms", "10m")] = Duration("40ms")
     """Mean time between tokens."""
@@ -68,7 +68,7 @@ class SloSpec(Model):
     time_to_first_token: TimeToFirstToken = TimeToFirstToken()
     """Time from a request's arrival to its first token."""
     inter_token_latency: InterTokenLatency = InterTokenLatency()
-    """Time between two tokens of an answer."""
+    """Time between two output tokens of a request."""
     queue_wait: QueueWait = QueueWait()
     """Time in the engine's queue before prefill begins."""
     end_to_end: EndToEnd | None = None
@@ -93,7 +93,7 @@ class Targets(Model):
 
 
 class ScalingSpec(Model):
-    """Bounds of the replica number, and how fast it changes. The number itself is in status.replicas.desired."""
+    """Bounds of the replica count, and how fast it changes. The number itself is in status.replicas.desired."""
 
     rules = (
         Rule["ScalingSpec"](
@@ -105,8 +105,8 @@ class ScalingSpec(Model):
         ),
         Rule["ScalingSpec"](
             cel="$minReplicas > 0 || has(self.scaleToZeroAfter)",
-            message="minReplicas 0 does not say how long a service may be idle before its last replica goes; set "
-            "scaleToZeroAfter, such as 15m, or raise minReplicas to 1",
+            message="minReplicas 0 needs scaleToZeroAfter, the idle time after which the last replica is removed; set "
+            "it, such as 15m, or raise minReplicas to 1",
             holds=lambda scaling: scaling.min_replicas > 0 or scaling.scale_to_zero_after is not None,
             at="minReplicas",
         ),
@@ -163,7 +163,7 @@ class RolloutSpec(Model):
     )
 
     drain_timeout: Annotated[Duration, between("1s", "1h")] = Duration("300s")
-    """How long a draining pod may take to finish its streams. It should be longer than the longest answer."""
+    """How long a draining pod may take to finish its streams. It should be longer than the longest request."""
     max_surge: Annotated[Count, Field(ge=0, le=100)] = 1
     """Replicas that a rollout may add beyond the desired number."""
     when_no_spare: WhenNoSpare = WhenNoSpare.AUTO

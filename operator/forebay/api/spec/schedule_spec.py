@@ -77,7 +77,7 @@ ZoneName = Annotated[
 
 _MINIMUM_RATE = Rule[float](
     cel="double(self) >= 0.001",
-    message="a rate below 0.001 asks for nothing; use 0.001 or more",
+    message="a rate below 0.001 is too small; use 0.001 or more",
     holds=lambda value: value >= 0.001,
 )
 """A rule instead of a schema bound: the API server compares a whole number with the whole part of a bound, so 0 would
@@ -91,7 +91,7 @@ class ScheduleFloor(Model):
         Rule["ScheduleFloor"](
             cel="[has(self.replicas), has(self.requestsPerSecond), has(self.tokensPerMinute)]"
             ".filter(given, given).size() == 1",
-            message="a floor is given in one unit; keep one of replicas, requestsPerSecond and tokensPerMinute",
+            message="a floor needs exactly one unit; set one of replicas, requestsPerSecond and tokensPerMinute",
             holds=lambda floor: [floor.replicas, floor.requests_per_second, floor.tokens_per_minute].count(None) == 2,
         ),
     )
@@ -102,7 +102,7 @@ class ScheduleFloor(Model):
     """Requests per second with the lengths in spec.traffic. The floor is as many replicas as serve them within the
     SLO."""
     tokens_per_minute: Annotated[Count, Field(ge=1, le=1_000_000_000_000)] | None = None
-    """Tokens per minute of prompts and answers together, with the lengths in spec.traffic."""
+    """Tokens per minute of prompts and outputs together, with the lengths in spec.traffic."""
 
 
 class WindowSpec(Model):
@@ -111,7 +111,7 @@ class WindowSpec(Model):
     rules = (
         Rule["WindowSpec"](
             cel="has(self.start) != (has(self.at) && self.at.size() > 0)",
-            message="windows begin by start or by at; keep start for those that repeat, or at for single ones",
+            message="a schedule needs exactly one of start and at; set start for repeating windows, at for single ones",
             holds=lambda schedule: (schedule.start is not None) != bool(schedule.at),
         ),
     )

@@ -31,7 +31,7 @@ class SpeculativeSpec(Model):
     rules = (
         Rule["SpeculativeSpec"](
             cel=f"!(self.method in [{_NEEDING}]) || has(self.model)",
-            message='"$method" drafts with a model of its own; set model, or use ngram',
+            message='"$method" needs a draft model or head; set model, or use ngram',
             holds=lambda spec: spec.method not in NEED_A_MODEL or spec.model is not None,
             at="model",
         ),

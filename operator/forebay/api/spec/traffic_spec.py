@@ -19,8 +19,8 @@ class TrafficSpec(Model):
     peak_factor: Annotated[Number, Field(ge=1, le=1000)] = DEFAULT_PEAK_FACTOR
     """Load of the busiest minutes as a multiple of the average."""
     prompt_tokens: Annotated[Count, Field(ge=1, le=10_000_000)]
-    """Mean tokens of a prompt."""
+    """Mean prompt tokens per request."""
     output_tokens: Annotated[Count, Field(ge=1, le=10_000_000)]
-    """Mean tokens of an answer."""
+    """Mean output tokens per request."""
     headroom: Annotated[Number, Field(ge=1, le=100)] = DEFAULT_HEADROOM
     """Factor by which the peak is multiplied to size the plan and the quota."""

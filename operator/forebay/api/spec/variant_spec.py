@@ -36,8 +36,7 @@ class VariantSpec(Model):
     rules = (
         Rule["VariantSpec"](
             cel=f"self.name != '{BASE_VARIANT}'",
-            message=f'"{BASE_VARIANT}" is what the service\'s own GPU and sizes are called; give the variant another '
-            "name",
+            message=f'"{BASE_VARIANT}" is the name of the service\'s own shape; give the variant another name',
             holds=lambda variant: variant.name != BASE_VARIANT,
             at="name",
         ),

@@ -94,33 +94,33 @@ def _factors(observations: Sequence[Observation], prior: EngineProfile) -> list[
         ([term / observation.seconds for term in _terms(prior, observation)], observation.weight)
         for observation in observations
     ]
-    held: dict[int, float] = {}
+    fixed: dict[int, float] = {}
     while True:
-        factors = _solve(rows, held)
-        low = [index for index, factor in enumerate(factors) if factor < SMALLEST_FACTOR and index not in held]
+        factors = _solve(rows, fixed)
+        low = [index for index, factor in enumerate(factors) if factor < SMALLEST_FACTOR and index not in fixed]
         if not low:
             return factors
-        held[min(low, key=lambda index: factors[index])] = SMALLEST_FACTOR
+        fixed[min(low, key=lambda index: factors[index])] = SMALLEST_FACTOR
 
 
-def _solve(rows: Sequence[tuple[list[float], float]], held: dict[int, float]) -> list[float]:
+def _solve(rows: Sequence[tuple[list[float], float]], fixed: dict[int, float]) -> list[float]:
     """Solves the normal equations of `Σ w·(1 − Σ m·z)² + PRIOR_WEIGHT·Σw·Σ (m − 1)²` for the factors m.
 
-    w is the weight of an observation, and z are its terms by the prior, as shares of the observed seconds. `held` are
-    factors that are fixed.
+    w is the weight of an observation, and z are its terms by the prior, as shares of the observed seconds. `fixed` are
+    factors with a given value.
     """
-    free = [index for index in range(len(COEFFICIENTS)) if index not in held]
+    free = [index for index in range(len(COEFFICIENTS)) if index not in fixed]
     prior_weight = PRIOR_WEIGHT * sum(weight for _, weight in rows)
     matrix = [[prior_weight if row == column else 0.0 for column in range(len(free))] for row in range(len(free))]
     right = [prior_weight] * len(free)
     for terms, weight in rows:
-        rest = 1.0 - sum(terms[index] * factor for index, factor in held.items())
+        rest = 1.0 - sum(terms[index] * factor for index, factor in fixed.items())
         for row, first in enumerate(free):
             right[row] += weight * terms[first] * rest
             for column, second in enumerate(free):
                 matrix[row][column] += weight * terms[first] * terms[second]
     solved = _gaussian_elimination(matrix, right)
-    factors = dict(zip(free, solved, strict=True)) | held
+    factors = dict(zip(free, solved, strict=True)) | fixed
     return [factors[index] for index in range(len(COEFFICIENTS))]
 
 

@@ -48,10 +48,10 @@ class EngineProfile:
         if self.step_seconds <= 0:
             raise ValueError(f"step_seconds: {self.step_seconds} is not above 0; a step must take time")
         if self.kv_tokens <= 0:
-            raise ValueError(f"kv_tokens: {self.kv_tokens} is not above 0; an engine without KV cache serves nothing")
+            raise ValueError(f"kv_tokens: {self.kv_tokens} is not above 0; an engine needs KV cache to serve")
         for name in ("prompt_token_seconds", "sequence_seconds", "kv_token_seconds", "prompt_square_seconds"):
             if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is negative; work cannot take time back")
+                raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
 
     def slowed(self, factor: float) -> EngineProfile:
         """The profile with every step `factor` times as long; KV cache and request overhead stay the same."""

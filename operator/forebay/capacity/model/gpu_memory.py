@@ -190,7 +190,7 @@ def candidate_sizes(architecture: Architecture, *, pipeline: int | None = None, 
 
 
 def weights_only_gpus(footprint: Footprint, card_bytes: int) -> int:
-    """GPUs that the weights alone would fill. People often count this first; it is never enough to serve."""
+    """GPUs that the weights alone would fill. This common estimate is never enough to serve."""
     return -(-footprint.weight_bytes // card_bytes)
 
 

@@ -170,7 +170,7 @@ def _with_kv(entry: BuiltIn, setup: EngineSetup, kv_tokens: int) -> ChosenProfil
     profile, notes = replace(entry.profile, kv_tokens=kv_tokens), [f"measured with: {entry.measured_with}"]
     if setup.kv_bits != FULL_BITS:
         profile = replace(profile, kv_token_seconds=profile.kv_token_seconds * setup.kv_bits / FULL_BITS)
-        notes.append(f"KV reads are taken as {setup.kv_bits}/{FULL_BITS} of the profile's; that was not measured")
+        notes.append(f"KV reads are assumed to take {setup.kv_bits}/{FULL_BITS} of the profile's time (not measured)")
     return ChosenProfile(profile, entry.name, Basis.PROFILE, entry.error_percent, tuple(notes))
 
 
@@ -196,10 +196,10 @@ def _estimated(setup: EngineSetup, kv_tokens: int) -> ChosenProfile:
         kv_tokens=kv_tokens,
     )
     error = roofline.ERROR_PERCENT
-    unmeasured = f"no profile of this model on {setup.gpu.product} as {setup.sizes}"
-    notes = [f"roofline estimate ±{error} %: {unmeasured}; from the data sheet and the efficiency of measured kernels"]
+    unmeasured = f"there is no profile of this model on {setup.gpu.product} with {setup.sizes}"
+    notes = [f"roofline estimate ±{error} % from the data sheet and the efficiency of measured kernels: {unmeasured}"]
     if setup.quantization is not UNQUANTIZED and setup.quantization.changes_speed:
         notes.append(f"{setup.quantization.method}: {setup.quantization.basis}")
     if setup.architecture.experts is not None:
-        notes.append("every step is taken to read all experts, as it does once some dozens of sequences decode")
+        notes.append("every step is assumed to read all experts, as it does with a few dozen decoding sequences")
     return ChosenProfile(profile, "roofline", Basis.DECLARED, error, tuple(notes))

@@ -187,7 +187,7 @@ def work_seconds(engine: EngineModel, mix: Mix) -> float:
 
 
 def capacity(engine: EngineModel, mix: Mix, promise: Promise) -> Capacity:
-    """The traffic that the engine can carry; `usable` is not above 0 if the promise cannot be kept at all."""
+    """The traffic that the engine can carry; `usable` is 0 or less if the promise cannot be kept at all."""
     step = engine.step_profile
     work = work_seconds(engine, mix)
     limit = promise.inter_token_limit(mix)
@@ -229,7 +229,7 @@ def load(engine: EngineModel, mix: Mix, requests_per_second: float) -> EngineLoa
     """The load at λ requests per second, by `T = a / (1 − λ·s)`. Raises ValueError if λ·s is not below 1."""
     busy = requests_per_second * work_seconds(engine, mix)
     if busy >= 1:
-        raise ValueError(f"{requests_per_second} requests a second are {busy} seconds of work in each; less than 1 fit")
+        raise ValueError(f"{requests_per_second} requests per second need {busy} GPU seconds per second; use fewer")
     step = engine.step_profile.step_seconds / (1 - busy)
     token = step / engine.tokens_per_step
     sequences = requests_per_second * mix.output_tokens * token

@@ -97,24 +97,24 @@ def differences(estimate: Napkin, plan: CapacityPlan) -> Iterator[str]:
     profile = engine.profile
     planned = throughput.requests_per_second
     yield (
-        f"one replica: {estimate.requests_per_second:.1f} requests/s on the napkin, {planned:.1f} in the plan "
+        f"one replica: {estimate.requests_per_second:.1f} requests/s in the estimate, {planned:.1f} in the plan "
         f"({planned / estimate.requests_per_second:.0%})"
     )
     yield (
-        f"bandwidth: the napkin's step is {estimate.step_seconds * 1000:.2f} ms at 100 % of the printed bandwidth; the "
-        f"engine's is {profile.step_seconds * 1000:.2f} ms before any work"
+        f"bandwidth: a step takes {estimate.step_seconds * 1000:.2f} ms in the estimate, at 100 % of the printed "
+        f"bandwidth, and {profile.step_seconds * 1000:.2f} ms on the engine even without work"
     )
     prefill = profile.prompt_token_seconds * mix.prompt_tokens
     share = planned / throughput.engines * prefill
     yield (
-        f"prefill: a prompt of {mix.prompt_tokens:,.0f} tokens takes {prefill * 1000:.1f} ms of the same GPU, "
-        f"{share:.0%} of every second at the planned rate; the napkin leaves it out"
+        f"prefill: a prompt of {mix.prompt_tokens:,.0f} tokens takes {prefill * 1000:.1f} ms on the same GPU, "
+        f"{share:.0%} of every second at the planned rate; the estimate ignores it"
     )
     reads = profile.kv_token_seconds * mix.held_tokens
     yield (
         f"KV reads: each sequence adds {reads * 1e6:.0f} µs to every step for the {mix.held_tokens:,.0f} tokens it "
-        "holds; the napkin leaves them out"
+        "holds; the estimate ignores them"
     )
     demand = plan.plan_input.demand
     if fleet is not None and demand is not None and demand.headroom > 1:
-        yield f"headroom: the plan multiplies the peak by {float(demand.headroom):g}; the napkin does not"
+        yield f"headroom: the plan multiplies the peak by {float(demand.headroom):g}; the estimate does not"

@@ -1,12 +1,10 @@
 """The input of a plan: what the arithmetic needs from an InferenceService, and the assumptions behind it."""
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from forebay.api.inference_service import ArchitectureSpec, InferenceServiceSpec, VariantSpec
-from forebay.capacity.model.architecture import Architecture, Experts, Mla, SlidingWindow
+from forebay.capacity.model.architecture import Architecture
 from forebay.capacity.model.checkpoint_config import CheckpointConfig
 from forebay.capacity.model.gpu_memory import DEFAULT_UTILIZATION_PERCENT, Adapters
 from forebay.capacity.model.model_catalogue import (
@@ -23,14 +21,10 @@ from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.capacity.model.quantization import Quantization, quantization_of
 from forebay.capacity.model.replica_model import Mix, Promise
 from forebay.capacity.model.speculation import Speculation, draft_cost
+from forebay.capacity.plan.extra_args import adapters_of, flags_of, whole_number
+from forebay.capacity.plan.given_architecture import contradictions, missing_fields, same_shape, with_given_fields
 from forebay.capacity.plan.monthly_demand import MonthlyDemand
 from forebay.capacity.plan.plan_problem import PlanProblem, ProblemKind, UnplannableError
-
-REQUIRED_SHAPE: Final = ("parameters", "layers", "attentionHeads", "kvHeads", "headDim")
-"""Fields of `model.architecture` without which memory and work cannot be computed."""
-DEFAULT_LORA_SLOTS: Final = 1
-DEFAULT_LORA_RANK: Final = 16
-"""vLLM's own defaults of `--max-loras` and `--max-lora-rank`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +134,10 @@ class _Reader:
         quantization: Quantization,
     ) -> PlanInput:
         engine, scaling, slo = self.spec.engine, self.spec.scaling, self.spec.slo
-        extra = dict(_flags(engine.extra_args))
+        extra = dict(flags_of(engine.extra_args))
         unchanged = (
             catalogue_model
-            if catalogue_model and _same_shape(architecture, catalogue_model.architecture) and config is None
+            if catalogue_model and same_shape(architecture, catalogue_model.architecture) and config is None
             else None
         )
         speculation, draft_bytes = self._speculation(architecture, quantization)
@@ -162,7 +156,7 @@ class _Reader:
             utilization_percent=engine.gpu_memory_utilization_percent or self.context.utilization_percent,
             max_num_seqs=engine.max_num_seqs,
             full_length=self._full_length(architecture),
-            adapters=_adapters(extra),
+            adapters=adapters_of(extra),
             speculation=speculation,
             draft_bytes=draft_bytes,
             promise=Promise(
@@ -178,7 +172,7 @@ class _Reader:
             kv_target=scaling.targets.kv_cache_percent / 100,
             warm=self.spec.warm_pool.replicas,
             max_replicas=scaling.max_replicas if "max_replicas" in scaling.model_fields_set else None,
-            batched_tokens=_whole(extra.get("--max-num-batched-tokens")),
+            batched_tokens=whole_number(extra.get("--max-num-batched-tokens")),
             engine_version=engine.version or self.context.engine_version,
             mix=self._mix(architecture),
             demand=self._demand(),
@@ -191,60 +185,23 @@ class _Reader:
         """The architecture of a config.json or the catalogue, with the manifest's fields over it."""
         given = self.spec.model.architecture or ArchitectureSpec()
         base = config.architecture if config else catalogue_model.architecture if catalogue_model else None
-        if base is None:
-            missing = [name for name in REQUIRED_SHAPE if getattr(given, _snake(name)) is None and _needed(name, given)]
-            if missing:
-                self.problems.append(self._unknown_model(missing))
-                return None
-            base = Architecture(parameters=1, layers=1, attention_heads=1, kv_heads=1, head_dim=1)
-        changes: dict[str, object] = {
-            name: value
-            for name in (
-                "parameters",
-                "active_parameters",
-                "layers",
-                "attention_heads",
-                "kv_heads",
-                "head_dim",
-                "hidden_size",
-                "context_tokens",
-            )
-            if (value := getattr(given, name)) is not None
-        }
-        if given.mla is not None:
-            changes["mla"] = Mla(given.mla.kv_lora_rank, given.mla.rope_dim)
-        if given.sliding_window is not None:
-            changes["sliding_window"] = SlidingWindow(given.sliding_window.size, given.sliding_window.layers)
-        if given.experts is not None:
-            changes["experts"] = Experts(given.experts.count, given.experts.active)
-        merged = replace(base, **changes)  # type: ignore[arg-type]
-        return merged if self._consistent(merged) else None
-
-    def _consistent(self, shape: Architecture) -> bool:
-        """Whether the fields agree. The schema checks the manifest's fields only; merged with the catalogue's they may
-        contradict each other."""
-        faults = []
-        if shape.active > shape.parameters:
-            faults.append(("activeParameters", shape.active, f"is above the {shape.parameters} parameters"))
-        if shape.kv_heads > shape.attention_heads:
-            faults.append(("kvHeads", shape.kv_heads, f"is above the {shape.attention_heads} attention heads"))
-        if shape.window_layers > shape.layers:
-            faults.append(("slidingWindow.layers", shape.window_layers, f"is above the {shape.layers} layers"))
-        self.problems += [
-            PlanProblem(f"spec.model.architecture.{name}", value, f"{reason} of the model", kind=ProblemKind.UNKNOWN)
-            for name, value, reason in faults
-        ]
-        return not faults
+        if base is None and (missing := missing_fields(given)):
+            self.problems.append(self._unknown_model(missing))
+            return None
+        architecture = with_given_fields(base, given)
+        problems = contradictions(architecture)
+        self.problems += problems
+        return None if problems else architecture
 
     def _unknown_model(self, missing: list[str]) -> PlanProblem:
         similar = models_like(self.spec.model.source)
-        remedies = [f"write {similar[0]} if that is meant"] if similar else []
+        remedies = [f"write {similar[0]} if you mean that model"] if similar else []
         remedies.append(f"set spec.model.architecture with {', '.join(missing)}")
-        remedies.append("give forebay plan the checkpoint's config.json with --config")
+        remedies.append("pass the checkpoint's config.json to forebay plan with --config")
         return PlanProblem(
             "spec.model.source",
             self.spec.model.source,
-            "is not in the catalogue, and its shape is not given",
+            "is not in the catalogue, and its architecture is not set",
             tuple(remedies),
             ProblemKind.UNKNOWN,
         )
@@ -258,8 +215,8 @@ class _Reader:
                 PlanProblem(
                     "spec.gpu.product",
                     None,
-                    "is not given, and memory and speed follow from the card",
-                    (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "give forebay plan a --gpu"),
+                    "is not set, and memory and speed depend on the GPU",
+                    (f"set it to a value of the node label {PRODUCT_LABELS[0]}", "pass --gpu to forebay plan"),
                     ProblemKind.UNKNOWN,
                 )
             )
@@ -271,13 +228,13 @@ class _Reader:
                 PlanProblem(
                     "spec.gpu.product",
                     product,
-                    "is not a card of the catalogue",
+                    "is not a GPU of the catalogue",
                     (f"use {products}",),
                     ProblemKind.UNKNOWN,
                 )
             )
         elif named is None:
-            self.assumptions.append(f"the manifest names no GPU; planned for {product}")
+            self.assumptions.append(f"the manifest does not name a GPU; the plan is for {product}")
         return card
 
     def _check_pipeline(self, architecture: Architecture) -> None:
@@ -303,13 +260,13 @@ class _Reader:
         if quantization is not None:
             return quantization
         if method is None:
-            self.assumptions.append("the checkpoint's precision is not known; 16 bits a weight are taken")
+            self.assumptions.append("the checkpoint's precision is unknown; 16 bits per weight are assumed")
             return quantization_of("none", None, None)
         self.problems.append(
             PlanProblem(
                 "spec.model.quantization",
                 method,
-                "does not say how many bits a weight has",
+                "does not determine the bits per weight",
                 ("set spec.model.architecture.weightBits",),
                 ProblemKind.UNKNOWN,
             )
@@ -321,28 +278,32 @@ class _Reader:
             return self.spec.model.max_model_len
         if architecture.context_tokens is not None:
             tokens = architecture.context_tokens
-            self.assumptions.append(f"maxModelLen is not set: the checkpoint's {tokens:,} tokens must fit at once")
+            self.assumptions.append(f"maxModelLen is not set; a request of the checkpoint's {tokens:,} tokens must fit")
             return tokens
         traffic = self.spec.traffic
         if traffic is None:
-            self.assumptions.append("the longest request is not known: set model.maxModelLen to check that it fits")
+            self.assumptions.append("the longest request is unknown; set model.maxModelLen to check that it fits")
             return 1
         tokens = traffic.prompt_tokens + traffic.output_tokens
-        self.assumptions.append(f"the longest request is not known: {tokens:,} tokens, the mean of traffic, must fit")
+        self.assumptions.append(
+            f"the longest request is unknown; one of {tokens:,} tokens, the mean of traffic, must fit"
+        )
         return tokens
 
     def _mix(self, architecture: Architecture) -> Mix | None:
         if self.context.lengths:
             mix = Mix.of(self.context.lengths, architecture.tokens_read)
             self.assumptions.append(
-                f"lengths are those of {len(self.context.lengths):,} recorded requests: {mix.prompt_tokens:.0f} tokens "
-                f"in, {mix.output_tokens:.0f} out on average"
+                f"lengths are those of {len(self.context.lengths):,} recorded requests: on average "
+                f"{mix.prompt_tokens:.0f} prompt tokens and {mix.output_tokens:.0f} output tokens"
             )
             return mix
         traffic = self.spec.traffic
         if traffic is None:
             return None
-        self.assumptions.append("all requests are taken as long as the mean; forebay plan --trace takes recorded ones")
+        self.assumptions.append(
+            "all requests are assumed to have the mean length; forebay plan --trace reads recorded lengths"
+        )
         return Mix.fixed(traffic.prompt_tokens, traffic.output_tokens, architecture.tokens_read)
 
     def _demand(self) -> MonthlyDemand | None:
@@ -350,9 +311,9 @@ class _Reader:
         if traffic is None:
             return None
         if "peak_factor" not in traffic.model_fields_set:
-            self.assumptions.append(f"traffic.peakFactor is not set: {traffic.peak_factor:g} is taken")
+            self.assumptions.append(f"traffic.peakFactor is not set; {traffic.peak_factor:g} is assumed")
         if "headroom" not in traffic.model_fields_set:
-            self.assumptions.append(f"traffic.headroom is not set: {traffic.headroom:g} is taken")
+            self.assumptions.append(f"traffic.headroom is not set; {traffic.headroom:g} is assumed")
         tokens: float = traffic.prompt_tokens + traffic.output_tokens
         if self.context.lengths:
             tokens = round(Mix.of(self.context.lengths).tokens, 3)
@@ -370,7 +331,7 @@ class _Reader:
             cost = given.draft_cost_percent / 100
         if cost is None:
             self.assumptions.append(
-                f"the draft {given.model} is not in the catalogue: neither its weights nor its gain are counted; set "
+                f"the draft {given.model} is not in the catalogue; its weights and its gain are not counted: set "
                 "engine.speculative.draftCostPercent"
             )
             return None, 0
@@ -378,47 +339,12 @@ class _Reader:
         draft_bytes = (parameters or int(shape.parameters * cost)) * bits // 8
         if given.acceptance_percent is None:
             self.assumptions.append(
-                "engine.speculative.acceptancePercent is not set: no gain of speculation is counted on"
+                "engine.speculative.acceptancePercent is not set; no gain from speculation is assumed"
             )
             return None, draft_bytes
         speculation = Speculation(given.method, given.tokens, given.acceptance_percent / 100, cost)
         self.assumptions.append(
-            f"speculation by {given.method}: {given.tokens} guesses at {given.acceptance_percent} % give "
-            f"{speculation.tokens_per_step:.2f} tokens a step that takes {speculation.step_factor:.2f} times as long"
+            f"speculation by {given.method}: {given.tokens} guesses per step at {given.acceptance_percent} % yield "
+            f"{speculation.tokens_per_step:.2f} tokens; the step takes {speculation.step_factor:.2f} times as long"
         )
         return speculation, draft_bytes
-
-
-def _needed(name: str, given: ArchitectureSpec) -> bool:
-    """Whether the architecture needs this field; the cache of latent attention has no heads."""
-    return given.mla is None or name not in ("kvHeads", "headDim")
-
-
-def _same_shape(architecture: Architecture, catalogued: Architecture) -> bool:
-    return replace(architecture, context_tokens=catalogued.context_tokens) == catalogued
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
-
-
-def _flags(arguments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The flags with their values, in the spelling with dashes."""
-    for position, argument in enumerate(arguments):
-        if argument.startswith("--"):
-            name, separator, value = argument.partition("=")
-            following = arguments[position + 1 : position + 2]
-            yield name.replace("_", "-"), value if separator else next(iter(following), "")
-
-
-def _adapters(extra: Mapping[str, str]) -> Adapters | None:
-    if "--enable-lora" not in extra:
-        return None
-    return Adapters(
-        slots=_whole(extra.get("--max-loras")) or DEFAULT_LORA_SLOTS,
-        rank=_whole(extra.get("--max-lora-rank")) or DEFAULT_LORA_RANK,
-    )
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch("[0-9]{1,9}", text) and int(text) else None

@@ -49,9 +49,9 @@ def read_regions(text: str) -> tuple[Region, ...]:
         shares.append((name, share))
     names = [name for name, _ in shares]
     if len(set(names)) < len(names):
-        raise RegionError(f'"{next(name for name in names if names.count(name) > 1)}" is there twice; keep one')
+        raise RegionError(f'"{next(name for name in names if names.count(name) > 1)}" appears twice; keep one')
     if len(shares) < 2:
-        raise RegionError("one region cannot survive its own loss; name two or more")
+        raise RegionError("one region cannot take over its own traffic; name two or more")
     total = sum(share for _, share in shares)
     return tuple(Region(name, share / total) for name, share in shares)
 

@@ -51,7 +51,7 @@ def memory_problem(
     reason = (
         f"weights of {_gib(memory.weight_bytes_per_rank)}, overhead of {_gib(memory.overhead_bytes)} and one request "
         f"of {plan_input.full_length:,} tokens ({_gib(request)}) need {_gib(missing)} ({missing:,} bytes) more than "
-        f"the {_gib(memory.usable_bytes)} that the engine may take of each GPU ({setup})"
+        f"the {_gib(memory.usable_bytes)} of each GPU that the engine may use ({setup})"
     )
     remedies = tuple(text for remedy in _MEMORY_REMEDIES for text in remedy(plan_input, footprint, sizes))
     field = "spec.engine.tensorParallelSize" if plan_input.tensor else "spec.model.source"
@@ -68,18 +68,18 @@ def slow_step_problem(
     token = engine.step_profile.step_seconds / engine.tokens_per_step
     end_to_end_limits = promise.end_to_end is not None and capacity.inter_token_limit < promise.inter_token_latency
     effect = (
-        f"leaves {milliseconds(capacity.inter_token_limit)} between tokens, and"
+        f"leaves {milliseconds(capacity.inter_token_limit)} between tokens, but"
         if end_to_end_limits
         else "cannot be kept:"
     )
     reason = (
-        f"{effect} a token takes {milliseconds(token)} on {plan_input.gpu.product} ({sizes}) before any request is in "
-        "the step, without prompts and KV reads"
+        f"{effect} a token takes at least {milliseconds(token)} on {plan_input.gpu.product} ({sizes}), even without "
+        "prompts and KV reads"
     )
     if end_to_end_limits:
         return PlanProblem("spec.slo.endToEnd.p95", plan_input.slo_texts["endToEnd"], reason)
     suggested = token / OFFERED_STEP_SHARE
-    remedies = (f"promise {milliseconds(suggested)} or more",) if suggested <= LARGEST_PROMISE_SECONDS else ()
+    remedies = (f"set it to {milliseconds(suggested)} or more",) if suggested <= LARGEST_PROMISE_SECONDS else ()
     return PlanProblem("spec.slo.interTokenLatency.mean", plan_input.slo_texts["interTokenLatency"], reason, remedies)
 
 
@@ -95,8 +95,8 @@ def promise_problems(plan_input: PlanInput, latency: ExpectedLatency, active: in
             yield PlanProblem(
                 f"spec.slo.{name}.{quantile}",
                 plan_input.slo_texts[name],
-                f"is not kept at the peak: {milliseconds(expected)} are expected with {active} active replicas",
-                (f"promise {milliseconds(expected)} or more",),
+                f"is not kept at the peak: {milliseconds(expected)} is expected with {active} active replicas",
+                (f"set it to {milliseconds(expected)} or more",),
             )
 
 
@@ -167,7 +167,7 @@ def _narrower_weights(plan_input: PlanInput, footprint: Footprint, sizes: Sizes)
             memory = measure(smaller, sizes, plan_input.gpu.memory_bytes)
             yield (
                 f"use a checkpoint with model.quantization {quantization.method}: "
-                f"{_gib(memory.weight_bytes_per_rank)} of weights a GPU, {memory.kv_tokens:,} tokens"
+                f"{_gib(memory.weight_bytes_per_rank)} of weights per GPU, {memory.kv_tokens:,} tokens of KV cache"
             )
 
 
@@ -175,7 +175,7 @@ def _narrower_cache(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -
     fp8 = replace(footprint, kv_bits=8)
     if plan_input.kv_bits > 8 and not missing_bytes(fp8, sizes, plan_input.gpu.memory_bytes, plan_input.full_length):
         tokens = measure(fp8, sizes, plan_input.gpu.memory_bytes).kv_tokens
-        yield f"set model.kvCacheDtype fp8: {tokens:,} tokens"
+        yield f"set model.kvCacheDtype fp8: {tokens:,} tokens of KV cache"
 
 
 def _shorter_requests(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> Iterator[str]:
@@ -189,7 +189,7 @@ def _larger_card(plan_input: PlanInput, footprint: Footprint, sizes: Sizes) -> I
     for card in larger_than(plan_input.gpu):
         if not missing_bytes(footprint, sizes, card.memory_bytes, plan_input.full_length):
             tokens = measure(footprint, sizes, card.memory_bytes).kv_tokens
-            yield f"use gpu.product {card.product}: {tokens:,} tokens"
+            yield f"use gpu.product {card.product}: {tokens:,} tokens of KV cache"
             return
 
 

@@ -99,7 +99,7 @@ def plan_service(
     except UnplannableError as error:
         return ServiceCapacityPlan(namespace, name, spec, None, error.problems, _demand(spec))
     plan = size(plan_input, settings.context)
-    sketch = napkin_of(spec, plan_input, plan.replica.sizes.gpus_per_engine)
+    estimate = napkin_of(spec, plan_input, plan.replica.sizes.gpus_per_engine)
     variants = tuple(_variants(spec, plan, settings))
     rates = _rates(plan, settings)
     return ServiceCapacityPlan(
@@ -109,8 +109,8 @@ def plan_service(
         plan=plan,
         problems=plan.problems,
         demand=plan_input.demand,
-        napkin=sketch,
-        differences=tuple(differences(sketch, plan)) if sketch else (),
+        napkin=estimate,
+        differences=tuple(differences(estimate, plan)) if estimate else (),
         cost=_cost(plan, settings.prices),
         rates=rates,
         bases=_bases(plan, rates),

@@ -159,7 +159,7 @@ def _working_remedies(plan_input: PlanInput, sizes: Sizes, context: PlanContext)
         if plan.fits and plan.throughput is not None:
             engine = plan.throughput.engine
             token_seconds = engine.step_profile.step_seconds / engine.tokens_per_step
-            effect = f"a token takes {remedies.milliseconds(token_seconds)} at least"
+            effect = f"a token takes at least {remedies.milliseconds(token_seconds)}"
             gpus = plan.replica.sizes.gpus
             if plan.fleet is not None:
                 gpus = plan.fleet.gpus
@@ -259,7 +259,7 @@ def _misfits(plan_input: PlanInput, replica: PlannedReplica) -> Iterable[PlanPro
         yield PlanProblem(
             "spec.traffic.promptTokens",
             round(mix.prompt_tokens),
-            f"and {mix.output_tokens:,.0f} tokens of answer are more than the {plan_input.full_length:,} tokens that a "
+            f"and {mix.output_tokens:,.0f} output tokens are more than the {plan_input.full_length:,} tokens that a "
             "request may have",
             (f"set model.maxModelLen {ceil(mix.tokens)} or more, if the checkpoint allows it",),
         )
@@ -353,12 +353,12 @@ def _bound_problems(plan_input: PlanInput, fleet: PlannedFleet) -> Iterable[Plan
             working = [f"set it to {fleet.total}"]
             if (active := plan_input.max_replicas - fleet.warm) > 0:
                 requests = int(demand.requests_per_month * active * float(demand.headroom) / fleet.exact)
-                working.append(f"plan for {requests:,} requests a month at most")
+                working.append(f"plan for at most {requests:,} requests per month")
             yield PlanProblem(
                 "spec.scaling.maxReplicas",
                 plan_input.max_replicas,
-                f"is below the {at_peak} replicas that the peak needs without any headroom, {fleet.warm} warm ones "
-                "included",
+                f"is below the {at_peak} replicas that the peak needs even without headroom, including {fleet.warm} "
+                "warm replicas",
                 tuple(working),
             )
 
@@ -369,14 +369,14 @@ def _notes(plan_input: PlanInput, throughput: Throughput | None, fleet: PlannedF
     if throughput.batched_tokens > throughput.unbroken_tokens:
         chunk, unbroken = throughput.batched_tokens, throughput.unbroken_tokens
         yield (
-            f"a step may compute {chunk:,} tokens of prompts: with the {unbroken:,} that leave everyone's next token "
-            "in time, first tokens would be late; the mean between tokens holds"
+            f"a step computes up to {chunk:,} prompt tokens: with {unbroken:,}, which would keep every next token in "
+            "time, first tokens would be late; the mean time between tokens still holds"
         )
     if plan_input.max_replicas is None and fleet.total > 1:
-        yield f"scaling.maxReplicas is not set and means 1: set it to {fleet.total}, or the plan cannot come true"
+        yield f"scaling.maxReplicas is not set and defaults to 1; set it to {fleet.total} to allow the planned replicas"
     elif plan_input.max_replicas is not None and plan_input.max_replicas < fleet.total <= MOST_REPLICAS:
         yield (
-            f"scaling.maxReplicas {plan_input.max_replicas} allows the peak but not its headroom; the plan counts "
+            f"scaling.maxReplicas {plan_input.max_replicas} allows the peak but not its headroom; the plan needs "
             f"{fleet.total} replicas"
         )
 
@@ -384,16 +384,16 @@ def _notes(plan_input: PlanInput, throughput: Throughput | None, fleet: PlannedF
 def _assumptions(plan_input: PlanInput, replica: PlannedReplica, throughput: Throughput | None) -> Iterable[str]:
     overhead = replica.footprint.overhead_bytes / 2**30
     yield (
-        f"of each GPU's {replica.memory.card_bytes / 2**30:.2f} GiB the engine takes "
-        f"{replica.footprint.utilization_percent} %, of which {overhead:g} GiB are overhead"
+        f"the engine uses {replica.footprint.utilization_percent} % of each GPU's "
+        f"{replica.memory.card_bytes / 2**30:.2f} GiB, including {overhead:g} GiB of overhead"
     )
     if plan_input.nodes > 1:
         gpus = count(replica.sizes.gpus // plan_input.nodes, "GPU")
-        yield f"a replica is spread over {plan_input.nodes} nodes of {gpus}; what their network costs is not modelled"
+        yield f"a replica spans {plan_input.nodes} nodes with {gpus} each; network time between nodes is not modelled"
     if replica.chosen_sizes:
         yield f"parallel sizes are the smallest that fit: {replica.sizes}"
     if throughput is not None:
         chosen = throughput.chosen
         yield f"profile {chosen.name}, ±{chosen.error_percent} %"
         yield from chosen.notes
-        yield f"{throughput.capacity.usable_share:.0%} of the mean-value capacity is planned (φ), so that p95 holds too"
+        yield f"{throughput.capacity.usable_share:.0%} of the mean-value capacity is used (φ), so that p95 holds too"

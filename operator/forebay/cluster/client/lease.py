@@ -242,8 +242,8 @@ class Leadership:
         try:
             asyncio.run(self._main())
         except (Exception, asyncio.CancelledError) as error:  # a stop sets an event, so no cancellation is ours
-            log.exception("the lease's thread broke")
-            self._on_lost(f"the lease's thread broke: {error!r}")
+            log.exception("the lease thread failed")
+            self._on_lost(f"the lease thread failed: {error!r}")
 
     async def _main(self) -> None:
         stop = asyncio.Event()
@@ -254,7 +254,7 @@ class Leadership:
             try:
                 api = await self._connect()
             except AccessError as error:
-                log.warning("no client for the lease: %s", error)
+                log.warning("the lease client cannot connect: %s", error)
                 await self._pause(self._election.times.retry_seconds, stop)
                 continue
             try:
@@ -295,7 +295,7 @@ class Leadership:
         except (ApiError, ValueError) as error:
             log.log(logging.WARNING if election.leading else logging.DEBUG, "the lease: %s", error)
             return str(error)
-        return "another process holds it"
+        return "another process holds the lease"
 
     async def _pause(self, seconds: float, stop: asyncio.Event) -> None:
         """Wait, but not beyond the end of the term, so that `on_lost` is called at once."""

@@ -24,7 +24,6 @@ from forebay.cluster.client.kube_api import (
     KubeApi,
     Resource,
 )
-from forebay.cluster.read.feedback import Feedback
 from forebay.cluster.read.performance_profiles import PerformanceProfiles
 from forebay.cluster.read.pod_templates import NO_TEMPLATE, PodTemplates
 from forebay.cluster.read.pool_views import WarmPools
@@ -37,6 +36,7 @@ from forebay.cluster.read.projections import (
     RevisionObject,
     Unreadable,
 )
+from forebay.cluster.read.refusals import Refusals
 from forebay.cluster.read.service_views import ServiceViews, template_name
 from forebay.cluster.read.views import (
     OwnedRevision,
@@ -96,7 +96,7 @@ class Observer:
         self._api = api
         self._settings = settings
         self._namespace = namespace
-        self.feedback = Feedback()
+        self.refusals = Refusals()
         self._reader = Reader(InferenceServiceObject)
         self._services = ServiceViews(defaults)
         self._templates = PodTemplates(api, monotonic)
@@ -169,7 +169,7 @@ class Observer:
             children=self._known_children(now),
             signals=signals,
             settings=self._settings,
-            refusals=self.feedback.refusals(now),
+            refusals=self.refusals.of_pods(now),
             warm_pools=pools,
         )
 
@@ -190,17 +190,17 @@ class Observer:
                 )
         return tuple(addresses)
 
-    def fold(self, resource: Resource, body: bytes) -> None:
+    def store_answer(self, resource: Resource, body: bytes) -> None:
         """Update the caches with the answer to one of our own writes."""
         for cache in self._caches:
             if cache.resource == resource:
-                cache.fold(body)
+                cache.store_answer(body)
 
-    def fold_deleted(self, resource: Resource, uid: str, body: bytes) -> None:
+    def store_deletion(self, resource: Resource, uid: str, body: bytes) -> None:
         """Update the caches with the answer to one of our own deletes."""
         for cache in self._caches:
             if cache.resource == resource:
-                cache.fold_deleted(uid, body)
+                cache.store_deletion(uid, body)
 
     async def _list_services(self) -> tuple[ServiceView, ...]:
         pages = await self._api.list(INFERENCE_SERVICES, namespace=self._namespace)
@@ -253,7 +253,7 @@ class Observer:
     def _known_children(self, now: float) -> tuple[ChildView, ...]:
         cached = [child for cache in self._children for child in cache.views.values()]
         names = {(child.kind, child.namespace, child.name) for child in cached}
-        foreign = self.feedback.foreign_children(now)
+        foreign = self.refusals.foreign_children(now)
         return (*cached, *(child for child in foreign if (child.kind, child.namespace, child.name) not in names))
 
 

@@ -56,5 +56,5 @@ def _given(stored: PerformanceProfileObject) -> GivenProfile | None:
     try:
         return given_profile(stored.metadata.name, PerformanceProfileSpec.model_validate(stored.spec or {}))
     except ValidationError as error:
-        log.warning("PerformanceProfile %s is left out: %s", stored.metadata.name, error)
+        log.warning("PerformanceProfile %s is ignored: %s", stored.metadata.name, error)
         return None

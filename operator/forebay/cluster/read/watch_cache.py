@@ -2,8 +2,8 @@
 
 A watch can fail unnoticed: it goes silent, it misses changes while it is down, or it ends with an error inside its own
 stream. So silence has a limit (bookmarks come every minute), an expired resourceVersion causes a new LIST, and a full
-LIST every ten minutes corrects whatever was missed. The answers to our own writes are folded in, so the next plan does
-not depend on the speed of the watch.
+LIST every ten minutes corrects whatever was missed. The answers to our own writes are stored too, so the next plan
+does not have to wait for the watch.
 """
 
 import asyncio
@@ -113,16 +113,16 @@ class WatchCache(Generic[M, V]):
     def unreadable(self) -> tuple[Unreadable, ...]:
         return tuple(self._unreadable.values())
 
-    def fold(self, body: bytes) -> None:
+    def store_answer(self, body: bytes) -> None:
         """Update the cache with the answer to one of our own writes, unless it has a newer version."""
         try:
             stored = self._reader.one(body)
             if self._watched.accepts(stored):
                 self._put(stored)
         except ValueError:
-            log.debug("the answer of a write to %s is no object; the watch will bring it", self.resource.plural)
+            log.debug("the response to a write of %s is not an object; the watch delivers it", self.resource.plural)
 
-    def fold_deleted(self, uid: str, body: bytes) -> None:
+    def store_deletion(self, uid: str, body: bytes) -> None:
         """Update the cache with the answer to our own delete: the terminating object, or a Status when it is gone."""
         try:
             stored = self._reader.one(body)
@@ -286,7 +286,7 @@ class WatchCache(Generic[M, V]):
         try:
             return self._watched.view(stored)
         except Exception as error:
-            log.exception("%s of %s cannot be understood", self.resource.kind, stored.metadata.name)
+            log.exception("%s %s cannot be converted", self.resource.kind, full_name(stored.metadata))
             return Unreadable(stored.metadata.uid, full_name(stored.metadata), repr(error))
 
     def _note_failure(self, why: object) -> None:

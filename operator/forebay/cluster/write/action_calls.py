@@ -1,6 +1,7 @@
 """Actions: how each action of a plan becomes calls, with the preconditions that make a stale decision harmless.
 
-Nothing is touched that is not ours by controller uid. Pods change and end only in the version that the planner saw.
+Objects whose controller is not the service, by uid, are never changed. Pods are patched and deleted only in the version
+that the planner saw.
 """
 
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ from forebay.cluster.client.kube_api import (
     ApiError,
     Resource,
 )
-from forebay.cluster.read.feedback import Feedback
 from forebay.cluster.read.projections import ChildObject, KubernetesObject, Reader
+from forebay.cluster.read.refusals import Refusals
 from forebay.cluster.read.views import child_view
 from forebay.cluster.write.write_gate import Gate
 from forebay.workloads.objects.disruption_budget import DISRUPTION_BUDGET
@@ -46,28 +47,28 @@ UNPROCESSABLE: Final = 422
 CHILD_RESOURCES: Final = {SERVICE: SERVICES, DISRUPTION_BUDGET: DISRUPTION_BUDGETS}
 
 
-class WriteMemory(Protocol):
-    """Where answers go, so that the next plan knows them: the observer."""
+class AnswerStore(Protocol):
+    """Stores the answers to writes for the next plan; the observer implements it."""
 
-    feedback: Feedback
+    refusals: Refusals
 
-    def fold(self, resource: Resource, body: bytes) -> None: ...
+    def store_answer(self, resource: Resource, body: bytes) -> None: ...
 
-    def fold_deleted(self, resource: Resource, uid: str, body: bytes) -> None: ...
+    def store_deletion(self, resource: Resource, uid: str, body: bytes) -> None: ...
 
 
 class Actor:
     """Carries out actions of one tick; `now` is the time the plan was made at, in unix seconds."""
 
-    def __init__(self, gate: Gate, memory: WriteMemory, now: float) -> None:
+    def __init__(self, gate: Gate, store: AnswerStore, now: float) -> None:
         self._gate = gate
-        self._memory = memory
+        self._store = store
         self._now = now
         self._reader = Reader(KubernetesObject)
         self._children = Reader(ChildObject)
 
     async def carry_out(self, owner: Owner, action: Action) -> None:
-        """Raises ApiError when it did not come true, and DeposedError."""
+        """Raises ApiError when a call fails, and LeadershipLostError."""
         match action:
             case StoreRevision():
                 await self._store_revision(owner, action)
@@ -90,7 +91,7 @@ class Actor:
         if not revision.name:
             try:
                 answer = await self._gate.create(CONTROLLER_REVISIONS, namespace, body)
-                self._memory.fold(CONTROLLER_REVISIONS, answer)
+                self._store.store_answer(CONTROLLER_REVISIONS, answer)
                 return
             except ApiError as error:
                 if error.status != CONFLICT:
@@ -98,14 +99,14 @@ class Actor:
                 await self._must_be_ours(CONTROLLER_REVISIONS, owner, name)
         change = {"metadata": {"annotations": body["metadata"]["annotations"]}, "revision": body["revision"]}
         answer = await self._gate.patch(CONTROLLER_REVISIONS, namespace, revision.name or name, change)
-        self._memory.fold(CONTROLLER_REVISIONS, answer)
+        self._store.store_answer(CONTROLLER_REVISIONS, answer)
 
     async def _apply_children(self, owner: Owner, action: ApplyChildren) -> None:
         for body in action.bodies:
             await self._apply_child(owner, body)
 
     async def _apply_child(self, owner: Owner, body: Mapping[str, Any]) -> None:
-        """Server-side apply, but never onto somebody else's object: a forced apply would take it over."""
+        """Server-side apply, except to an object of another owner, which a forced apply would take over."""
         kind, name = body["kind"], body["metadata"]["name"]
         resource, namespace = CHILD_RESOURCES[kind], owner.key.namespace
         try:
@@ -113,15 +114,15 @@ class Actor:
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
-            self._memory.fold(resource, await self._gate.create(resource, namespace, body))
+            self._store.store_answer(resource, await self._gate.create(resource, namespace, body))
             return
         if live.metadata.controller_uid != owner.uid:
-            self._memory.feedback.foreign(child_view(live, kind), self._now)
+            self._store.refusals.add_foreign(child_view(live, kind), self._now)
             raise _taken(resource, name)
         if live.metadata.deletion_timestamp is not None:
             raise _terminating(resource, name)
         guarded = {**body, "metadata": {**body["metadata"], "resourceVersion": live.metadata.resource_version}}
-        self._memory.fold(resource, await self._gate.apply(resource, namespace, name, guarded))
+        self._store.store_answer(resource, await self._gate.apply(resource, namespace, name, guarded))
 
     async def _create(self, owner: Owner, action: CreatePod | CreatePlaceholder) -> None:
         try:
@@ -132,12 +133,12 @@ class Actor:
             else:
                 self._note_refusal(owner, action, error)
                 raise
-        self._memory.fold(PODS, answer)
+        self._store.store_answer(PODS, answer)
         placeholder = isinstance(action, CreatePlaceholder)
-        self._memory.feedback.created(owner.uid, action.name, self._now, placeholder=placeholder)
+        self._store.refusals.pod_created(owner.uid, action.name, self._now, placeholder=placeholder)
 
     async def _own_pod(self, owner: Owner, action: CreatePod | CreatePlaceholder) -> bytes:
-        """The pod that has the name already: a success if an earlier call of ours made it and its answer was lost."""
+        """The existing pod of that name, if an earlier call of ours created it and the answer was lost."""
         try:
             return await self._must_be_ours(PODS, owner, action.name)
         except ApiError as error:
@@ -146,7 +147,7 @@ class Actor:
             raise
 
     async def _must_be_ours(self, resource: Resource, owner: Owner, name: str) -> bytes:
-        """The object, alive and ours by controller uid. Raises ApiError for any other."""
+        """The object, if it is ours by controller uid and not being deleted; otherwise raises ApiError."""
         body = await self._gate.get(resource, owner.key.namespace, name)
         metadata = self._reader.one(body).metadata
         if metadata.controller_uid != owner.uid:
@@ -156,7 +157,7 @@ class Actor:
         return body
 
     def _note_refusal(self, owner: Owner, action: CreatePod | CreatePlaceholder, error: ApiError) -> None:
-        """Remember a refusal of what was asked for; lost answers and conflicts explain nothing."""
+        """Remember a refusal of the request itself; lost answers and conflicts say nothing about the request."""
         if error.status == FORBIDDEN and "exceeded quota" in error.message:
             self._note(owner, action, Reason.QUOTA_EXCEEDED, error.message)
         elif error.status in (400, FORBIDDEN, UNPROCESSABLE):
@@ -164,13 +165,13 @@ class Actor:
 
     def _note(self, owner: Owner, action: CreatePod | CreatePlaceholder, reason: str, message: str) -> None:
         placeholder = isinstance(action, CreatePlaceholder)
-        self._memory.feedback.refused(Refusal(owner.uid, action.name, reason, message, self._now, placeholder))
+        self._store.refusals.add(Refusal(owner.uid, action.name, reason, message, self._now, placeholder))
 
     async def _change_pod(self, owner: Owner, action: AdoptPod | StartDrain | CancelDrain | LiftGate) -> None:
-        # A version belongs to one object for ever, so it stands for the uid as well.
+        # A resourceVersion belongs to one object only, so the uid need not be checked as well.
         metadata = {**action.patch["metadata"], "resourceVersion": action.resource_version}
         answer = await self._gate.patch(PODS, owner.key.namespace, action.name, {**action.patch, "metadata": metadata})
-        self._memory.fold(PODS, answer)
+        self._store.store_answer(PODS, answer)
 
     async def _delete_pod(self, owner: Owner, action: DeletePod | DeletePlaceholder) -> None:
         try:
@@ -186,7 +187,7 @@ class Actor:
             if error.status != NOT_FOUND:
                 raise
             answer = b""
-        self._memory.fold_deleted(PODS, action.uid, answer)
+        self._store.store_deletion(PODS, action.uid, answer)
 
     async def _delete_revision(self, owner: Owner, action: DeleteRevision) -> None:
         namespace = owner.key.namespace
@@ -199,12 +200,14 @@ class Actor:
             if error.status != NOT_FOUND:
                 raise
             return
-        self._memory.fold_deleted(CONTROLLER_REVISIONS, metadata.uid, answer)
+        self._store.store_deletion(CONTROLLER_REVISIONS, metadata.uid, answer)
 
 
 def _taken(resource: Resource, name: str) -> ApiError:
-    return ApiError(CONFLICT, Reason.NAME_TAKEN, f'{resource.kind} "{name}" exists and is not ours; it is left alone')
+    return ApiError(
+        CONFLICT, Reason.NAME_TAKEN, f'{resource.kind} "{name}" belongs to another owner; Forebay does not change it'
+    )
 
 
 def _terminating(resource: Resource, name: str) -> ApiError:
-    return ApiError(CONFLICT, TERMINATING, f'{resource.kind} "{name}" is being deleted; its name is free after that')
+    return ApiError(CONFLICT, TERMINATING, f'{resource.kind} "{name}" is still being deleted')

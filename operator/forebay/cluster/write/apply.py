@@ -1,7 +1,8 @@
-"""Apply: a Plan becomes calls, in the order in which the plan lists its actions (`world.plan.ACTION_ORDER`).
+"""Apply: turns a Plan into calls, in the order in which the plan lists its actions (`world.plan.ACTION_ORDER`).
 
-Actions of one type run side by side and end before the next type begins, so a plan may be cut off at any point. A
-failed call holds only its own service: the next tick sees what came of it and decides anew. Nothing is tried again.
+Actions of one type run concurrently and end before the next type begins, so a plan may be interrupted at any point. A
+failed call stops only later actions of its own service. No call is retried: the next tick reads the result and decides
+again.
 """
 
 import asyncio
@@ -14,8 +15,8 @@ from typing import assert_never
 
 from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.cluster.client.kube_api import NO_ANSWER, ApiError, KubeApi
-from forebay.cluster.write.action_calls import Actor, WriteMemory
-from forebay.cluster.write.write_gate import DeposedError, Gate
+from forebay.cluster.write.action_calls import Actor, AnswerStore
+from forebay.cluster.write.write_gate import Gate, LeadershipLostError
 from forebay.workloads.objects.ownership import Owner
 from forebay.world.plan import (
     ACTION_ORDER,
@@ -42,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A call that did not do what was planned."""
+    """A call that failed."""
 
     key: ServiceKey
     uid: str
@@ -57,18 +58,18 @@ class ApplyOutcome:
     """Calls made, by verb and plural."""
     failures: tuple[CallFailure, ...] = ()
     races: int = 0
-    """Calls refused because the object had changed since it was read; the next tick decides, and nothing is wrong."""
-    deposed: bool = False
-    """Leadership went on the way; the rest was left undone."""
+    """Calls refused because the object had changed since it was read. This is not an error; the next tick decides."""
+    leadership_lost: bool = False
+    """Leadership was lost on the way, and the remaining actions were skipped."""
 
 
 @dataclass(slots=True)
-class Ledger:
-    """What becomes of the calls of one tick."""
+class OutcomeRecord:
+    """Collects the failures and races of one tick."""
 
     failures: list[CallFailure] = field(default_factory=list)
     races: int = 0
-    deposed: bool = False
+    leadership_lost: bool = False
 
     def note(self, plan: ServicePlan | PoolPlan, action: Action | None, error: ApiError) -> None:
         if error.reason == "Conflict":
@@ -84,14 +85,14 @@ class Ledger:
         )
 
     def outcome(self, calls: Counter[tuple[str, str]]) -> ApplyOutcome:
-        return ApplyOutcome(dict(calls), tuple(self.failures), self.races, self.deposed)
+        return ApplyOutcome(dict(calls), tuple(self.failures), self.races, self.leadership_lost)
 
 
 class Applier:
     def __init__(
         self,
         api: KubeApi,
-        memory: WriteMemory,
+        store: AnswerStore,
         *,
         is_leader: Callable[[], bool],
         dry_run: bool = False,
@@ -99,7 +100,7 @@ class Applier:
     ) -> None:
         """`is_leader` is asked before every write; a dry run logs what it would do and calls nothing."""
         self._api = api
-        self._memory = memory
+        self._store = store
         self._is_leader = is_leader
         self._dry_run = dry_run
         self._at_once = at_once
@@ -107,54 +108,63 @@ class Applier:
     async def apply(self, plan: Plan, now: float) -> ApplyOutcome:
         """Carry out all actions; never raises for a call that failed."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
-        ledger = Ledger()
+        record = OutcomeRecord()
         if plan.held is not None:
-            log.warning("nothing is done: %s", plan.held)
-            return ledger.outcome(gate.calls)
-        actor = Actor(gate, self._memory, now)
+            log.warning("no action is carried out: %s", plan.held)
+            return record.outcome(gate.calls)
+        actor = Actor(gate, self._store, now)
         async with asyncio.TaskGroup() as tasks:
             for service in plan.services:
                 if service.actions:
-                    tasks.create_task(self._serve(actor, service, Owner(service.key, service.uid), ledger))
+                    tasks.create_task(self._apply_in_order(actor, service, Owner(service.key, service.uid), record))
             for pool in plan.warm_pools:
                 if pool.actions:
-                    tasks.create_task(self._serve(actor, pool, Owner(pool.key, pool.uid, WARM_POOL_KIND), ledger))
-        return ledger.outcome(gate.calls)
+                    tasks.create_task(
+                        self._apply_in_order(actor, pool, Owner(pool.key, pool.uid, WARM_POOL_KIND), record)
+                    )
+        return record.outcome(gate.calls)
 
-    async def _serve(self, actor: Actor, plan: ServicePlan | PoolPlan, owner: Owner, ledger: Ledger) -> None:
-        """All actions of one service or pool, type by type."""
+    async def _apply_in_order(
+        self, actor: Actor, plan: ServicePlan | PoolPlan, owner: Owner, record: OutcomeRecord
+    ) -> None:
+        """Carry out the actions of one service or pool, type by type."""
         blocked: set[type[Action]] = set()
         for kind, group in groupby(plan.actions, key=type):
-            if kind in blocked or ledger.deposed:
+            if kind in blocked or record.leadership_lost:
                 continue
-            done = await asyncio.gather(*(self._carry_out(actor, owner, plan, action, ledger) for action in group))
+            done = await asyncio.gather(*(self._carry_out(actor, owner, plan, action, record) for action in group))
             if not all(done):
-                blocked |= _resting_on(kind)
+                blocked |= _dependent_types(kind)
 
     async def _carry_out(
-        self, actor: Actor, owner: Owner, plan: ServicePlan | PoolPlan, action: Action, ledger: Ledger
+        self, actor: Actor, owner: Owner, plan: ServicePlan | PoolPlan, action: Action, record: OutcomeRecord
     ) -> bool:
-        """Whether it came true; in a dry run it always would have."""
+        """Whether the action succeeded; always true in a dry run."""
         if self._dry_run:
-            log.info("%s: would %s", plan.key, _in_words(action), extra={"service": str(plan.key)})
+            log.info("%s: would %s", plan.key, _description(action), extra={"service": str(plan.key)})
             return True
         try:
             await actor.carry_out(owner, action)
-        except DeposedError:
-            ledger.deposed = True
+        except LeadershipLostError:
+            record.leadership_lost = True
             return False
         except ApiError as error:
-            ledger.note(plan, action, error)
+            record.note(plan, action, error)
             return False
         except Exception as error:
-            log.exception("%s: %s broke", plan.key, type(action).__name__, extra={"service": str(plan.key)})
-            ledger.note(plan, action, ApiError(NO_ANSWER, type(error).__name__, str(error)))
+            log.exception(
+                "%s: %s failed in the operator itself",
+                plan.key,
+                type(action).__name__,
+                extra={"service": str(plan.key)},
+            )
+            record.note(plan, action, ApiError(NO_ANSWER, type(error).__name__, str(error)))
             return False
-        log.info("%s: %s", plan.key, _in_words(action), extra={"service": str(plan.key)})
+        log.info("%s: %s", plan.key, _description(action), extra={"service": str(plan.key)})
         return True
 
 
-def _resting_on(kind: type[Action]) -> set[type[Action]]:
+def _dependent_types(kind: type[Action]) -> set[type[Action]]:
     """Types of actions that must not follow when one of this type failed."""
     if kind is StoreRevision:
         return set(ACTION_ORDER)
@@ -163,7 +173,7 @@ def _resting_on(kind: type[Action]) -> set[type[Action]]:
     return {CreatePod} if kind is ApplyChildren else set()
 
 
-def _in_words(action: Action) -> str:
+def _description(action: Action) -> str:
     match action:
         case StoreRevision():
             return f"store revision {action.revision.hash} as number {action.revision.number}"
@@ -176,7 +186,7 @@ def _in_words(action: Action) -> str:
         case CreatePod():
             return f"create {action.name}"
         case LiftGate():
-            return f"let {action.name} be scheduled"
+            return f"remove the scheduling gate of {action.name}"
         case StartDrain():
             return f"drain {action.name}: {action.reason}"
         case CancelDrain():

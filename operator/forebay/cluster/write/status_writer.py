@@ -12,8 +12,8 @@ from typing import Any
 from forebay.api.schema.base_model import Model
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
 from forebay.cluster.read.pool_views import WARM_POOLS
-from forebay.cluster.write.apply import ApplyOutcome, Ledger
-from forebay.cluster.write.write_gate import DeposedError, Gate
+from forebay.cluster.write.apply import ApplyOutcome, OutcomeRecord
+from forebay.cluster.write.write_gate import Gate, LeadershipLostError
 from forebay.planner.report.service_status import should_write
 from forebay.world.plan import Plan, PoolPlan, ServicePlan
 from forebay.world.world import ServiceView, WarmPoolView, World
@@ -35,7 +35,7 @@ class StatusWriter:
     async def write(self, plan: Plan, world: World, now: float) -> ApplyOutcome:
         """Write every status that differs enough from the stored one; failed calls are in the outcome."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
-        ledger = Ledger()
+        record = OutcomeRecord()
         stored = {service.uid: service for service in world.services}
         self._written_at = {uid: at for uid, at in self._written_at.items() if uid in stored}
         async with asyncio.TaskGroup() as tasks:
@@ -43,15 +43,15 @@ class StatusWriter:
                 view = stored.get(service.uid)
                 written_at = self._written_at.get(service.uid)
                 if view is not None and should_write(view.status, service.status, written_at, now):
-                    tasks.create_task(self._write(gate, service, view, now, ledger))
+                    tasks.create_task(self._write(gate, service, view, now, record))
             pools = {pool.uid: pool for pool in world.warm_pools}
             for pool_plan in plan.warm_pools:
                 pool = pools.get(pool_plan.uid)
                 if pool is not None and pool_plan.status != pool.status:
-                    tasks.create_task(self._write_pool(gate, pool_plan, pool, ledger))
-        return ledger.outcome(gate.calls)
+                    tasks.create_task(self._write_pool(gate, pool_plan, pool, record))
+        return record.outcome(gate.calls)
 
-    async def _write_pool(self, gate: Gate, plan: PoolPlan, view: WarmPoolView, ledger: Ledger) -> None:
+    async def _write_pool(self, gate: Gate, plan: PoolPlan, view: WarmPoolView, record: OutcomeRecord) -> None:
         if self._dry_run:
             log.info("WarmPool %s: would write the status", plan.key.name)
             return
@@ -61,13 +61,13 @@ class StatusWriter:
         }
         try:
             await gate.patch(WARM_POOLS, None, plan.key.name, body, subresource="status")
-        except DeposedError:
-            ledger.deposed = True
+        except LeadershipLostError:
+            record.leadership_lost = True
         except ApiError as error:
             if error.status != NOT_FOUND:
-                ledger.note(plan, None, error)
+                record.note(plan, None, error)
 
-    async def _write(self, gate: Gate, plan: ServicePlan, view: ServiceView, now: float, ledger: Ledger) -> None:
+    async def _write(self, gate: Gate, plan: ServicePlan, view: ServiceView, now: float, record: OutcomeRecord) -> None:
         if self._dry_run:
             log.info("%s: would write the status", plan.key, extra={"service": str(plan.key)})
             return
@@ -77,12 +77,12 @@ class StatusWriter:
         try:
             await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
             self._written_at[plan.uid] = now
-        except DeposedError:
-            ledger.deposed = True
+        except LeadershipLostError:
+            record.leadership_lost = True
         except ApiError as error:
             # A service that was deleted in the meantime needs no status.
             if error.status != NOT_FOUND:
-                ledger.note(plan, None, error)
+                record.note(plan, None, error)
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any
 from forebay.cluster.client.kube_api import KubeApi, Resource
 
 
-class DeposedError(Exception):
+class LeadershipLostError(Exception):
     """This process is no longer the leader; the next leader decides about the remaining writes."""
 
 
 class Gate:
-    """A KubeApi for writers. Writes raise DeposedError or ApiError."""
+    """A KubeApi for writers. Writes raise LeadershipLostError or ApiError."""
 
     def __init__(self, api: KubeApi, *, is_leader: Callable[[], bool], at_once: int) -> None:
         self._api = api
@@ -68,6 +68,6 @@ class Gate:
         async with self._slots:
             # Checked after the wait for a slot, because the lease may be lost in the meantime.
             if not self._is_leader():
-                raise DeposedError
+                raise LeadershipLostError
             self.calls[verb, resource.plural] += 1
             return await call()

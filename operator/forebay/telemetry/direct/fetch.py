@@ -30,11 +30,11 @@ async def fetch(session: aiohttp.ClientSession, url: str, max_bytes: int) -> byt
                 )
             return await _read_body(response, max_bytes)
     except aiohttp.InvalidURL as error:
-        raise ScrapeFailed(ScrapeFailure.ADDRESS, f"{url} is no address") from error
+        raise ScrapeFailed(ScrapeFailure.ADDRESS, f"{url} is not a valid address") from error
     except aiohttp.ClientPayloadError as error:
-        raise ScrapeFailed(ScrapeFailure.CUT, "the answer ended before its announced length") from error
+        raise ScrapeFailed(ScrapeFailure.CUT, "the response ended before its announced length") from error
     except aiohttp.ClientResponseError as error:
-        raise ScrapeFailed(ScrapeFailure.MALFORMED, f"the answer is not HTTP: {error.message}") from error
+        raise ScrapeFailed(ScrapeFailure.MALFORMED, f"the response is not HTTP: {error.message}") from error
     except (aiohttp.ClientError, OSError) as error:
         raise ScrapeFailed(ScrapeFailure.CONNECTION, f"no connection: {error}") from error
 
@@ -44,5 +44,5 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > max_bytes:
-            raise ScrapeFailed(ScrapeFailure.TOO_LARGE, f"the answer is longer than {max_bytes} bytes")
+            raise ScrapeFailed(ScrapeFailure.TOO_LARGE, f"the response is longer than {max_bytes} bytes")
     return bytes(body)

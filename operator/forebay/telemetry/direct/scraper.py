@@ -159,7 +159,7 @@ class Scraper:
         try:
             url = self._urls.url(target)
         except ValueError as error:
-            raise ScrapeFailed(ScrapeFailure.ADDRESS, f"the pod has no address to ask: {error}") from error
+            raise ScrapeFailed(ScrapeFailure.ADDRESS, f"the pod has no usable address: {error}") from error
         taken_at = self._clock.now()
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):

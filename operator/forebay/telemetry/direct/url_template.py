@@ -30,7 +30,7 @@ class UrlTemplate:
     def url(self, target: ScrapeTarget) -> str:
         """The URL of one pod. Raises ValueError when the pod's IP address or port is invalid."""
         if not 0 < target.port < 65536:
-            raise ValueError(f"{target.port} is no port")
+            raise ValueError(f"{target.port} is not a port")
         ip = ipaddress.ip_address(target.ip) if "{ip}" in self._template else None
         return self._template.format(
             namespace=target.namespace,
@@ -44,23 +44,23 @@ def _problem_of(template: str) -> str:
     try:
         parts = list(string.Formatter().parse(template))
     except ValueError as error:
-        return f"cannot be read: {error}"
+        return f"cannot be parsed: {error}"
     fields = {field for _, field, _, _ in parts if field is not None}
     if unknown := sorted(fields - FIELDS):
-        return f"has the unknown field {{{unknown[0]}}}; known are {', '.join(sorted(FIELDS))}"
+        return f"has the unknown field {{{unknown[0]}}}; use {', '.join(sorted(FIELDS))}"
     if any(specification or conversion for _, _, specification, conversion in parts):
-        return "formats a field; write the bare name, as in {ip}"
+        return "formats a field; write only its name, as in {ip}"
     if "ip" not in fields and not {"namespace", "pod"} <= fields:
         return "is the same for different pods; use {ip}, or {namespace} and {pod}"
     try:
         url = urlsplit(template.format(namespace="n", pod="p", ip="192.0.2.1", port=8000))
         has_host = bool(url.hostname) and url.port != 0
     except ValueError as error:
-        return f"is no URL: {error}"
+        return f"is not a URL: {error}"
     if url.scheme != "http":
-        return "does not start with http://; engines serve metrics in the clear inside the cluster"
+        return "does not start with http://; engines serve metrics over plain HTTP"
     if not has_host or any(character.isspace() for character in template):
-        return "names no host"
+        return "does not name a host"
     if url.username is not None or url.fragment:
-        return "may hold neither a user nor a fragment"
+        return "must not contain a user or a fragment"
     return ""

@@ -79,7 +79,7 @@ def _classify(error: Exception) -> tuple[ScrapeFailure, str]:
         case requests.Timeout() | ReadTimeoutError():
             return ScrapeFailure.TIMEOUT, "no answer in time"
         case requests.exceptions.InvalidJSONError() | KeyError() | TypeError() | ValueError() | RecursionError():
-            return ScrapeFailure.MALFORMED, "the answer is not that of Prometheus' API"
+            return ScrapeFailure.MALFORMED, "the response is not from the Prometheus API"
         case requests.RequestException() | HTTPError() | OSError():
             return ScrapeFailure.CONNECTION, f"no connection: {error}"
         case _:
@@ -97,10 +97,10 @@ class _TokenFileAuth(AuthBase):
             token = self._file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ScrapeFailed(
-                ScrapeFailure.CONNECTION, f"the token in {self._file} cannot be read: {error}"
+                ScrapeFailure.CONNECTION, f"the token file {self._file} cannot be read: {error}"
             ) from error
         if not token or not token.isprintable() or " " in token:
-            raise ScrapeFailed(ScrapeFailure.CONNECTION, f"{self._file} holds no token")
+            raise ScrapeFailed(ScrapeFailure.CONNECTION, f"{self._file} does not contain a token")
         request.headers["Authorization"] = f"Bearer {token}"
         return request
 
@@ -149,7 +149,11 @@ class _BoundedSession(requests.Session):
         while chunk := raw_response.raw.read1(CHUNK_BYTES, decode_content=True):
             body += chunk
             if len(body) > self._limits.max_bytes:
-                raise ScrapeFailed(ScrapeFailure.TOO_LARGE, f"the answer is longer than {self._limits.max_bytes} bytes")
+                raise ScrapeFailed(
+                    ScrapeFailure.TOO_LARGE, f"the response is longer than {self._limits.max_bytes} bytes"
+                )
             if time.monotonic() > deadline:
-                raise ScrapeFailed(ScrapeFailure.TIMEOUT, f"no whole answer within {self._limits.timeout_seconds} s")
+                raise ScrapeFailed(
+                    ScrapeFailure.TIMEOUT, f"no complete response within {self._limits.timeout_seconds} s"
+                )
         return bytes(body)

@@ -91,7 +91,7 @@ def read_failure(record: PodRecord, targets: Sequence[Target], up_seconds: int) 
 def _not_an_engine(jobs: Sequence[Job]) -> ReadFailure:
     return ReadFailure(
         ScrapeFailure.NOT_AN_ENGINE,
-        f"Prometheus scrapes it, and {' and '.join(_job_name(job) for job in jobs)} has no series of vLLM",
+        f"Prometheus scrapes it, but {' and '.join(_job_name(job) for job in jobs)} has no vLLM series",
     )
 
 

@@ -138,8 +138,8 @@ class PrometheusSource:
         except MalformedMetrics as error:
             return ReadFailure(ScrapeFailure.MALFORMED, f"Prometheus: {error}")
         except Exception as error:
-            logger.exception("asking Prometheus failed in the operator itself")
-            return ReadFailure(ScrapeFailure.INTERNAL, f"the operator could not ask Prometheus: {error!r}")
+            logger.exception("a query to Prometheus failed in the operator itself")
+            return ReadFailure(ScrapeFailure.INTERNAL, f"the operator could not query Prometheus: {error!r}")
 
     def _query_blocking(
         self, connection: Connection, pods: Sequence[ScrapeTarget], records: Mapping[str, PodRecord]
@@ -164,7 +164,7 @@ class PrometheusSource:
             seconds = math.ceil(now - min(at for _, _, at in new)) + MARGIN_SECONDS
             for name in NAMES:
                 if self._stopping.is_set():
-                    raise ScrapeFailed(ScrapeFailure.INTERNAL, "the operator ends")
+                    raise ScrapeFailed(ScrapeFailure.INTERNAL, "the operator is stopping")
                 readings.add(name, connection.ask(last_seconds(name, matchers, seconds), now))
         lag_seconds = read_at - now
         return RoundResult(

@@ -135,25 +135,25 @@ def _job(labels: Labels) -> Job:
 
 def _items(result: object) -> Iterator[tuple[Labels, list[object]]]:
     if not isinstance(result, list):
-        raise MalformedMetrics("the answer holds no list of series")
+        raise MalformedMetrics("the response is not a list of series")
     for item in result:
         if not isinstance(item, dict):
-            raise MalformedMetrics("the answer holds something that is no series")
+            raise MalformedMetrics("the response contains an item that is not a series")
         labels, values = item.get("metric"), item.get("values", [])
         if not isinstance(labels, dict) or not _ONLY_TEXT.issuperset(map(type, labels.values())):
-            raise MalformedMetrics("a series of the answer has no labels")
+            raise MalformedMetrics("a series of the response has no labels")
         if not isinstance(values, list):
-            raise MalformedMetrics("a series of the answer has no values")
+            raise MalformedMetrics("a series of the response has no values")
         yield labels, values
 
 
 def _point(pair: object) -> tuple[float, float]:
     if not isinstance(pair, list) or len(pair) != 2:
-        raise MalformedMetrics("a value of the answer is no pair of time and number")
+        raise MalformedMetrics("a value of the response is not a pair of time and number")
     at, text = pair
     if isinstance(at, bool) or not isinstance(at, int | float) or not isinstance(text, str):
-        raise MalformedMetrics(f"{str(pair)[:80]} is no pair of time and number")
+        raise MalformedMetrics(f"{str(pair)[:80]} is not a pair of time and number")
     try:
         return float(at), float(text)
     except (ValueError, OverflowError):
-        raise MalformedMetrics(f"{text[:80]!r} is no number") from None
+        raise MalformedMetrics(f"{text[:80]!r} is not a number") from None

@@ -69,7 +69,7 @@ def build_placeholder(owner: Owner, place: Place, name: str, priority_class: str
     metadata["labels"] |= {labels.ROLE: labels.PLACEHOLDER, labels.PLACEHOLDER_SHAPE: place.hash}
     # Unlike an engine, it may be evicted: when a node is drained, a new placeholder is created on another node.
     metadata["annotations"] = {labels.SAFE_TO_EVICT: "true"}
-    alike = {"matchLabels": {**ours, labels.ROLE: labels.PLACEHOLDER}}
+    selector = {"matchLabels": {**ours, labels.ROLE: labels.PLACEHOLDER}}
     spec = {
         **data["spec"],
         "restartPolicy": "Always",
@@ -77,7 +77,7 @@ def build_placeholder(owner: Owner, place: Place, name: str, priority_class: str
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "priorityClassName": priority_class,
-        "topologySpreadConstraints": [{**constraint, "labelSelector": alike} for constraint in data["spread"]],
+        "topologySpreadConstraints": [{**constraint, "labelSelector": selector} for constraint in data["spread"]],
         "containers": [{**data["container"], "command": list(COMMAND)}],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": present(spec)}

@@ -78,7 +78,7 @@ REMOVED_FLAGS: Final = (
     VersionChange(
         "--disable-log-requests", (0, 18), "leave it out; requests are logged only with --enable-log-requests"
     ),
-    VersionChange("--num-scheduler-steps", (0, 10), "leave it out; scheduling is asynchronous by itself"),
+    VersionChange("--num-scheduler-steps", (0, 10), "leave it out; scheduling is asynchronous by default"),
     VersionChange("--use-v2-block-manager", (0, 10), "leave it out"),
     VersionChange("--enable-reasoning", (0, 10), "use --reasoning-parser alone"),
     VersionChange("--preemption-mode", (0, 12), "leave it out; vLLM recomputes preempted requests"),

@@ -50,8 +50,8 @@ def engine_version_unsupported(submission: Submission) -> SpecProblem | None:
     oldest = f"{engine_versions.OLDEST[0]}.{engine_versions.OLDEST[1]}.0"
     return SpecProblem(
         Reason.ENGINE_VERSION_UNSUPPORTED,
-        f'spec.engine.version: "{version}" is older than {oldest}, the oldest that Forebay can drain and measure; '
-        f"use {oldest} or newer, or state the version here when the image's tag counts something else.",
+        f'spec.engine.version: "{version}" is older than {oldest}, the oldest version that Forebay supports; use '
+        f"{oldest} or newer, or set the version here if the image's tag is not a vLLM version.",
     )
 
 
@@ -74,10 +74,10 @@ def flag_unavailable(submission: Submission) -> SpecProblem | None:
     for flag in _extra_flags(submission):
         for change in engine_versions.REMOVED_FLAGS:
             if flag == change.name and version >= change.version:
-                return _unavailable(submission, flag, f"was removed by {_release(change.version)}", change.way_out)
+                return _unavailable(submission, flag, f"was removed in {_release(change.version)}", change.way_out)
         for change in engine_versions.ADDED_FLAGS:
             if flag == change.name and version < change.version:
-                return _unavailable(submission, flag, f"came with {_release(change.version)}", change.way_out)
+                return _unavailable(submission, flag, f"was added in {_release(change.version)}", change.way_out)
     return None
 
 
@@ -109,7 +109,7 @@ def format_unavailable(submission: Submission) -> SpecProblem | None:
             continue
         return SpecProblem(
             Reason.FORMAT_UNAVAILABLE,
-            f'{field}: "{change.name}" is not supported by vLLM {submission.engine.version}: it left with '
+            f'{field}: "{change.name}" is not supported by vLLM {submission.engine.version}: it was removed in '
             f"{_release(change.version)}; {change.way_out}.",
         )
     return None
@@ -125,8 +125,8 @@ def nodes_need_own_backend(submission: Submission) -> SpecProblem | None:
         return None
     return SpecProblem(
         Reason.ENGINE_FLAG_INVALID,
-        f'spec.engine.extraArgs: {EXECUTOR} "{given}" cannot place the ranks of spec.engine.nodes '
-        f"{submission.engine.nodes}; leave it out, which means mp.",
+        f'spec.engine.extraArgs: {EXECUTOR} "{given}" does not work with spec.engine.nodes '
+        f"{submission.engine.nodes}; leave it out, and Forebay sets mp.",
     )
 
 
@@ -139,8 +139,8 @@ def annotation_reserved(submission: Submission) -> SpecProblem | None:
         return None
     return SpecProblem(
         Reason.ANNOTATION_RESERVED,
-        f'spec.pod.templateRef: the annotation "{name}" of PodTemplate "{submission.spec.pod.template_ref}" is how '
-        "Forebay remembers drains; choose another prefix.",
+        f'spec.pod.templateRef: the annotation "{name}" of PodTemplate "{submission.spec.pod.template_ref}" is '
+        "reserved for Forebay; choose another prefix.",
     )
 
 
@@ -161,7 +161,7 @@ def engine_version_unknown(submission: Submission) -> SpecProblem | None:
     return SpecProblem(
         Reason.ENGINE_VERSION_UNKNOWN,
         f'spec.engine.version: "{submission.engine.version}" is newer than {_release(engine_versions.NEWEST)}, the '
-        "newest that Forebay knows; it is run and measured as that one.",
+        "newest that Forebay knows; it is treated like that version.",
     )
 
 
@@ -170,8 +170,8 @@ def routes_need_own_name(submission: Submission) -> SpecProblem | None:
         return None
     return SpecProblem(
         Reason.ENGINE_CHECKS_MODEL_NAME,
-        f'spec.engine.version: "{submission.engine.version}" answers to namespace/name only; for short names by a '
-        f"ModelRoute use {_release(engine_versions.ANY_MODEL_NAME_SINCE)} or newer.",
+        f'spec.engine.version: "{submission.engine.version}" accepts only namespace/name as the model name; for short '
+        f"names of a ModelRoute use {_release(engine_versions.ANY_MODEL_NAME_SINCE)} or newer.",
     )
 
 
@@ -190,7 +190,7 @@ def scale_to_zero_inactive(submission: Submission) -> SpecProblem | None:
         return None
     return SpecProblem(
         Reason.SCALE_TO_ZERO_INACTIVE,
-        f'spec.scaling.scaleToZeroAfter: "{scaling.scale_to_zero_after}" does not act while minReplicas is '
+        f'spec.scaling.scaleToZeroAfter: "{scaling.scale_to_zero_after}" has no effect while minReplicas is '
         f"{scaling.min_replicas}; set minReplicas to 0, or remove scaleToZeroAfter.",
     )
 

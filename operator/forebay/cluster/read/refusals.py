@@ -1,4 +1,4 @@
-"""Feedback: remembers what the API server refused, so that the next plan can take it into account."""
+"""Refusals of the API server, remembered so that the next plan can take them into account."""
 
 from dataclasses import dataclass, field
 
@@ -11,26 +11,26 @@ FOREIGN_KEPT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
-class Feedback:
+class Refusals:
     """Refused pods and names in use by foreign objects. The caller gives all times, in unix seconds."""
 
-    _refusals: dict[tuple[str, str], Refusal] = field(default_factory=dict)
+    _pods: dict[tuple[str, str], Refusal] = field(default_factory=dict)
     """By service uid and pod name."""
     _foreign: dict[tuple[str, str, str], tuple[float, ChildView]] = field(default_factory=dict)
     """Foreign objects with the time of the refusal, by kind, namespace and name."""
 
-    def refused(self, refusal: Refusal) -> None:
+    def add(self, refusal: Refusal) -> None:
         """Remember that a pod was not created."""
-        self._refusals[refusal.service_uid, refusal.pod_name] = refusal
+        self._pods[refusal.service_uid, refusal.pod_name] = refusal
 
-    def created(self, service_uid: str, pod_name: str, now: float, *, placeholder: bool = False) -> None:
+    def pod_created(self, service_uid: str, pod_name: str, now: float, *, placeholder: bool = False) -> None:
         """Forget the service's earlier refusals for lack of capacity, since one of its pods was created.
 
         Replicas and placeholders are separate: the creation of one does not clear the refusals of the other.
         """
-        self._refusals = {
+        self._pods = {
             key: refusal
-            for key, refusal in self._refusals.items()
+            for key, refusal in self._pods.items()
             if key != (service_uid, pod_name)
             and (
                 (refusal.service_uid, refusal.placeholder) != (service_uid, placeholder)
@@ -39,15 +39,13 @@ class Feedback:
             )
         }
 
-    def foreign(self, child: ChildView, now: float) -> None:
+    def add_foreign(self, child: ChildView, now: float) -> None:
         """Remember that a foreign object has a name that one of our services needs."""
         self._foreign[child.kind, child.namespace, child.name] = (now, child)
 
-    def refusals(self, now: float) -> tuple[Refusal, ...]:
-        self._refusals = {
-            key: refusal for key, refusal in self._refusals.items() if now - refusal.at < REFUSALS_KEPT_SECONDS
-        }
-        return tuple(self._refusals.values())
+    def of_pods(self, now: float) -> tuple[Refusal, ...]:
+        self._pods = {key: refusal for key, refusal in self._pods.items() if now - refusal.at < REFUSALS_KEPT_SECONDS}
+        return tuple(self._pods.values())
 
     def foreign_children(self, now: float) -> tuple[ChildView, ...]:
         self._foreign = {
