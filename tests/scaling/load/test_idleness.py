@@ -30,9 +30,9 @@ def looked(
 @pytest.mark.parametrize(
     ("load", "because"),
     [
-        pytest.param(a_load(0), "no replica serves yet", id="nobody to ask"),
-        pytest.param(idle_load(silent=(SILENT,)), "chat-0 gives no metrics", id="silence is not idleness"),
-        pytest.param(idle_load(active_at=None), "counts no requests", id="requests may come and go unseen"),
+        pytest.param(a_load(0), "no replica", id="no replica serves"),
+        pytest.param(idle_load(silent=(SILENT,)), "chat-0", id="missing metrics are not idleness"),
+        pytest.param(idle_load(active_at=None), "an engine does not count", id="requests may be missed"),
         pytest.param(idle_load(running=1), "1 request in flight", id="one runs"),
         pytest.param(idle_load(waiting=2), "2 requests in flight", id="two wait"),
         pytest.param(idle_load(deferred=1), "1 request in flight", id="one waits for an adapter"),

@@ -1,5 +1,7 @@
 """Each guard: when it fires, and how far it goes."""
 
+import re
+
 import pytest
 
 from forebay.scaling.decision import Proposal
@@ -148,7 +150,7 @@ def test_guards_are_ored_and_each_says_its_numbers():
     load = a_load(2, waiting=57, kv=0.3)
     (only,) = propose(load, some_limits(queue_depth=20))
     assert only.rule == "queue_depth"
-    assert only.because == "57 requests wait on 2 replicas, target 20 each"
+    assert re.findall(r"\d+", only.because) == ["57", "2", "20"]
     both = propose(a_load(2, waiting=57, kv=0.95), some_limits())
     assert [proposal.rule for proposal in both] == ["queue_depth", "kv_cache"]
 

@@ -44,19 +44,14 @@ def while_the_load_falls(page: PageFilter) -> Story:
         pytest.param(silent, "no answer within 3 s", id="vanish"),
         pytest.param(
             renamed("vllm:num_requests_running"),
-            "vllm:num_requests_running is not in the answer, though vllm:iteration_tokens_total_count is #; vLLM "
-            "0.32.0 may have renamed it",
+            "vllm:num_requests_running … vllm:iteration_tokens_total_count … vLLM 0.32.0",
             id="rename running",
         ),
-        pytest.param(
-            renamed("vllm:kv_cache_usage_perc"), "vllm:kv_cache_usage_perc is not in the answer", id="rename KV"
-        ),
-        pytest.param(
-            saying("NaN", RUNNING), "vllm:num_requests_running is nan, which is no reading", id="lie with NaN"
-        ),
+        pytest.param(renamed("vllm:kv_cache_usage_perc"), "vllm:kv_cache_usage_perc", id="rename KV"),
+        pytest.param(saying("NaN", RUNNING), "vllm:num_requests_running is nan", id="lie with NaN"),
         pytest.param(
             saying("-50.0", RUNNING, WAITING),
-            "vllm:num_requests_waiting_by_reason is -50.0, which is no reading",
+            "vllm:num_requests_waiting_by_reason is -50.0",
             id="lie below zero",
         ),
     ],
@@ -69,13 +64,12 @@ def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None],
     assert story.in_time(330) > 0.99
     assert not story.unsaid(
         LATER,
-        "Load unknown: no engine gives usable metrics. Missing is not zero, so nothing is scaled down.",
-        "Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) the load is not known, and silence is no "
-        f"reason to scale down: chat-uidde-cllf6lv-2 and 2 more give no metrics: {says}",
-        "Signals: Lost; 0 of 3 replicas gave metrics within the last 30 s",
-        "the longest silence lasts 6 min. Nothing is scaled down until all do.",
-        "# GPU-seconds of work arrive per second, as last seen (# requests of # ms)",
-        "What would lower it Nothing, until the load of every replica that serves is known.",
+        "Load unknown",
+        f"Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) … "
+        f"chat-uidde-cllf6lv-2 and 2 more … no metrics: {says}",
+        "Signals: Lost; 0 of 3 replicas … 6 min",
+        "# GPU-seconds … as last seen (# requests of # ms)",
+        "What would lower it Nothing",
     )
     assert {"MetricsStale", "MetricsLost", "MetricsBack"} <= story.reasons()
 
@@ -90,10 +84,8 @@ class TestFreeze:
             LATER,
             "3 replicas wanted, 0 ready, 3 stuck",
             "Why 3: metrics_unknown",
-            "chat-uidde-cllf6lv-0 runs 9 requests and has made no step since 2025-06-15T15:11:40Z; nothing is done "
-            "about it until one of all that stand still counts on.",
-            "All 3 replicas have requests and count nothing any more: either every engine hangs, or their metrics "
-            "stand still. Nothing is replaced or scaled down until one of them counts on.",
+            "chat-uidde-cllf6lv-0 … 9 requests … since 2025-06-15T15:11:40Z",
+            "All 3 replicas … requests",
         )
 
     def test_one_that_stands_still_is_replaced_and_its_streams_end_well(self):
@@ -107,12 +99,11 @@ class TestFreeze:
             500,
             "3 replicas wanted, 2 ready, 1 loading, 1 draining",
             "Why 3: feed_forward",
-            "chat-uidde-cllf6lv-3 is expected to serve 120 s after it got its node",
-            "chat-uidde-cllf6lv-1 is deleted at the latest: drainTimeout (300 s). It goes before that once it has "
-            "finished its 11 requests",
+            "chat-uidde-cllf6lv-3 is expected to serve 120 s",
+            "chat-uidde-cllf6lv-1 … drainTimeout (300 s) … 11 requests",
         )
         stalled = next(event for event in story.control.events if event.reason == "ReplicaStalled")
-        assert "has made no step since" in stalled.message
+        assert "chat-uidde-cllf6lv-1" in stalled.message
         assert 120 <= stalled.at - BROKEN_FROM <= 140
 
 
@@ -124,8 +115,8 @@ def test_counters_that_begin_anew_change_nothing():
     assert not story.unsaid(
         650,
         "Why 3: work_would_not_fit",
-        "# GPU-seconds of work arrive per second (2.3 requests of 444 ms)",
-        "work that asks for at most 1.7 replicas (the most was 2.6)",
+        "# GPU-seconds per second: 2.3 requests of 444 ms",
+        "at most 1.7 replicas (the most was 2.6)",
     )
 
 
@@ -146,10 +137,8 @@ class TestLies:
             900,
             "0 requests waiting, KV cache 0 % full",
             "running 0 requests",
-            "Why 3: feed_forward",
-            "1.3 GPU-seconds of work arrive per second (2.9 requests of 447 ms); with 36 % headroom that takes 2.4 "
-            "replicas",
-            "work that asks for at most 1.7 replicas (the most was #)",
+            "Why 3: feed_forward … 1.3 GPU-seconds … (2.9 requests of 447 ms) … 36 % headroom … 2.4 replicas",
+            "at most 1.7 replicas (the most was #)",
         )
 
     @pytest.mark.parametrize(
@@ -167,9 +156,8 @@ class TestLies:
         assert not story.unsaid(
             435,
             "Why 3: feed_forward",
-            "Signals: Stale; 2 of 3 replicas gave metrics within the last 30 s",
-            "the longest silence lasts 40 s. Nothing is scaled down until all do.",
-            "chat-uidde-cllf6lv-1 gives no metrics: it says that more than 5,000 requests a second came in",
+            "Signals: Stale; 2 of 3 replicas … 40 s",
+            "chat-uidde-cllf6lv-1 … 5,000",
         )
 
     def test_a_queue_that_one_replica_makes_up_is_answered_in_single_steps(self):
@@ -190,6 +178,6 @@ class TestLies:
             625,
             "Why 8: queue_depth (since 2025-06-15T15:17:01Z, 4 s ago)",
             "1000000 requests wait on 5 replicas, target 20 each.",
-            "backlog 3 1000000 requests wait, # GPU-seconds of work; with what arrives that takes 2.4 replicas",
-            "3 replicas are being created",
+            "backlog 3 1000000 requests … # GPU-seconds … 2.4 replicas",
+            "3 replicas",
         )

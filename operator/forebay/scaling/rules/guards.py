@@ -16,7 +16,7 @@ from forebay.scaling.load.service_load import ServiceLoad
 LARGEST_STEP: Final = 1.5
 """Largest factor in one step. Whether more is needed is decided once the new replicas serve."""
 FEWEST_LATE: Final = 3
-"""Requests above a limit before a latency counts; one slow request on a quiet service is no overload."""
+"""Requests above a limit before a latency counts; one slow request on a quiet service is not an overload."""
 FEWEST_TOKENS: Final = 100
 """Inter-token intervals that have to be observed before their mean counts."""
 PREEMPTED_SHARE: Final = 0.01
@@ -93,7 +93,7 @@ def preemptions(load: ServiceLoad, limits: Limits) -> Proposal | None:
     return Proposal(
         replicas=max(_stepped(load, 1.0, limits), load.replicas + 1),
         rule="preemptions",
-        because=f"{count(round(preempted), 'request')} lost their place in a full KV cache in the last minute, on "
+        because=f"{count(round(preempted), 'request')} were preempted from a full KV cache in the last minute, on "
         f"{count(load.known, 'replica')}",
     )
 
@@ -107,7 +107,7 @@ def admission_rejections(load: ServiceLoad, limits: Limits) -> Proposal | None:
     return Proposal(
         replicas=max(_stepped(load, ratio, limits), load.replicas + 1),
         rule="admission_rejections",
-        because=f"{number(rejected)} of {count(round(finished + rejected), 'request')} were turned away in the last "
+        because=f"{number(rejected)} of {count(round(finished + rejected), 'request')} were rejected in the last "
         "minute",
     )
 
