@@ -20,8 +20,9 @@ SPACING_SECONDS: Final = 10.0
 MOST_MARKS: Final = 13
 MOST_REQUESTS_PER_SECOND: Final = 5_000.0
 """More than the HTTP servers of any pod accept. A counter that rises faster is wrong, and would order a huge fleet."""
-DOUBT_SECONDS: Final = 60.0
-"""A counter that still differs that much after this time is accepted, and the history before it is dropped."""
+IMPLAUSIBLE_SECONDS: Final = 60.0
+"""Time for which samples with an implausible counter are rejected. After it, the counter is accepted and the history
+before it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
     if sample.taken_at <= history.newest.taken_at:
         return history
     if leaps(history.newest, sample):
-        doubted = sample.taken_at - history.newest.taken_at < DOUBT_SECONDS
-        return history if doubted else remember(None, sample)
+        rejected = sample.taken_at - history.newest.taken_at < IMPLAUSIBLE_SECONDS
+        return history if rejected else remember(None, sample)
     return PodHistory(
         marks=_marks(history, sample),
         kv=_kv(history, sample),
