@@ -26,7 +26,7 @@ FAULTS = (
         guards=(
             "test_silence_never_leads_to_zero",
             "test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics",
-            "test_when_a_pod_was_last_asked",
+            "test_time_of_the_last_request_of_a_pod",
         ),
     ),
     Fault(

@@ -133,7 +133,7 @@ def test_a_restart_takes_the_newest_pod_for_the_last_rise():
     assert (memory.raised_at, memory.guard_raised_at) == (NOW - 100, NOW - 100)
 
 
-def test_missing_signals_hold_whatever_was_wanted():
+def test_missing_metrics_hold_the_count():
     decision, _ = decided(a_load(0), ReplicaCounts(serving=0), replace(IDLE, desired=5, load_window=watched_idle(5)))
     assert (decision.desired, decision.rule) == (5, "metrics_unknown")
 
@@ -233,7 +233,7 @@ def test_arrivals_only_advise_too(mode):
     assert (decision.desired, decision.applied) == (3, 2)
 
 
-def test_the_record_says_what_arrives_what_a_replica_carries_and_with_what_headroom():
+def test_the_record_gives_work_capacity_and_headroom():
     inputs = followed(100, 3).inputs
     assert inputs["offeredWork"] == "1.6 GPU-seconds per second: 100 requests of 16 ms"
     assert inputs["lengths"] == "500 tokens in, 200 out, declared"

@@ -62,7 +62,7 @@ def test_feed_forward_counts_each_replica_by_its_own_capacity():
     assert re.search(r"so 3 replicas .*\b2 base", known(mixed).because)
 
 
-def test_so_does_the_backlog():
+def test_backlog_counts_each_replica_by_its_own_capacity():
     load = a_load(3, waiting=4000, weights=MIXED)
     assert (
         known(backlog(offered_work(75), load, ScalingInputs())).replicas

@@ -150,7 +150,7 @@ def test_starts(schedule, after, expected):
         pytest.param(a_schedule(zone="Europe"), 'timeZone: "Europe" ', id="half a zone"),
     ],
 )
-def test_what_the_schema_cannot_see(schedule, says):
+def test_faults_that_the_schema_cannot_detect(schedule, says):
     assert fault_of(schedule).startswith(says)
     starts = timetable(schedule, None, unix("2026-01-01T00:00"), since=0.0)
     assert (starts.last_start, starts.next_start, starts.fault) == (None, None, fault_of(schedule))

@@ -105,7 +105,7 @@ def test_few_starts_leave_room_for_a_slower_one(seen, expected):
 
 
 @pytest.mark.parametrize("starts", [3, 6, 12, 24, 32])
-def test_what_was_promised_of_the_next_start_holds_however_few_were_seen(starts):
+def test_the_bound_of_the_next_start_holds_after_few_starts(starts):
     """Only three of four starts would stay within the slowest of three; 23 of 25 stay within the 23rd of 24."""
     draw = Random(starts)
     kept = 0

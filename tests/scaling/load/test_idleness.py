@@ -38,13 +38,13 @@ def looked(
         pytest.param(idle_load(deferred=1), "1 request in flight", id="one waits for an adapter"),
     ],
 )
-def test_what_stops_the_clock(load: ServiceLoad, because: str):
+def test_requests_and_missing_metrics_stop_the_idle_clock(load: ServiceLoad, because: str):
     idleness = looked(load)
     assert idleness.since is None
     assert because in idleness.because
 
 
-def test_what_waits_at_the_gateway_stops_the_clock():
+def test_requests_at_the_gateway_stop_the_idle_clock():
     assert looked(idle_load(), demand=GatewayDemand(held_requests=3)).since is None
     assert looked(idle_load(), demand=GatewayDemand(held_work_seconds=0.1)).since is None
     asked = looked(idle_load(), demand=GatewayDemand(asked_requests=7))
@@ -52,7 +52,7 @@ def test_what_waits_at_the_gateway_stops_the_clock():
     assert update_idleness(asked, idle_load(), GatewayDemand(asked_requests=7), 0, NOW + 5).since == NOW + 5
 
 
-def test_a_replica_that_drains_stops_the_clock():
+def test_a_draining_replica_stops_the_idle_clock():
     assert looked(idle_load(), draining=1).since is None
 
 
@@ -67,7 +67,7 @@ def test_a_replica_that_drains_stops_the_clock():
         pytest.param(IDLE_FOR_LONG, idle_load(ready_since=NOW - 60), NOW - 60, id="it counts from Ready"),
     ],
 )
-def test_where_the_clock_counts_from(before: Idleness, load: ServiceLoad, since: float):
+def test_start_of_the_idle_clock(before: Idleness, load: ServiceLoad, since: float):
     assert looked(load, before).since == since
 
 
@@ -83,11 +83,11 @@ def test_where_the_clock_counts_from(before: Idleness, load: ServiceLoad, since:
         pytest.param([{"finished": 4}, {"finished": 4, "generation_tokens": 9}], NOW, id="a counter came to be"),
     ],
 )
-def test_when_a_pod_was_last_asked(samples: list[dict[str, float]], active_at: float):
+def test_time_of_the_last_request_of_a_pod(samples: list[dict[str, float]], active_at: float):
     assert a_history(*samples).active_at == active_at
 
 
-def test_the_load_is_as_old_as_its_youngest_request_and_unknown_when_one_engine_does_not_count():
+def test_the_last_request_of_a_service_is_unknown_when_one_engine_does_not_count():
     quiet, asked = a_history({"finished": 1}, {"finished": 1}), a_history({"finished": 1}, {"finished": 2})
     uncounted = remember(None, a_sample())
     ages = Ages()

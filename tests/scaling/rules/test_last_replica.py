@@ -69,7 +69,7 @@ def decided(
         pytest.param(replace(IDLE, idleness=Idleness(because="x")), 1, "asked_lately", id="the clock does not run"),
     ],
 )
-def test_what_keeps_the_last_replica(last: Situation, replicas: int, rule: str):
+def test_reasons_to_keep_the_last_replica(last: Situation, replicas: int, rule: str):
     proposal = keep_or_release(last)
     assert (proposal.replicas, proposal.rule) == (replicas, rule)
 
@@ -137,7 +137,7 @@ def test_in_mode_recommend_zero_is_advice():
     assert (decision.desired, decision.applied) == (0, 1)
 
 
-def test_the_record_says_when_it_goes():
+def test_the_record_gives_the_time_of_the_scale_to_zero():
     decision, _ = decided(IDLE.load, ReplicaCounts(serving=1), now=NOW - 60)
     assert decision.inputs["idle"] == "since 2025-06-15T14:51:40Z, to zero at 2025-06-15T15:06:40Z"
     decision, _ = decided(a_load(1, running=2, active_at=NOW), ReplicaCounts(serving=1))

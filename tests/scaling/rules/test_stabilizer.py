@@ -144,7 +144,7 @@ SILENT = SilentReplica("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 
         ),
     ],
 )
-def test_what_holds_the_count(case, rule):
+def test_reasons_to_keep_the_replica_count(case, rule):
     proposal = stabilize(case)
     down = ("scale_down", case.situation.desired - 1)
     assert (proposal.rule, proposal.replicas) == (down if rule is None else (rule, case.situation.desired))
@@ -188,7 +188,7 @@ def test_the_sentences_give_the_numbers():
     assert re.findall(r"\d+ (?:replicas|%)", held.because) == ["2 replicas", "84 %", "20 %", "80 %"]
 
 
-def test_whether_fewer_would_do_needs_a_full_window():
+def test_enough_for_window_needs_a_full_window():
     assert enough_for_window(1, a_window(), LIMITS, NOW)
     assert not enough_for_window(1, a_window(watched=200), LIMITS, NOW)
     assert not enough_for_window(0, a_window(), LIMITS, NOW)
@@ -205,7 +205,7 @@ def test_whether_fewer_would_do_needs_a_full_window():
         pytest.param(a_load(4, inter_token_latency=a_latency({0.01: 1000})), 1, id="fast"),
     ],
 )
-def test_how_many_the_load_of_this_moment_needs(load, expected):
+def test_fewest_replicas_for_the_present_load(load, expected):
     assert fewest_for(load, LIMITS) == expected
 
 
@@ -226,6 +226,6 @@ def test_a_large_fleet_goes_by_batches(case, left):
     assert stabilize(case).replicas == left
 
 
-def test_whether_fewer_would_do_minds_the_work():
+def test_enough_for_window_checks_the_work():
     assert enough_for_window(2, a_window(work=1.6), LIMITS, NOW)
     assert not enough_for_window(2, a_window(work=1.7), LIMITS, NOW)

@@ -56,7 +56,7 @@ def while_the_load_falls(page: PageFilter) -> Story:
         ),
     ],
 )
-def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None], says: str):
+def test_unreadable_metrics_hold_the_count(broken: Callable[[str], str | None], says: str):
     """The count holds even long after the load is gone, and falls as usual once the metrics can be read again."""
     story = while_the_load_falls(between(BROKEN_FROM, BROKEN_UNTIL, broken))
     assert set(story.wanted(BROKEN_FROM, BROKEN_UNTIL)) == {3}
