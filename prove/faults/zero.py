@@ -21,7 +21,7 @@ FAULTS = (
         changes=(
             at("_not_idle", always("complete"), never("active_at")),
             at("update_idleness", without("active_at", nth=1), replaced("active_at", "(_ or 0.0)")),
-            at("_was_asked", returns("later.in_flight > 0")),
+            at("_had_requests", returns("later.in_flight > 0")),
         ),
         guards=(
             "test_silence_never_leads_to_zero",

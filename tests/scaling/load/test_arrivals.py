@@ -126,9 +126,9 @@ def test_it_is_bounded(every):
 def test_the_counter_of_the_gateway_takes_precedence():
     arrivals = Arrivals()
     for second in range(0, 121, 5):
-        arrivals = update_arrivals(arrivals, ArrivalFlow(10), NOW + second, asked_requests=second * 25.0)
+        arrivals = update_arrivals(arrivals, ArrivalFlow(10), NOW + second, received_requests=second * 25.0)
     assert arrivals.requests_per_second(NOW + 120) == pytest.approx(25)
-    again = update_arrivals(arrivals, ArrivalFlow(10), NOW + 125, asked_requests=3.0)
+    again = update_arrivals(arrivals, ArrivalFlow(10), NOW + 125, received_requests=3.0)
     assert known(again.requests_per_second(NOW + 125)) < 25, "a gateway that began anew is not a burst"
 
 

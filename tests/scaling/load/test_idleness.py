@@ -47,9 +47,9 @@ def test_requests_and_missing_metrics_stop_the_idle_clock(load: ServiceLoad, bec
 def test_requests_at_the_gateway_stop_the_idle_clock():
     assert looked(idle_load(), demand=GatewayDemand(held_requests=3)).since is None
     assert looked(idle_load(), demand=GatewayDemand(held_work_seconds=0.1)).since is None
-    asked = looked(idle_load(), demand=GatewayDemand(asked_requests=7))
+    asked = looked(idle_load(), demand=GatewayDemand(received_requests=7))
     assert asked.since is None
-    assert update_idleness(asked, idle_load(), GatewayDemand(asked_requests=7), 0, NOW + 5).since == NOW + 5
+    assert update_idleness(asked, idle_load(), GatewayDemand(received_requests=7), 0, NOW + 5).since == NOW + 5
 
 
 def test_a_draining_replica_stops_the_idle_clock():

@@ -22,7 +22,7 @@ class Idleness:
     because: str = ""
     """Why the service does not count as idle, as a clause."""
     updated_at: float = 0.0
-    asked_requests: float | None = None
+    received_requests: float | None = None
     """The gateway's request counter at `updated_at`."""
 
 
@@ -30,15 +30,15 @@ def update_idleness(before: Idleness, load: ServiceLoad, demand: GatewayDemand, 
     """The idle clock with one more observation. It counts from the last request or Ready, whichever is later, and
     never from creation."""
     because = _not_idle(load, demand, draining)
-    if not because and demand.asked_requests != before.asked_requests:
+    if not because and demand.received_requests != before.received_requests:
         because = "a request has arrived at the gateway"
     if because:
-        return Idleness(because=because, updated_at=now, asked_requests=demand.asked_requests)
+        return Idleness(because=because, updated_at=now, received_requests=demand.received_requests)
     assert load.active_at is not None
     gap = now - before.updated_at > LONGEST_GAP_SECONDS
     began = now if before.since is None or gap else before.since
     since = max(began, load.active_at, load.ready_since)
-    return Idleness(since, updated_at=now, asked_requests=demand.asked_requests)
+    return Idleness(since, updated_at=now, received_requests=demand.received_requests)
 
 
 def _not_idle(load: ServiceLoad, demand: GatewayDemand, draining: int) -> str:

@@ -81,7 +81,7 @@ def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
         marks=_marks(history, sample),
         kv=_kv(history, sample),
         stepped_at=sample.taken_at if _made_progress(history.newest, sample) else history.stepped_at,
-        active_at=sample.taken_at if _was_asked(history.newest, sample) else history.active_at,
+        active_at=sample.taken_at if _had_requests(history.newest, sample) else history.active_at,
     )
 
 
@@ -141,7 +141,7 @@ def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
     return not known or any(old != new for old, new in known)
 
 
-def _was_asked(earlier: EngineSample, later: EngineSample) -> bool:
+def _had_requests(earlier: EngineSample, later: EngineSample) -> bool:
     """Whether there were requests: in flight now, or counted between the two samples. A restart changes counts too."""
     return later.in_flight > 0 or _request_counters(earlier) != _request_counters(later)
 
