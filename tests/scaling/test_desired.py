@@ -78,22 +78,24 @@ def test_one_jump_per_cooldown(counts, jumped_ago, expected):
 @pytest.mark.parametrize(
     ("counts", "desired", "expected"),
     [
-        pytest.param(ReplicaCounts(serving=4, loading=1), 5, 5, id="blind while the new one loads"),
-        pytest.param(ReplicaCounts(serving=2, loading=1), 2, 3, id="a rollout's surge loads: not blind"),
+        pytest.param(ReplicaCounts(serving=4, loading=1), 5, 5, id="guards wait while the new one loads"),
+        pytest.param(ReplicaCounts(serving=2, loading=1), 2, 3, id="guards do not wait for the surge of a rollout"),
         pytest.param(
             ReplicaCounts(serving=2, blocked=1, blocked_for_all=1),
             3,
             4,
-            id="the new one is stuck: not blind, not counted",
+            id="guards do not wait for a stuck one, and do not count it",
         ),
         pytest.param(
             ReplicaCounts(serving=2, blocked=2, blocked_for_all=2),
             4,
             4,
-            id="two are stuck alike: one more would be, too",
+            id="two are stuck for a reason that stops all: one is added",
         ),
-        pytest.param(ReplicaCounts(serving=2, blocked=2), 4, 5, id="two are stuck by themselves: both are not counted"),
-        pytest.param(ReplicaCounts(serving=4, loading=1, blocked=1), 6, 6, id="one stuck, one loading: blind"),
+        pytest.param(
+            ReplicaCounts(serving=2, blocked=2), 4, 5, id="two are stuck for reasons of their own: both are added"
+        ),
+        pytest.param(ReplicaCounts(serving=4, loading=1, blocked=1), 6, 6, id="one stuck, one loading: guards wait"),
     ],
 )
 def test_guards_while_replicas_are_on_their_way(counts, desired, expected):

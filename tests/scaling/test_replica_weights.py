@@ -26,12 +26,12 @@ LIMITS = some_limits()
     ("need", "expected"),
     [
         pytest.param(0.0, 0, id="nothing"),
-        pytest.param(1.0, 1, id="what the first carries"),
+        pytest.param(1.0, 1, id="the capacity of the first"),
         pytest.param(1.2, 2, id="half as much is enough for the rest"),
         pytest.param(2.0, 3, id="all there are"),
         pytest.param(2.1, 4, id="one more, of what would be created"),
         pytest.param(4.0, 7, id="four more of half a replica each"),
-        pytest.param(2.0 + 1e-12, 3, id="what floating point added is forgiven"),
+        pytest.param(2.0 + 1e-12, 3, id="a floating-point error is ignored"),
     ],
 )
 def test_the_fewest_that_carry_a_need(need, expected):

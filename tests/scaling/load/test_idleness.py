@@ -59,11 +59,11 @@ def test_a_draining_replica_stops_the_idle_clock():
 @pytest.mark.parametrize(
     ("before", "load", "since"),
     [
-        pytest.param(IDLE_FOR_LONG, idle_load(), NOW - 900, id="it runs on"),
-        pytest.param(Idleness(), idle_load(), NOW, id="an operator that has just started begins anew"),
+        pytest.param(IDLE_FOR_LONG, idle_load(), NOW - 900, id="the clock keeps running"),
+        pytest.param(Idleness(), idle_load(), NOW, id="an operator that has just started"),
         pytest.param(Idleness(updated_at=NOW - 5), idle_load(), NOW, id="it begins when the last request has ended"),
-        pytest.param(Idleness(NOW - 900, updated_at=NOW - 61), idle_load(), NOW, id="nobody looked for a minute"),
-        pytest.param(IDLE_FOR_LONG, idle_load(active_at=NOW - 3), NOW - 3, id="a request came between two looks"),
+        pytest.param(Idleness(NOW - 900, updated_at=NOW - 61), idle_load(), NOW, id="a gap in observation"),
+        pytest.param(IDLE_FOR_LONG, idle_load(active_at=NOW - 3), NOW - 3, id="a request arrived between two samples"),
         pytest.param(IDLE_FOR_LONG, idle_load(ready_since=NOW - 60), NOW - 60, id="it counts from Ready"),
     ],
 )
@@ -76,11 +76,13 @@ def test_start_of_the_idle_clock(before: Idleness, load: ServiceLoad, since: flo
     [
         pytest.param([{"finished": 4}], NOW, id="nothing is known of the time before the first sample"),
         pytest.param([{"finished": 4}, {"finished": 4}, {"finished": 4}], NOW - 10, id="counters stand still"),
-        pytest.param([{"finished": 4}, {"finished": 5}, {"finished": 5}], NOW - 5, id="one came and went"),
+        pytest.param(
+            [{"finished": 4}, {"finished": 5}, {"finished": 5}], NOW - 5, id="one request arrived and finished"
+        ),
         pytest.param([{"finished": 4}, {"finished": 4, "running": 1}], NOW, id="one runs"),
         pytest.param([{"finished": 4}, {"finished": 4, "deferred": 1}], NOW, id="one is deferred"),
-        pytest.param([{"finished": 4}, {"finished": 0}], NOW, id="the engine began anew"),
-        pytest.param([{"finished": 4}, {"finished": 4, "generation_tokens": 9}], NOW, id="a counter came to be"),
+        pytest.param([{"finished": 4}, {"finished": 0}], NOW, id="the engine restarted"),
+        pytest.param([{"finished": 4}, {"finished": 4, "generation_tokens": 9}], NOW, id="a counter appeared"),
     ],
 )
 def test_time_of_the_last_request_of_a_pod(samples: list[dict[str, float]], active_at: float):

@@ -83,13 +83,13 @@ SILENT = SilentReplica("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 
 @pytest.mark.parametrize(
     ("case", "rule"),
     [
-        pytest.param(down(3, load=a_load(3, silent=(SILENT,))), "metrics_unknown", id="silence is not idleness"),
-        pytest.param(down(3, serving=0), "metrics_unknown", id="nobody serves, nobody knows"),
-        pytest.param(down(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
         pytest.param(
-            down(3, load_window=a_window(watched=299)), "not_watched_in_full", id="the window has a beginning"
+            down(3, load=a_load(3, silent=(SILENT,))), "metrics_unknown", id="missing metrics are not idleness"
         ),
-        pytest.param(down(3, load_window=LoadWindow()), "not_watched_in_full", id="nothing was watched"),
+        pytest.param(down(3, serving=0), "metrics_unknown", id="no replica serves: the load is unknown"),
+        pytest.param(down(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
+        pytest.param(down(3, load_window=a_window(watched=299)), "not_watched_in_full", id="the window is too short"),
+        pytest.param(down(3, load_window=LoadWindow()), "not_watched_in_full", id="no window"),
         pytest.param(down(3, load_window=a_window(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"),
         pytest.param(
             down(3, load_window=a_window(running=480)),
@@ -122,7 +122,7 @@ SILENT = SilentReplica("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 
         pytest.param(
             down(3, load_window=a_window(work=0.9), limits=replace(LIMITS, warm_replicas=1)),
             "work_would_not_fit",
-            id="warm replicas carry nothing",
+            id="warm replicas do not count",
         ),
         pytest.param(
             down(3, load_window=a_window(work=0.1, work_known=299)),
@@ -160,7 +160,7 @@ def test_reasons_to_keep_the_replica_count(case, rule):
             down(3, load_window=a_window(running=88, overloads=(Overload(NOW - 900, 45.0, "queue_wait"),))),
             id="44 on each is less than what was too many",
         ),
-        pytest.param(down(3, serving=2, load_window=a_window(kv=1.3)), id="one that never started is no loss"),
+        pytest.param(down(3, serving=2, load_window=a_window(kv=1.3)), id="one that never started has no load"),
     ],
 )
 def test_one_replica_less(case):
