@@ -2,7 +2,7 @@
 
 The arrivals between two samples of a pod are the change of finished + in-flight + rejected requests. The served rate
 would not do: it stops growing at capacity, exactly when more replicas are needed. Each pod has a rate of the last
-seconds. The rate is held while the pod gives no metrics and is dropped with the pod. The rates are summed first and
+seconds. The rate is held while the pod reports no metrics and is dropped with the pod. The rates are summed first and
 smoothed afterwards, so load that moves between pods as they come and go does not change the total.
 """
 

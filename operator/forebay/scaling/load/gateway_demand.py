@@ -26,4 +26,4 @@ class GatewayDemand:
 
 
 UNKNOWN_DEMAND: Final = GatewayDemand()
-"""Demand for a service without a gateway, or whose gateway gives no metrics."""
+"""Demand for a service without a gateway, or whose gateway reports no metrics."""

@@ -130,7 +130,7 @@ def _restarted(earlier: EngineSample, later: EngineSample) -> bool:
 
 
 def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
-    """Whether the engine made steps or has no request. It counts as stuck only if every known counter stands still."""
+    """Whether the engine made steps or has no request. It counts as stuck only if no known counter changes."""
     if later.running_requests <= 0:
         return True
     counters = (
