@@ -5,4 +5,10 @@ A pattern pins the numbers and the rule around the words, so that only words can
 
 from typing import Final
 
-REWORDED: Final[tuple[tuple[str, str], ...]] = ()
+from bench.decisions import wording_others, wording_planner, wording_scaling
+
+REWORDED: Final[tuple[tuple[str, str], ...]] = (
+    *wording_scaling.REWORDED,
+    *wording_planner.REWORDED,
+    *wording_others.REWORDED,
+)

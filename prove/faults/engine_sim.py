@@ -44,7 +44,7 @@ FAULTS = (
             at("Comparison.peer", calling("policy", "(lambda _: Oracle(self.fleet))")),
         ),
         guards=(
-            "test_what_a_scrape_told_is_seen_only_after_its_delay",
+            "test_a_scrape_is_visible_only_after_its_delay",
             "test_only_the_oracle_knows_the_future",
         ),
     ),

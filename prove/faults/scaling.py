@@ -25,7 +25,7 @@ FAULTS = (
         ),
         guards=(
             "test_one_jump_per_cooldown",
-            "test_what_holds_the_count",
+            "test_reasons_to_keep_the_replica_count",
             "test_a_restart_takes_the_newest_pod_for_the_last_rise",
         ),
         quick=True,
@@ -53,7 +53,7 @@ FAULTS = (
             at("order_of_leaving", returns("(-(replica.in_flight or 0.0), 0.0, 0.0, replica.name)")),
         ),
         guards=(
-            "test_what_holds_the_count",
+            "test_reasons_to_keep_the_replica_count",
             "test_a_large_fleet_goes_by_batches",
             "test_the_order_of_removal",
             "test_the_least_busy_serving_replica_with_the_emptiest_cache_drains",
@@ -87,7 +87,7 @@ FAULTS = (
         guards=(
             "test_waiting_work_is_weighed_by_the_lead_time_that_was_learned",
             "test_growth_and_lengths_are_learned_decide_and_outlive_the_operator",
-            "test_what_was_promised_of_the_next_start_holds_however_few_were_seen",
+            "test_the_bound_of_the_next_start_holds_after_few_starts",
             "test_ten_replicas_need_a_longer_lead_than_one",
         ),
     ),

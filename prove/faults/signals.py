@@ -31,7 +31,7 @@ FAULTS = (
             at("not_watched_in_full", returns("None")),
         ),
         guards=(
-            "test_what_holds_the_count",
+            "test_reasons_to_keep_the_replica_count",
             "test_any_replica_without_metrics_holds_the_count",
             "test_an_operator_that_restarts_drains_nothing_before_it_has_watched",
         ),
@@ -103,7 +103,7 @@ FAULTS = (
         planted="no count is too large, and no replica is stalled",
         changes=(at("leaps", returns("False")), at("stalled", returns("None"))),
         guards=(
-            "test_a_leap_is_no_reading_until_it_stays",
+            "test_an_implausible_counter_is_rejected_until_it_lasts",
             "test_numbers_that_no_engine_can_reach_order_no_fleet",
             "test_pages_that_all_stand_still_are_the_metrics_and_nothing_is_touched",
             "test_one_that_stands_still_is_replaced_and_its_streams_end_well",

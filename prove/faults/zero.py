@@ -21,12 +21,12 @@ FAULTS = (
         changes=(
             at("_not_idle", always("complete"), never("active_at")),
             at("update_idleness", without("active_at", nth=1), replaced("active_at", "(_ or 0.0)")),
-            at("_was_asked", returns("later.in_flight > 0")),
+            at("_had_requests", returns("later.in_flight > 0")),
         ),
         guards=(
             "test_missing_metrics_never_lead_to_zero",
             "test_down_by_one_to_zero_by_the_clock_alone_and_never_without_metrics",
-            "test_when_a_pod_was_last_asked",
+            "test_time_of_the_last_request_of_a_pod",
         ),
     ),
     Fault(

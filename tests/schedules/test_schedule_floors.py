@@ -82,8 +82,8 @@ def test_a_rate_in_replicas(floor, expected):
 def test_an_unknown_capacity_is_not_guessed():
     floor = window_floor(EIGHT, tokens_per_minute=9)
     assert (floor.replicas, schedule_floor(floor, EIGHT)) == (0, None)
-    assert "floor.tokensPerMinute cannot be turned into replicas" in floor.fault
-    assert "give spec.traffic" in floor.fault
+    assert "floor.tokensPerMinute" in floor.fault
+    assert "spec.traffic" in floor.fault
 
 
 def test_the_lead_time_is_that_of_all_replicas_that_may_have_to_come():
@@ -120,11 +120,10 @@ def test_the_sentences_name_window_zone_and_local_time():
     assert early is not None
     assert kept is not None
     assert (early.rule, kept.rule) == ("schedule_floor", "schedule_floor")
-    assert early.because == (
-        'schedule "morning" asks for 3 replicas by Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00), and new ones take '
-        "up to 320 s to serve"
-    )
-    assert kept.because == 'schedule "morning" keeps 3 replicas until Mon 2026-03-30 12:00 Europe/Berlin (UTC+02:00)'
+    for part in ('schedule "morning"', "3 replicas by Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00)", "320 s"):
+        assert part in early.because
+    for part in ('schedule "morning"', "3 replicas until Mon 2026-03-30 12:00 Europe/Berlin (UTC+02:00)"):
+        assert part in kept.because
 
 
 def test_the_offset_tells_repeated_hours_apart():

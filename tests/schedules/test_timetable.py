@@ -144,13 +144,13 @@ def test_starts(schedule, after, expected):
 @pytest.mark.parametrize(
     ("schedule", "says"),
     [
-        pytest.param(a_schedule("0 8 30 2 *"), 'start: "0 8 30 2 *" names no time that ever comes', id="30 February"),
-        pytest.param(a_schedule("0 8 * * 5-1"), 'start: "0 8 * * 5-1" names no time', id="a range backwards"),
-        pytest.param(a_schedule(zone="Europe/Berlitz"), 'timeZone: "Europe/Berlitz" is not in', id="no such zone"),
-        pytest.param(a_schedule(zone="Europe"), 'timeZone: "Europe" is not in', id="half a zone"),
+        pytest.param(a_schedule("0 8 30 2 *"), 'start: "0 8 30 2 *" ', id="30 February"),
+        pytest.param(a_schedule("0 8 * * 5-1"), 'start: "0 8 * * 5-1" ', id="a range backwards"),
+        pytest.param(a_schedule(zone="Europe/Berlitz"), 'timeZone: "Europe/Berlitz" ', id="no such zone"),
+        pytest.param(a_schedule(zone="Europe"), 'timeZone: "Europe" ', id="half a zone"),
     ],
 )
-def test_what_the_schema_cannot_see(schedule, says):
+def test_faults_that_the_schema_cannot_detect(schedule, says):
     assert fault_of(schedule).startswith(says)
     starts = timetable(schedule, None, unix("2026-01-01T00:00"), since=0.0)
     assert (starts.last_start, starts.next_start, starts.fault) == (None, None, fault_of(schedule))

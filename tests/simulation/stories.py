@@ -17,6 +17,7 @@ from forebay.simulation.traffic.traces import Rate
 from tests.simulation.loops import CHAT, PROMISE, a_loop
 
 _NUMBER = r"[0-9.]+"
+_WORDS = ".{0,200}?"
 LENGTHS = (6000, 1000)
 """Prompt and answer tokens. An 8B model on an H100 serves only 1.7 such requests a second within 40 ms per token, so
 runs have few requests."""
@@ -47,9 +48,12 @@ class Story:
         return float(self.done.in_time(PROMISE)[(arrived >= since) & (arrived < until)].mean())
 
     def unsaid(self, at: float, *phrases: str) -> list[str]:
-        """The phrases that the explanation at that second lacks. `#` in a phrase stands for any number."""
+        """The phrases that the explanation at that second lacks.
+
+        `#` in a phrase stands for any number, `…` for any words.
+        """
         text = self.explained[at]
-        return [phrase for phrase in phrases if re.search(re.escape(phrase).replace(r"\#", _NUMBER), text) is None]
+        return [phrase for phrase in phrases if re.search(_pattern(phrase), text) is None]
 
     def rules(self) -> set[str]:
         return {decision.rule for decision in self.control.decisions}
@@ -81,6 +85,11 @@ def play(
     done = loop.run(seconds + after)[CHAT]
     assert not control.errors
     return Story(loop, control, done, explained)
+
+
+def _pattern(phrase: str) -> str:
+    pattern = re.escape(phrase).replace(r"\#", _NUMBER)
+    return pattern.replace(r"\ …\ ", rf"(?=\W){_WORDS}\ ").replace("…", _WORDS)
 
 
 def _explained(loop: ClosedLoop) -> str:

@@ -18,7 +18,7 @@ from forebay.scaling.rules.situation import Situation
 
 BOUND_BY: Final = {
     Bound.ITL: "the time between tokens",
-    Bound.KV: "room in the KV cache",
+    Bound.KV: "the size of the KV cache",
     Bound.SEQUENCES: "maxNumSeqs",
 }
 
@@ -56,7 +56,7 @@ def _counts(situation: Situation) -> dict[str, str]:
 
 
 def _load(load: ServiceLoad, limits: Limits) -> dict[str, str]:
-    inputs = {"metrics": str(load.freshness) if load.replicas else "none: no replica serves"}
+    inputs = {"metrics": str(load.freshness) if load.replicas else "none: no replica is serving"}
     if load.known:
         inputs["waiting"] = f"{_requests(load.waiting_requests)}, target {number(limits.queue_depth)} per replica"
         inputs["running"] = _requests(load.running_requests)
@@ -70,7 +70,7 @@ def _load(load: ServiceLoad, limits: Limits) -> dict[str, str]:
             inputs[name] = f"{seconds(value)}, limit {seconds(limit)}"
     for name, value, outcome in (
         ("preemptions", load.preempted_requests, "preempted"),
-        ("rejections", load.rejected_requests, "turned away"),
+        ("rejections", load.rejected_requests, "rejected"),
     ):
         if value:
             inputs[name] = f"{count(round(value), 'request')} {outcome} in the last minute"

@@ -42,8 +42,8 @@ def guard_rules(situation: Situation) -> tuple[Proposal, ...]:
 
 def _stuck_text(counted: int, stuck: int) -> str:
     if counted < stuck:
-        return f"plus {counted} for the {stuck} that are stuck: further ones would fare like them"
-    return f"on top of {count(stuck, 'stuck replica')}, which {'carries' if stuck == 1 else 'carry'} nothing"
+        return f"plus {counted} for {stuck} stuck replicas, since more would get stuck for the same reason"
+    return f"plus {counted} for {count(stuck, 'stuck replica')}, which {'serves' if stuck == 1 else 'serve'} nothing"
 
 
 def arrival_rules(situation: Situation) -> tuple[Proposal, ...]:

@@ -41,7 +41,9 @@ class ReplicaWeights:
     def shown(self, replicas: int) -> str:
         """The count with its capacity, for sentences that compare it with a need."""
         shown = count(replicas, "replica")
-        return shown if self.even else f"{shown}, which carry as much as {number(self.capacity_of(replicas))} of base"
+        if self.even:
+            return shown
+        return f"{shown} with the capacity of {number(self.capacity_of(replicas))} base replicas"
 
 
 EVEN: Final = ReplicaWeights()

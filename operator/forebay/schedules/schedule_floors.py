@@ -202,7 +202,7 @@ def _unit(floor: ScheduleFloor) -> str:
 
 
 _CAPACITY_UNKNOWN: Final = (
-    "floor.{} cannot be turned into replicas, since it is not known what one of them carries; give spec.traffic and "
-    "what the capacity plan needs (gpu.product, and model.architecture for a model that is not in the catalogue), or "
-    "ask for floor.replicas"
+    "floor.{} cannot be converted to replicas, because the capacity of a replica is unknown; set spec.traffic and what "
+    "the capacity plan needs (gpu.product, and model.architecture for a model that is not in the catalogue), or use "
+    "floor.replicas"
 )

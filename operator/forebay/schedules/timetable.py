@@ -66,7 +66,7 @@ def fault_of(schedule: WindowSpec) -> str:
         ZoneInfo(schedule.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return (
-            f'timeZone: "{schedule.time_zone}" is not in the IANA database of this operator; write it as there, such '
+            f'timeZone: "{schedule.time_zone}" is not in the IANA database of this operator; use a name from it, such '
             "as Europe/Berlin"
         )
     if schedule.start is None:
@@ -74,7 +74,7 @@ def fault_of(schedule: WindowSpec) -> str:
     try:
         next(CronSim(schedule.start, datetime(2000, 1, 1)))  # noqa: DTZ001 - a wall clock without a zone
     except (CronSimError, StopIteration):
-        return f'start: "{schedule.start}" names no time that ever comes; correct its ranges and days'
+        return f'start: "{schedule.start}" never occurs; correct its ranges and days'
     return ""
 
 

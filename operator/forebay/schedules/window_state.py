@@ -86,8 +86,8 @@ def not_in_time(case: WindowContext) -> str | None:
     if expected is None:
         late = [pod for pod in case.pending if pod.created_at + case.window_floor.lead_seconds < case.now]
         return (
-            f"{late[0].name} takes longer than the {seconds(case.window_floor.lead_seconds)} that were expected, and "
-            f"it cannot be told when it will {case.verb}"
+            f"{late[0].name} takes longer than the expected {seconds(case.window_floor.lead_seconds)}, and it is "
+            f"unknown when it will {case.verb}"
         )
     was_at_risk = case.before is not None and case.before.state is ScheduleState.AT_RISK
     latest = case.window.start - (MARGIN_SECONDS if was_at_risk else 0.0)
@@ -121,11 +121,11 @@ def judge(case: WindowContext, why: str) -> tuple[ScheduleState, str]:
     zone = case.window_floor.schedule.time_zone
     asked = f"{case.window_floor.asked} from {local_time(case.window.start, zone)}"
     if not case.counts:
-        text = f"{asked}; they are ordered from {local_time(case.window_floor.warm_from, zone)} on"
+        text = f"{asked}; creation starts at {local_time(case.window_floor.warm_from, zone)}"
         return (ScheduleState.AT_RISK, f"{text}, but {why}") if why else (ScheduleState.IDLE, text)
     text = f"{asked}; {len(case.ready_times)} {case.verb}"
     if done_at is not None:
-        return ScheduleState.WARMING, f"{text}, and all did at {local_time(done_at, zone)}"
+        return ScheduleState.WARMING, f"{text}; all were ready at {local_time(done_at, zone)}"
     if why:
         return ScheduleState.AT_RISK, f"{text}; {why}"
     expected = case.expected_at
@@ -147,7 +147,7 @@ def _opened(case: WindowContext, why: str) -> tuple[ScheduleState, str]:
     text = f"{case.window_floor.asked} until {local_time(case.window.end, zone)}; {len(case.ready_times)} {case.verb}"
     rest = f"; {why}" if why and case.missing else ""
     if case.window_floor.since > case.window.start:
-        text += "; it was asked for after its start"
+        text += "; the window was added after its start"
         return (ScheduleState.AT_RISK if case.missing else ScheduleState.MET), text + rest
     state = _at_the_start(case)
     if state is ScheduleState.MISSED and (all_ready_at := case.ready_at) is not None:

@@ -70,7 +70,7 @@ def explained(silent: int = 0, **signals: Any) -> str:
         pytest.param({"kv": 0.31}, "(31 % now): kv_cache", id="KV cache"),
         pytest.param({"kv": 0.95}, "KV cache of 3 replicas is 95 % full", id="KV cache, past the target"),
         pytest.param({"preemptions": 30.0}, "90 requests preempted", id="preemptions"),
-        pytest.param({"rejected": 30.0}, "90 requests turned away", id="rejections"),
+        pytest.param({"rejected": 30.0}, "90 requests rejected", id="rejections"),
         pytest.param({"queue_time": waits(0, 100)}, "(397 ms now): queue_wait", id="queue wait"),
         pytest.param(
             {"time_to_first_token": waits(0, 0, 100)}, "time to first token (p95) was", id="time to first token"

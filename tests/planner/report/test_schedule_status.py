@@ -56,10 +56,8 @@ def test_a_window_that_is_far_away_only_says_when():
     service = a_morning()
     made, _ = after(service, (WARM - 1, ready(service, 1)))
     assert (status(made).state, creates(made), events(made)) == (ScheduleState.IDLE, [], [])
-    assert status(made).message == (
-        "3 replicas from Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00); they are ordered from Mon 2026-03-30 07:54:30 "
-        "Europe/Berlin (UTC+02:00) on."
-    )
+    assert status(made).message.startswith("3 replicas from Mon 2026-03-30 08:00 Europe/Berlin (UTC+02:00); ")
+    assert "Mon 2026-03-30 07:54:30 Europe/Berlin (UTC+02:00)" in status(made).message
     assert made.wake_in_seconds == 1
 
 
@@ -139,8 +137,8 @@ RATE = (a_schedule(tokens_per_minute=5_500_000),)
             EIGHT - 86400 / 2,
             1,
             {},
-            "floor.tokensPerMinute cannot be turned into replicas",
-            id="what a replica carries is not known",
+            "floor.tokensPerMinute",
+            id="the capacity of a replica is unknown",
         ),
         pytest.param(
             {"schedules": RATE, "traffic": MIX, "capacity_status": CARRIES},
@@ -151,7 +149,7 @@ RATE = (a_schedule(tokens_per_minute=5_500_000),)
             id="maxReplicas, as soon as it is next",
         ),
         pytest.param(
-            {"schedules": (a_schedule(zone="Europe/Berlitz"),)}, EIGHT, 1, {}, "is not in the IANA", id="no such zone"
+            {"schedules": (a_schedule(zone="Europe/Berlitz"),)}, EIGHT, 1, {}, "Europe/Berlitz", id="no such zone"
         ),
         pytest.param({"mode": ScalingMode.PAUSED}, WARM, 1, {}, "scaling.mode is Paused", id="nothing is created"),
         pytest.param(

@@ -80,7 +80,7 @@ def test_a_morning_in_twenty_is_what_counts():
 
 
 @pytest.mark.parametrize("pairs", [ENOUGH_PAIRS - 1, ENOUGH_PAIRS])
-def test_too_little_is_not_known(pairs):
+def test_growth_is_unknown_with_few_pairs(pairs):
     work = [1.05**index for index in range(pairs + 5)]
     assert watched(work).pairs == pairs
     assert (watched(work).fraction > 0) is (pairs >= ENOUGH_PAIRS)
@@ -88,7 +88,7 @@ def test_too_little_is_not_known(pairs):
 
 @pytest.mark.parametrize("work", [None, nan, inf, -1.0])
 @pytest.mark.parametrize("capacity", [None, nan, 0.0, U])
-def test_what_is_not_known_teaches_nothing(work, capacity):
+def test_unknown_work_gives_no_growth(work, capacity):
     before = watched([1.0, 1.0])
     assert update_growth(before, work, capacity, LEAD, NOW + 600) is before
 

@@ -34,10 +34,10 @@ def a_start(state: WarmState = READY, *, scheduled: float | None = 0.0, ready: f
     ("start", "expected"),
     [
         pytest.param(a_start(READY, scheduled=0, ready=60), 60, id="placed at once"),
-        pytest.param(a_start(READY, scheduled=200, ready=260), 60, id="time without a place says nothing of the next"),
+        pytest.param(a_start(READY, scheduled=200, ready=260), 60, id="time without a node is left out"),
         pytest.param(a_start(NEW, scheduled=200, ready=260), 260, id="unless a node was added meanwhile"),
-        pytest.param(a_start(PLACEHOLDER, scheduled=20, ready=80), 80, id="a placeholder has to go first"),
-        pytest.param(a_start(READY, scheduled=None, ready=60), 60, id="nobody says when it was placed"),
+        pytest.param(a_start(PLACEHOLDER, scheduled=20, ready=80), 80, id="the placeholder is removed first"),
+        pytest.param(a_start(READY, scheduled=None, ready=60), 60, id="time of scheduling unknown"),
         pytest.param(a_start(READY, scheduled=-5, ready=60), 60, id="never before its creation"),
     ],
 )
@@ -51,14 +51,16 @@ def test_how_long_a_start_took(start, expected):
         pytest.param({}, READY, 0.95, 300, id="nothing learned, the prior"),
         pytest.param({}, NEW, 0.95, 420, id="of a new node"),
         pytest.param({}, PLACEHOLDER, 0.95, 120, id="of a placeholder"),
-        pytest.param({READY: (40, 50)}, READY, 0.95, 300, id="two lucky starts are no rule"),
-        pytest.param({READY: (400, 350)}, READY, 0.95, 400, id="two long ones are a warning"),
-        pytest.param({READY: (40, 50, 45)}, READY, 0.95, 50, id="three are"),
+        pytest.param({READY: (40, 50)}, READY, 0.95, 300, id="two fast starts: still the prior"),
+        pytest.param({READY: (400, 350)}, READY, 0.95, 400, id="two slow starts: the slowest"),
+        pytest.param({READY: (40, 50, 45)}, READY, 0.95, 50, id="three starts: their quantile"),
         pytest.param({READY: (40, 50, 45)}, READY, 0.5, 45, id="the middle one"),
         pytest.param({READY: tuple(range(1, 21))}, READY, 0.95, 19, id="one of twenty may take longer"),
         pytest.param({READY: (900, 900, 900)}, NEW, 0.95, 900, id="no new node is faster than a ready one"),
         pytest.param({NEW: (900, 900, 900)}, READY, 0.95, 300, id="a ready node may be faster than a new one"),
-        pytest.param({READY: (900,) * 3, NEW: (500,) * 3}, NEW, 0.95, 500, id="what was seen stands"),
+        pytest.param(
+            {READY: (900,) * 3, NEW: (500,) * 3}, NEW, 0.95, 500, id="with enough starts only the observed ones count"
+        ),
     ],
 )
 def test_quantiles_and_priors(starts, state, quantile, expected):
@@ -105,7 +107,7 @@ def test_few_starts_leave_room_for_a_slower_one(seen, expected):
 
 
 @pytest.mark.parametrize("starts", [3, 6, 12, 24, 32])
-def test_what_was_promised_of_the_next_start_holds_however_few_were_seen(starts):
+def test_the_bound_of_the_next_start_holds_after_few_starts(starts):
     """Only three of four starts would stay within the slowest of three; 23 of 25 stay within the 23rd of 24."""
     draw = Random(starts)
     kept = 0

@@ -47,7 +47,7 @@ def test_requests_that_arrive_at_a_pod(before, after, expected):
     assert rate(a_history(before, after)) == expected
 
 
-def test_the_flow_is_the_sum_of_those_that_can_tell():
+def test_the_flow_is_the_sum_of_pods_with_counters():
     counting = a_history({"finished": 0}, {"finished": 50})
     mute = a_history({}, {})
     assert rate(counting, mute, counting) == 20
@@ -82,7 +82,7 @@ def test_a_surge_counts_before_the_minute_is_over():
 
 
 @pytest.mark.parametrize(("calm", "later"), [(8.0, 11.0), (8.0, 4.0), (100.0, 112.0)])
-def test_what_may_be_chance_is_no_surge(calm, later):
+def test_random_variation_is_not_a_surge(calm, later):
     arrivals = watched({0: calm, 300: later}, until=325)
     assert arrivals.requests_per_second(NOW + 325) == arrivals.in_the_last_minute(NOW + 325)
 
@@ -123,12 +123,12 @@ def test_it_is_bounded(every):
     assert len(watched({0: 10}, every=every, until=3000).marks) <= 16
 
 
-def test_what_the_gateway_was_asked_goes_before_what_engines_saw():
+def test_the_counter_of_the_gateway_takes_precedence():
     arrivals = Arrivals()
     for second in range(0, 121, 5):
-        arrivals = update_arrivals(arrivals, ArrivalFlow(10), NOW + second, asked_requests=second * 25.0)
+        arrivals = update_arrivals(arrivals, ArrivalFlow(10), NOW + second, received_requests=second * 25.0)
     assert arrivals.requests_per_second(NOW + 120) == pytest.approx(25)
-    again = update_arrivals(arrivals, ArrivalFlow(10), NOW + 125, asked_requests=3.0)
+    again = update_arrivals(arrivals, ArrivalFlow(10), NOW + 125, received_requests=3.0)
     assert known(again.requests_per_second(NOW + 125)) < 25, "a gateway that began anew is not a burst"
 
 

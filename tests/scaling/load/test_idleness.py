@@ -30,44 +30,44 @@ def looked(
 @pytest.mark.parametrize(
     ("load", "because"),
     [
-        pytest.param(a_load(0), "no replica serves yet", id="nobody to ask"),
-        pytest.param(idle_load(silent=(SILENT,)), "chat-0 gives no metrics", id="silence is not idleness"),
-        pytest.param(idle_load(active_at=None), "counts no requests", id="requests may come and go unseen"),
+        pytest.param(a_load(0), "no replica", id="no replica serves"),
+        pytest.param(idle_load(silent=(SILENT,)), "chat-0", id="missing metrics are not idleness"),
+        pytest.param(idle_load(active_at=None), "an engine does not count", id="requests may be missed"),
         pytest.param(idle_load(running=1), "1 request in flight", id="one runs"),
         pytest.param(idle_load(waiting=2), "2 requests in flight", id="two wait"),
         pytest.param(idle_load(deferred=1), "1 request in flight", id="one waits for an adapter"),
     ],
 )
-def test_what_stops_the_clock(load: ServiceLoad, because: str):
+def test_requests_and_missing_metrics_stop_the_idle_clock(load: ServiceLoad, because: str):
     idleness = looked(load)
     assert idleness.since is None
     assert because in idleness.because
 
 
-def test_what_waits_at_the_gateway_stops_the_clock():
+def test_requests_at_the_gateway_stop_the_idle_clock():
     assert looked(idle_load(), demand=GatewayDemand(held_requests=3)).since is None
     assert looked(idle_load(), demand=GatewayDemand(held_work_seconds=0.1)).since is None
-    asked = looked(idle_load(), demand=GatewayDemand(asked_requests=7))
+    asked = looked(idle_load(), demand=GatewayDemand(received_requests=7))
     assert asked.since is None
-    assert update_idleness(asked, idle_load(), GatewayDemand(asked_requests=7), 0, NOW + 5).since == NOW + 5
+    assert update_idleness(asked, idle_load(), GatewayDemand(received_requests=7), 0, NOW + 5).since == NOW + 5
 
 
-def test_a_replica_that_drains_stops_the_clock():
+def test_a_draining_replica_stops_the_idle_clock():
     assert looked(idle_load(), draining=1).since is None
 
 
 @pytest.mark.parametrize(
     ("before", "load", "since"),
     [
-        pytest.param(IDLE_FOR_LONG, idle_load(), NOW - 900, id="it runs on"),
-        pytest.param(Idleness(), idle_load(), NOW, id="an operator that has just started begins anew"),
+        pytest.param(IDLE_FOR_LONG, idle_load(), NOW - 900, id="the clock keeps running"),
+        pytest.param(Idleness(), idle_load(), NOW, id="an operator that has just started"),
         pytest.param(Idleness(updated_at=NOW - 5), idle_load(), NOW, id="it begins when the last request has ended"),
-        pytest.param(Idleness(NOW - 900, updated_at=NOW - 61), idle_load(), NOW, id="nobody looked for a minute"),
-        pytest.param(IDLE_FOR_LONG, idle_load(active_at=NOW - 3), NOW - 3, id="a request came between two looks"),
+        pytest.param(Idleness(NOW - 900, updated_at=NOW - 61), idle_load(), NOW, id="a gap in observation"),
+        pytest.param(IDLE_FOR_LONG, idle_load(active_at=NOW - 3), NOW - 3, id="a request arrived between two samples"),
         pytest.param(IDLE_FOR_LONG, idle_load(ready_since=NOW - 60), NOW - 60, id="it counts from Ready"),
     ],
 )
-def test_where_the_clock_counts_from(before: Idleness, load: ServiceLoad, since: float):
+def test_start_of_the_idle_clock(before: Idleness, load: ServiceLoad, since: float):
     assert looked(load, before).since == since
 
 
@@ -76,18 +76,20 @@ def test_where_the_clock_counts_from(before: Idleness, load: ServiceLoad, since:
     [
         pytest.param([{"finished": 4}], NOW, id="nothing is known of the time before the first sample"),
         pytest.param([{"finished": 4}, {"finished": 4}, {"finished": 4}], NOW - 10, id="counters stand still"),
-        pytest.param([{"finished": 4}, {"finished": 5}, {"finished": 5}], NOW - 5, id="one came and went"),
+        pytest.param(
+            [{"finished": 4}, {"finished": 5}, {"finished": 5}], NOW - 5, id="one request arrived and finished"
+        ),
         pytest.param([{"finished": 4}, {"finished": 4, "running": 1}], NOW, id="one runs"),
         pytest.param([{"finished": 4}, {"finished": 4, "deferred": 1}], NOW, id="one is deferred"),
-        pytest.param([{"finished": 4}, {"finished": 0}], NOW, id="the engine began anew"),
-        pytest.param([{"finished": 4}, {"finished": 4, "generation_tokens": 9}], NOW, id="a counter came to be"),
+        pytest.param([{"finished": 4}, {"finished": 0}], NOW, id="the engine restarted"),
+        pytest.param([{"finished": 4}, {"finished": 4, "generation_tokens": 9}], NOW, id="a counter appeared"),
     ],
 )
-def test_when_a_pod_was_last_asked(samples: list[dict[str, float]], active_at: float):
+def test_time_of_the_last_request_of_a_pod(samples: list[dict[str, float]], active_at: float):
     assert a_history(*samples).active_at == active_at
 
 
-def test_the_load_is_as_old_as_its_youngest_request_and_unknown_when_one_engine_does_not_count():
+def test_the_last_request_of_a_service_is_unknown_when_one_engine_does_not_count():
     quiet, asked = a_history({"finished": 1}, {"finished": 1}), a_history({"finished": 1}, {"finished": 2})
     uncounted = remember(None, a_sample())
     ages = Ages()

@@ -48,9 +48,11 @@ def test_it_is_bounded(step):
     ("gap", "ends"),
     [
         pytest.param(
-            a_load(2, silent=(SilentReplica("a", Freshness.STALE, NOW, None),)), True, id="one has gone silent"
+            a_load(2, silent=(SilentReplica("a", Freshness.STALE, NOW, None),)),
+            True,
+            id="one reports no metrics any more",
         ),
-        pytest.param(a_load(0), True, id="nobody serves"),
+        pytest.param(a_load(0), True, id="no replica serves"),
         pytest.param(
             a_load(3, silent=(SilentReplica("a", Freshness.STALE, NOW, None, new=True),)),
             False,

@@ -90,11 +90,11 @@ def test_a_sample_that_is_not_a_number_is_no_sample(field, value):
     assert not is_sound(a_sample(**{field: value}))
 
 
-def test_a_leap_is_no_reading_until_it_stays():
+def test_an_implausible_counter_is_rejected_until_it_lasts():
     """5,000 requests a second are accepted, a million at once are not. If the count stays there, counting restarts."""
     before = a_history({"at": NOW, "finished": 10})
-    believed = remember(before, a_sample(at=NOW + 5, finished=10 + 25_000))
-    assert believed.newest.finished_requests == 25_010
+    accepted = remember(before, a_sample(at=NOW + 5, finished=10 + 25_000))
+    assert accepted.newest.finished_requests == 25_010
     for finished, waiting in ((1_000_000, 0), (10, 1_000_000)):
         assert remember(before, a_sample(at=NOW + 59, finished=finished, waiting=waiting)) is before
         anew = remember(before, a_sample(at=NOW + 61, finished=finished, waiting=waiting))

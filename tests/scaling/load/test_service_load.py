@@ -66,7 +66,7 @@ def test_old_samples_are_not_added_up():
     assert load.freshness is Freshness.STALE
 
 
-def test_what_drains_is_load_that_the_others_would_have_carried():
+def test_requests_on_draining_replicas_count_as_load():
     load = load_of(
         [a_reading("a", a_history({"running": 3, "kv": 0.2}))],
         [a_reading("b", a_history({"running": 4, "waiting": 1, "deferred": 2, "kv": 0.5}))],

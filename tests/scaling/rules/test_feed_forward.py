@@ -1,5 +1,6 @@
 """Feed-forward and backlog: replicas for the work that arrives and the work that waits."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -55,11 +56,16 @@ def test_feed_forward(requests, scaling_inputs, expected):
     assert (proposal and proposal.replicas) == expected
 
 
-def test_its_sentence_has_the_numbers():
-    assert known(feed_forward(offered_work(100), LIMITS, NO_GROWTH)).because == (
-        "1.6 GPU-seconds of work arrive per second (100 requests of 16 ms); with 20 % headroom that takes 2.6 replicas "
-        "of 0.74 GPU-seconds per second each"
-    )
+def test_feed_forward_gives_its_numbers():
+    because = known(feed_forward(offered_work(100), LIMITS, NO_GROWTH)).because
+    assert re.findall(r"[\d.]+ (?:GPU-seconds|requests|ms|%|replicas)", because) == [
+        "1.6 GPU-seconds",
+        "100 requests",
+        "16 ms",
+        "20 %",
+        "2.6 replicas",
+        "0.74 GPU-seconds",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,10 +109,10 @@ def test_waiting_work_is_to_be_done_within_the_lead_time():
     assert known(backlog(offered_work(80), load, slow)).replicas == 2
 
 
-def test_what_a_gateway_holds_back_waits_too():
+def test_requests_that_the_gateway_holds_count_as_backlog():
     held = ScalingInputs(demand=GatewayDemand(held_requests=10))
     assert known(backlog(offered_work(0), a_load(0), held)).replicas == 1
-    assert known(backlog(None, a_load(0), held)).because == "10 requests wait and no replica serves"
+    assert "10 requests" in known(backlog(None, a_load(0), held)).because
 
 
 def test_with_an_unknown_capacity_a_queue_is_left_to_the_guards():

@@ -44,22 +44,19 @@ def while_the_load_falls(page: PageFilter) -> Story:
         pytest.param(silent, "no answer within 3 s", id="vanish"),
         pytest.param(
             renamed("vllm:num_requests_running"),
-            "vllm:num_requests_running is missing, although vllm:iteration_tokens_total_count is #; vLLM "
-            "0.32.0 may have renamed it",
+            "vllm:num_requests_running … vllm:iteration_tokens_total_count … vLLM 0.32.0",
             id="rename running",
         ),
-        pytest.param(renamed("vllm:kv_cache_usage_perc"), "vllm:kv_cache_usage_perc is missing", id="rename KV"),
-        pytest.param(
-            saying("NaN", RUNNING), "vllm:num_requests_running is nan, which is not a valid value", id="lie with NaN"
-        ),
+        pytest.param(renamed("vllm:kv_cache_usage_perc"), "vllm:kv_cache_usage_perc", id="rename KV"),
+        pytest.param(saying("NaN", RUNNING), "vllm:num_requests_running is nan", id="lie with NaN"),
         pytest.param(
             saying("-50.0", RUNNING, WAITING),
-            "vllm:num_requests_waiting_by_reason is -50.0, which is not a valid value",
+            "vllm:num_requests_waiting_by_reason is -50.0",
             id="lie below zero",
         ),
     ],
 )
-def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None], says: str):
+def test_unreadable_metrics_hold_the_count(broken: Callable[[str], str | None], says: str):
     """The count holds even long after the load is gone, and falls as usual once the metrics can be read again."""
     story = while_the_load_falls(between(BROKEN_FROM, BROKEN_UNTIL, broken))
     assert set(story.wanted(BROKEN_FROM, BROKEN_UNTIL)) == {3}
@@ -67,13 +64,12 @@ def test_what_cannot_be_read_lowers_nothing(broken: Callable[[str], str | None],
     assert story.in_time(330) > 0.99
     assert not story.unsaid(
         LATER,
-        "Load unknown: ",
-        "Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) the load is not known, and silence is no "
-        f"reason to scale down: chat-uidde-cllf6lv-2 and 2 more give no metrics: {says}",
-        "Signals: Lost; 0 of 3 replicas ",
-        "6 min. Nothing is scaled down until all ",
-        "# GPU-seconds of work arrive per second, as last seen (# requests of # ms)",
-        "What would lower it Nothing, until the load of every replica that serves is known.",
+        "Load unknown",
+        f"Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) … "
+        f"chat-uidde-cllf6lv-2 and 2 more … no metrics: {says}",
+        "Signals: Lost; 0 of 3 replicas … 6 min",
+        "# GPU-seconds … as last seen (# requests of # ms)",
+        "What would lower it Nothing",
     )
     assert {"MetricsStale", "MetricsLost", "MetricsBack"} <= story.reasons()
 
@@ -88,9 +84,8 @@ class TestFreeze:
             LATER,
             "3 replicas wanted, 0 ready, 3 stuck",
             "Why 3: metrics_unknown",
-            "chat-uidde-cllf6lv-0 runs 9 requests and has made no step since 2025-06-15T15:11:40Z; ",
-            "All 3 replicas have requests",
-            "Nothing is replaced or scaled down until one of them ",
+            "chat-uidde-cllf6lv-0 … 9 requests … since 2025-06-15T15:11:40Z",
+            "All 3 replicas … requests",
         )
 
     def test_one_that_stands_still_is_replaced_and_its_streams_end_well(self):
@@ -104,12 +99,11 @@ class TestFreeze:
             500,
             "3 replicas wanted, 2 ready, 1 loading, 1 draining",
             "Why 3: feed_forward",
-            "chat-uidde-cllf6lv-3 is expected to serve 120 s after it got its node",
-            "chat-uidde-cllf6lv-1 is deleted at the latest: drainTimeout (300 s). ",
-            "finished its 11 requests",
+            "chat-uidde-cllf6lv-3 is expected to serve 120 s",
+            "chat-uidde-cllf6lv-1 … drainTimeout (300 s) … 11 requests",
         )
         stalled = next(event for event in story.control.events if event.reason == "ReplicaStalled")
-        assert "has made no step since" in stalled.message
+        assert "chat-uidde-cllf6lv-1" in stalled.message
         assert 120 <= stalled.at - BROKEN_FROM <= 140
 
 
@@ -121,8 +115,8 @@ def test_counters_that_begin_anew_change_nothing():
     assert not story.unsaid(
         650,
         "Why 3: work_would_not_fit",
-        "# GPU-seconds of work arrive per second (2.3 requests of 444 ms)",
-        "work that asks for at most 1.7 replicas (the most was 2.6)",
+        "# GPU-seconds per second: 2.3 requests of 444 ms",
+        "at most 1.7 replicas (the most was 2.6)",
     )
 
 
@@ -143,10 +137,8 @@ class TestLies:
             900,
             "0 requests waiting, KV cache 0 % full",
             "running 0 requests",
-            "Why 3: feed_forward",
-            "1.3 GPU-seconds of work arrive per second (2.9 requests of 447 ms); with 36 % headroom that takes 2.4 "
-            "replicas",
-            "work that asks for at most 1.7 replicas (the most was #)",
+            "Why 3: feed_forward … 1.3 GPU-seconds … (2.9 requests of 447 ms) … 36 % headroom … 2.4 replicas",
+            "at most 1.7 replicas (the most was #)",
         )
 
     @pytest.mark.parametrize(
@@ -164,9 +156,8 @@ class TestLies:
         assert not story.unsaid(
             435,
             "Why 3: feed_forward",
-            "Signals: Stale; 2 of 3 replicas ",
-            "40 s. Nothing is scaled down until all ",
-            "more than 5,000 new requests per second",
+            "Signals: Stale; 2 of 3 replicas … 40 s",
+            "chat-uidde-cllf6lv-1 … 5,000",
         )
 
     def test_a_queue_that_one_replica_makes_up_is_answered_in_single_steps(self):
@@ -187,6 +178,6 @@ class TestLies:
             625,
             "Why 8: queue_depth (since 2025-06-15T15:17:01Z, 4 s ago)",
             "1000000 requests wait on 5 replicas, target 20 each.",
-            "backlog 3 1000000 requests wait, # GPU-seconds of work; with what arrives that takes 2.4 replicas",
-            "3 replicas are being created",
+            "backlog 3 1000000 requests … # GPU-seconds … 2.4 replicas",
+            "3 replicas",
         )

@@ -113,7 +113,7 @@ class TestEndings:
         assert (done.ticks[-1].serving, done.ticks[-1].draining) == (1, 0)
         assert done.summary(PROMISE).failed == done.summary(PROMISE).unfinished == 0
 
-    def test_what_a_crashed_engine_had_has_failed_and_it_serves_again(self):
+    def test_requests_of_a_crashed_engine_fail_and_it_serves_again(self):
         loop, _ = a_fixed_loop((0, 2), initial_replicas=2, rate=20.0)
         loop.at(100, lambda at: at.cluster.crash(next(iter(at.cluster.pods.values()))))
         done = loop.run(400)[CHAT]
@@ -137,7 +137,7 @@ class TestGateway:
         assert done.summary(PROMISE).shed == 0
         assert done.first_token_seconds[0] > 25
 
-    def test_what_waits_too_long_or_finds_no_place_is_shed_and_counts_as_missed(self):
+    def test_requests_beyond_the_limits_of_the_gateway_are_shed_and_count_as_missed(self):
         loop, _ = a_fixed_loop((0, 1), rate=2.0, seconds=110, gateway=GatewaySettings(10, 20.0))
         done = loop.run(300)[CHAT]
         summary = done.summary(PROMISE)
@@ -159,7 +159,7 @@ class TestGateway:
         assert summary.time_to_first_token.p99 < 5
 
 
-def test_what_a_scrape_told_is_seen_only_after_its_delay():
+def test_a_scrape_is_visible_only_after_its_delay():
     """Scrapes at 4, 8, 12, … s arrive 3.5 s later, so at 15 s the scrape of 12 s has not arrived yet."""
     policy = Fixed((0, 1), scrape=ScrapeTiming(4.0, 3.5))
     a_loop(4.0, 60, control=PolicyControl({CHAT: policy}), initial_replicas=1).run(60)
@@ -261,7 +261,7 @@ def test_gpu_hours_count_starting_and_ending_pods():
     assert done.summary(PROMISE).gpu_hours == pytest.approx((100 + 10) / 3600)
 
 
-def test_the_truth_is_up_to_a_fifth_from_what_the_planner_believes():
+def test_the_true_profile_differs_by_up_to_a_fifth_from_that_of_the_planner():
     assumed = a_model().profile
     drawn = [drawn_profile(assumed, seed) for seed in range(100)]
     assert drawn[0] == drawn_profile(assumed, 0)

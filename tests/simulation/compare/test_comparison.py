@@ -26,7 +26,7 @@ def a_case(rate: float = 20.0, seed: int = 2, **fields) -> ComparedCase:
     return ComparedCase(true_model(view, seed, 0.2), trace, SECONDS, seed, **fields)
 
 
-def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
+def test_true_profiles_differ_from_those_of_the_policies():
     case = a_case()
     assumed = case.replica_capacity.engine.step_profile
     assert case.model.profile != assumed
@@ -34,7 +34,7 @@ def test_the_truth_is_off_from_what_is_believed_and_nobody_is_told():
     assert Comparison(case).peer_inputs.engine.profile == assumed
 
 
-def test_what_stands_at_the_beginning_is_what_the_first_minutes_need():
+def test_the_initial_count_is_the_need_of_the_first_minutes():
     assert Comparison(a_case(5.0)).initial_replicas() == 1
     assert Comparison(a_case(80.0)).initial_replicas() in (2, 3)
     assert Comparison(a_case(1000.0)).initial_replicas() == 6, "bounds hold"

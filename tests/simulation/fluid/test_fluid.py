@@ -91,7 +91,7 @@ def test_steady_latencies(rate):
     assert actual.attainment == pytest.approx(expected.attainment, abs=0.02)
 
 
-def test_who_is_late_when_long_prompts_come_among_short_ones():
+def test_late_requests_among_long_and_short_prompts():
     """A 70B model and lengths of conversations: half a percent is late, the magnitude by which scalers are compared.
 
     About 50 of 10,800 requests are late in discrete events: between 0.40 and 0.65 % with the seeds 3 to 5. The fluid

@@ -85,7 +85,7 @@ def test_the_same_seed_draws_the_same(clients):
     assert not np.array_equal(first.times[:50], servegen(clients, "small", 0, 600, share=0.3, seed=6).times[:50])
 
 
-def test_what_is_no_such_archive_is_refused(tmp_path, clients):
+def test_other_archives_and_impossible_shares_are_refused(tmp_path, clients):
     other = an_archive(tmp_path / "other.tar.gz", {"readme.txt": "hello"})
     with pytest.raises(TraceError, match=r"no member ends in -trace\.csv"):
         read_clients(other, other)

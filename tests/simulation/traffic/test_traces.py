@@ -56,7 +56,7 @@ GENERIC = """time,prompt,output,tenant
         pytest.param(GENERIC, [0, 0.5], [(300, 40), (100, 20)], id="generic, put in order"),
     ],
 )
-def test_layouts(text, times, lengths):
+def test_layouts_of_trace_files(text, times, lengths):
     trace = trace_of_recording(read_trace(text), "t")
     assert trace.times.tolist() == pytest.approx(times, abs=1e-6)
     assert trace.lengths == lengths
@@ -83,11 +83,11 @@ def test_classes_are_kept_and_nothing_is_interactive():
         read_trace(text.replace("batch", "urgent"))
 
 
-def test_what_was_left_out_is_said():
+def test_requests_that_were_left_out_are_counted_in_the_method():
     assert trace_of_recording(read_trace(BURST_GPT), "t").method == ("1 requests without an answer were left out",)
 
 
-def test_a_date_that_is_none_is_refused_with_its_line():
+def test_an_invalid_date_is_refused_with_its_line():
     with pytest.raises(TraceError, match="line 2: 'yesterday,1,1'"):
         read_trace("timestamp,prompt,output\nyesterday,1,1\n")
 
@@ -134,7 +134,7 @@ class TestRateFactor:
         assert rate_factor(trace, 0.5, 1).times.tolist() == rate_factor(trace, 0.5, 1).times.tolist()
         assert rate_factor(trace, 0.5, 1).times.tolist() != rate_factor(trace, 0.5, 2).times.tolist()
 
-    def test_nothing_is_no_factor(self):
+    def test_a_factor_of_zero_is_refused(self):
         with pytest.raises(ValueError, match="not above 0"):
             rate_factor(synthetic("t", steady(10), 10, 1), 0.0, 1)
 
@@ -158,7 +158,7 @@ class TestShapes:
         assert len(trace) / 86_400 == pytest.approx(0.5, rel=0.03)
         assert len(between(trace, 42_000, 44_400)) / 2400 == pytest.approx(1.5, rel=0.08)
 
-    def test_what_is_not_known_is_refused_with_what_is(self):
+    def test_an_unknown_shape_is_refused_and_the_known_ones_are_named(self):
         with pytest.raises(ValueError, match="use steady:RATE"):
             parse_shape("sine:1", 10, 1, (1, 1))
 

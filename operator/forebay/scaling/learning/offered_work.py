@@ -1,7 +1,7 @@
 """Offered work: the work that arrives at a service, and the capacity of one replica for it.
 
-Both are in GPU-seconds per second. Tokens are no unit of capacity, because one replica can serve several times as many
-tokens of one mix of lengths as of another.
+Both are in GPU-seconds per second. Tokens are not a unit of capacity, because one replica can serve several times as
+many tokens of one mix of lengths as of another.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from forebay.scaling.learning.replica_capacity import MixCapacity, Refinement, R
 from forebay.scaling.load.arrivals import Arrivals, RequestLengths
 
 CAPACITY_UNKNOWN = (
-    "what a replica carries is not known: it takes a model of the catalogue (or its shape) and gpu.product"
+    "the capacity of a replica is unknown: it needs gpu.product, and a model of the catalogue or model.architecture"
 )
-LENGTHS_UNKNOWN = "the lengths of requests are not known yet: none has been seen, and no traffic is declared"
-SLO_UNREACHABLE = "no number of such replicas keeps the promises of slo, so none can be computed"
+LENGTHS_UNKNOWN = "request lengths are unknown: too few requests have finished, and spec.traffic is not set"
+SLO_UNREACHABLE = "no number of these replicas meets spec.slo, so no count can be computed"
 ARRIVALS_UNKNOWN = "arrivals are not known yet"
 
 

@@ -2,7 +2,7 @@
 
 The arrivals between two samples of a pod are the change of finished + in-flight + rejected requests. The served rate
 would not do: it stops growing at capacity, exactly when more replicas are needed. Each pod has a rate of the last
-seconds. The rate is held while the pod gives no metrics and is dropped with the pod. The rates are summed first and
+seconds. The rate is held while the pod reports no metrics and is dropped with the pod. The rates are summed first and
 smoothed afterwards, so load that moves between pods as they come and go does not change the total.
 """
 
@@ -84,7 +84,7 @@ class Arrivals:
     """The raw means, even of a few requests. Their computed share may exceed 1, since prompts are computed before their
     requests finish; larger and smaller shares even out."""
     dispersion: float = USUAL_DISPERSION
-    asked: tuple[float, float] | None = None
+    received: tuple[float, float] | None = None
     """(time, value of the gateway's request counter at that time)."""
     updated_at: float = 0.0
 
@@ -128,41 +128,42 @@ def flow_of(histories: Iterable[PodHistory]) -> ArrivalFlow | None:
 
 
 def update_arrivals(
-    before: Arrivals, flow: ArrivalFlow | None, now: float, asked_requests: float | None = None
+    before: Arrivals, flow: ArrivalFlow | None, now: float, received_requests: float | None = None
 ) -> Arrivals:
     """The arrivals with one more measurement. Without a flow, the rate becomes unknown after a minute.
 
-    `asked_requests` is the gateway's counter. It takes precedence, since a gateway sees requests before the engines do.
+    `received_requests` is the gateway's counter. It takes precedence, since a gateway receives requests before the
+    engines do.
     """
     marks = before.marks
     if marks and now - before.updated_at > SMOOTHING_SECONDS:
         marks = ()
     if marks and now - marks[-1][0] < SPACING_SECONDS:
         return before
-    flow = _with_gateway_rate(before.asked, flow, now, asked_requests)
+    flow = _with_gateway_rate(before.received, flow, now, received_requests)
     if flow is None:
         kept = tuple(mark for mark in marks if now - mark[0] < SMOOTHING_SECONDS)
-        return replace(before, marks=kept, asked=None if asked_requests is None else (now, asked_requests))
+        return replace(before, marks=kept, received=None if received_requests is None else (now, received_requests))
     seconds = now - before.updated_at if before.marks else 0.0
     marks = _recent((*marks, (now, flow.requests)), now, SMOOTHING_SECONDS)
     gathering = _lengths(before.gathering, flow, min(seconds, SMOOTHING_SECONDS))
     return Arrivals(
         marks=marks,
-        lengths=_believed(gathering),
+        lengths=_usable_lengths(gathering),
         gathering=gathering,
         dispersion=_dispersion(before, flow, seconds, now),
-        asked=None if asked_requests is None else (now, asked_requests),
+        received=None if received_requests is None else (now, received_requests),
         updated_at=now,
     )
 
 
 def _with_gateway_rate(
-    before: tuple[float, float] | None, flow: ArrivalFlow | None, now: float, asked: float | None
+    before: tuple[float, float] | None, flow: ArrivalFlow | None, now: float, received: float | None
 ) -> ArrivalFlow | None:
     """The flow with the arrival rate of the gateway. A counter that went down was reset and gives no rate."""
-    if asked is None or before is None or asked < before[1] or now <= before[0]:
+    if received is None or before is None or received < before[1] or now <= before[0]:
         return flow
-    rate, seconds = (asked - before[1]) / (now - before[0]), now - before[0]
+    rate, seconds = (received - before[1]) / (now - before[0]), now - before[0]
     return (
         ArrivalFlow(rate, span_seconds=seconds) if flow is None else replace(flow, requests=rate, span_seconds=seconds)
     )
@@ -251,7 +252,7 @@ def _lengths(before: RequestLengths | None, flow: ArrivalFlow, seconds: float) -
     )
 
 
-def _believed(gathering: RequestLengths | None) -> RequestLengths | None:
+def _usable_lengths(gathering: RequestLengths | None) -> RequestLengths | None:
     """The lengths once enough requests have finished; None before."""
     if gathering is None or gathering.requests < FEWEST_REQUESTS:
         return None

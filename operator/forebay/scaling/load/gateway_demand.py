@@ -12,7 +12,7 @@ from typing import Final
 class GatewayDemand:
     """Demand for one service."""
 
-    asked_requests: float | None = None
+    received_requests: float | None = None
     """Counter of all requests that the gateway received: admitted, held and refused."""
     held_requests: float | None = None
     """Requests that wait at the gateway now."""
@@ -26,4 +26,4 @@ class GatewayDemand:
 
 
 UNKNOWN_DEMAND: Final = GatewayDemand()
-"""Demand for a service without a gateway, or whose gateway gives no metrics."""
+"""Demand for a service without a gateway, or whose gateway reports no metrics."""

@@ -1,6 +1,6 @@
 """Idleness: since when a service has had no request, as far as that was observed without a gap.
 
-Missing metrics are not idleness. The idle clock is reset while a serving replica gives no metrics, while a replica
+Missing metrics are not idleness. The idle clock is reset while a serving replica reports no metrics, while a replica
 drains, and after a gap in observation. It starts again with the operator, because nothing is known about the time
 before.
 """
@@ -22,7 +22,7 @@ class Idleness:
     because: str = ""
     """Why the service does not count as idle, as a clause."""
     updated_at: float = 0.0
-    asked_requests: float | None = None
+    received_requests: float | None = None
     """The gateway's request counter at `updated_at`."""
 
 
@@ -30,31 +30,31 @@ def update_idleness(before: Idleness, load: ServiceLoad, demand: GatewayDemand, 
     """The idle clock with one more observation. It counts from the last request or Ready, whichever is later, and
     never from creation."""
     because = _not_idle(load, demand, draining)
-    if not because and demand.asked_requests != before.asked_requests:
-        because = "a request has come to the gateway"
+    if not because and demand.received_requests != before.received_requests:
+        because = "a request has arrived at the gateway"
     if because:
-        return Idleness(because=because, updated_at=now, asked_requests=demand.asked_requests)
+        return Idleness(because=because, updated_at=now, received_requests=demand.received_requests)
     assert load.active_at is not None
     gap = now - before.updated_at > LONGEST_GAP_SECONDS
     began = now if before.since is None or gap else before.since
     since = max(began, load.active_at, load.ready_since)
-    return Idleness(since, updated_at=now, asked_requests=demand.asked_requests)
+    return Idleness(since, updated_at=now, received_requests=demand.received_requests)
 
 
 def _not_idle(load: ServiceLoad, demand: GatewayDemand, draining: int) -> str:
     if load.replicas == 0:
-        return "no replica serves yet, and the idle clock begins when one does"
+        return "no replica is serving yet; the idle clock begins when one does"
     if not load.complete:
         pods = ", ".join(silent.pod for silent in load.silent[:1]) or "a replica"
-        return f"{pods} gives no metrics, and silence is not idleness"
+        return f"{pods} reports no metrics, so it is unknown whether it is idle"
     if load.active_at is None:
-        return "an engine counts no requests, so that some may have come unseen"
+        return "an engine does not count its requests, so some may have been missed"
     if in_flight := load.running_requests + load.waiting_requests + load.deferred_requests:
         return f"{count(ceil(in_flight), 'request')} in flight"
     if demand.waits:
         return f"{number(demand.held_requests or 0.0)} requests wait at the gateway"
     if draining:
-        return f"{count(draining, 'replica')} still drains"
+        return f"{count(draining, 'replica')} still draining"
     return ""
 
 

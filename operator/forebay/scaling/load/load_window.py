@@ -123,7 +123,7 @@ def update_load_window(
     return LoadWindow(
         since=now if load_window.since is None or gap else load_window.since,
         updated_at=now,
-        parts=_with(load_window.parts, _part(load, near, replicas, now), window_seconds, now),
+        parts=_with_part(load_window.parts, _part(load, near, replicas, now), window_seconds, now),
         overloads=_overloads(load_window.overloads, load, limits, late(load, limits) if near else None, now),
         work_since=None if replicas is None else now if known_before is None else known_before,
         long=_long(load_window.long, replicas, now),
@@ -153,7 +153,9 @@ def _part(load: ServiceLoad, late: Proposal | None, replicas: float | None, now:
     )
 
 
-def _with(parts: tuple[WindowPart, ...], new: WindowPart, window_seconds: float, now: float) -> tuple[WindowPart, ...]:
+def _with_part(
+    parts: tuple[WindowPart, ...], new: WindowPart, window_seconds: float, now: float
+) -> tuple[WindowPart, ...]:
     """The parts with a new observation. A part is dropped once its newest observation has left the window."""
     width = max(SHORTEST_PART_SECONDS, window_seconds / PARTS)
     kept = tuple(part for part in parts if part.since + width >= now - window_seconds)

@@ -20,8 +20,9 @@ SPACING_SECONDS: Final = 10.0
 MOST_MARKS: Final = 13
 MOST_REQUESTS_PER_SECOND: Final = 5_000.0
 """More than the HTTP servers of any pod accept. A counter that rises faster is wrong, and would order a huge fleet."""
-DOUBT_SECONDS: Final = 60.0
-"""A counter that still differs that much after this time is accepted, and the history before it is dropped."""
+IMPLAUSIBLE_SECONDS: Final = 60.0
+"""Time for which samples with an implausible counter are rejected. After it, the counter is accepted and the history
+before it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,13 @@ def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
     if sample.taken_at <= history.newest.taken_at:
         return history
     if leaps(history.newest, sample):
-        doubted = sample.taken_at - history.newest.taken_at < DOUBT_SECONDS
-        return history if doubted else remember(None, sample)
+        rejected = sample.taken_at - history.newest.taken_at < IMPLAUSIBLE_SECONDS
+        return history if rejected else remember(None, sample)
     return PodHistory(
         marks=_marks(history, sample),
         kv=_kv(history, sample),
         stepped_at=sample.taken_at if _made_progress(history.newest, sample) else history.stepped_at,
-        active_at=sample.taken_at if _was_asked(history.newest, sample) else history.active_at,
+        active_at=sample.taken_at if _had_requests(history.newest, sample) else history.active_at,
     )
 
 
@@ -129,7 +130,7 @@ def _restarted(earlier: EngineSample, later: EngineSample) -> bool:
 
 
 def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
-    """Whether the engine made steps or has no request. It counts as stuck only if every known counter stands still."""
+    """Whether the engine made steps or has no request. It counts as stuck only if no known counter changes."""
     if later.running_requests <= 0:
         return True
     counters = (
@@ -140,7 +141,7 @@ def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
     return not known or any(old != new for old, new in known)
 
 
-def _was_asked(earlier: EngineSample, later: EngineSample) -> bool:
+def _had_requests(earlier: EngineSample, later: EngineSample) -> bool:
     """Whether there were requests: in flight now, or counted between the two samples. A restart changes counts too."""
     return later.in_flight > 0 or _request_counters(earlier) != _request_counters(later)
 

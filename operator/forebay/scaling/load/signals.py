@@ -33,7 +33,7 @@ class EngineSample:
     kv_fraction: float
     """KV use of the fullest of the pod's engines, 0 to 1, since one full engine preempts requests."""
     engine_steps: float | None = None
-    """Counter of steps; a busy engine whose counter stands still is stalled."""
+    """Counter of steps; a busy engine whose counter does not change is stalled."""
     prompt_tokens: float | None = None
     """Prompt tokens that this pod computed. Versions that count cached tokens separately leave those out."""
     generation_tokens: float | None = None

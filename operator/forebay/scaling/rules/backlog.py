@@ -47,11 +47,11 @@ def backlog(offered_work: OfferedWork | None, load: ServiceLoad, scaling_inputs:
         return None
     waiting = f"{count(round(requests), 'request')} {'waits' if round(requests) == 1 else 'wait'}"
     if offered_work is None:
-        return None if load.replicas else Proposal(1, "backlog", f"{waiting} and no replica serves")
+        return None if load.replicas else Proposal(1, "backlog", f"{waiting} and no replica is serving")
     needed = replicas_with_backlog(offered_work, load, scaling_inputs)
     work = significant(waiting_seconds(offered_work, load, scaling_inputs))
     return Proposal(
         replicas=max(1, load.weights.replicas_for(needed)),
         rule="backlog",
-        because=f"{waiting}, {work} GPU-seconds of work; with what arrives that takes {number(needed)} replicas",
+        because=f"{waiting}, {work} GPU-seconds of work; with the arriving work this needs {number(needed)} replicas",
     )

@@ -71,6 +71,6 @@ def feed_forward(
         rule="feed_forward",
         because=f"{significant(work)} GPU-seconds of work arrive per second{offered_work.held_clause} "
         f"({amount(offered_work.requests_per_second or 0.0, 'request')} of {seconds(capacity.work_seconds)}); "
-        f"with {percent(headroom(offered_work, limits, scaling_inputs).fraction)} headroom that takes {number(needed)} "
+        f"with {percent(headroom(offered_work, limits, scaling_inputs).fraction)} headroom this needs {number(needed)} "
         f"replicas of {significant(capacity.usable)} GPU-seconds per second each{actual}",
     )

@@ -16,7 +16,7 @@ from forebay.scaling.load.service_load import ServiceLoad
 LARGEST_STEP: Final = 1.5
 """Largest factor in one step. Whether more is needed is decided once the new replicas serve."""
 FEWEST_LATE: Final = 3
-"""Requests above a limit before a latency counts; one slow request on a quiet service is no overload."""
+"""Requests above a limit before a latency counts; one slow request on a quiet service is not an overload."""
 FEWEST_TOKENS: Final = 100
 """Inter-token intervals that have to be observed before their mean counts."""
 PREEMPTED_SHARE: Final = 0.01
@@ -73,7 +73,7 @@ def inter_token_latency(load: ServiceLoad, limits: Limits) -> Proposal | None:
     latency, limit = load.inter_token_latency, limits.inter_token_latency_seconds
     mean = None if latency is None or latency.count < FEWEST_TOKENS else latency.mean_seconds
     reached = limit * limits.latency_share
-    if mean is None or mean <= reached or _alone(load):
+    if mean is None or mean <= reached or _too_few_requests(load):
         return None
     return Proposal(
         replicas=_stepped(load, _excess(mean, reached, limits.idle_token_seconds), limits),
@@ -88,12 +88,12 @@ def preemptions(load: ServiceLoad, limits: Limits) -> Proposal | None:
     The mean KV use does not show one full replica among others that are not full; preemptions do.
     """
     preempted, finished = load.preempted_requests, load.finished_requests or 0.0
-    if preempted is None or preempted < max(FEWEST_LATE, PREEMPTED_SHARE * finished) or _alone(load):
+    if preempted is None or preempted < max(FEWEST_LATE, PREEMPTED_SHARE * finished) or _too_few_requests(load):
         return None
     return Proposal(
         replicas=max(_stepped(load, 1.0, limits), load.replicas + 1),
         rule="preemptions",
-        because=f"{count(round(preempted), 'request')} lost their place in a full KV cache in the last minute, on "
+        because=f"{count(round(preempted), 'request')} were preempted from a full KV cache in the last minute, on "
         f"{count(load.known, 'replica')}",
     )
 
@@ -101,13 +101,13 @@ def preemptions(load: ServiceLoad, limits: Limits) -> Proposal | None:
 def admission_rejections(load: ServiceLoad, limits: Limits) -> Proposal | None:
     """At least one more replica while engines reject requests. These wait in no queue, so no other guard sees them."""
     rejected, finished = load.rejected_requests, load.finished_requests or 0.0
-    if rejected is None or rejected < FEWEST_LATE or _alone(load):
+    if rejected is None or rejected < FEWEST_LATE or _too_few_requests(load):
         return None
     ratio = (finished + rejected) / finished if finished else LARGEST_STEP
     return Proposal(
         replicas=max(_stepped(load, ratio, limits), load.replicas + 1),
         rule="admission_rejections",
-        because=f"{number(rejected)} of {count(round(finished + rejected), 'request')} were turned away in the last "
+        because=f"{number(rejected)} of {count(round(finished + rejected), 'request')} were rejected in the last "
         "minute",
     )
 
@@ -133,7 +133,13 @@ def _late(
     """A proposal if the quantile of the latency exceeds the limit. Without observations there is no proposal."""
     value = None if latency is None else latency.quantile_seconds(quantile)
     reached = limit * limits.latency_share
-    if latency is None or value is None or value <= reached or latency.above(reached) < FEWEST_LATE or _alone(load):
+    if (
+        latency is None
+        or value is None
+        or value <= reached
+        or latency.above(reached) < FEWEST_LATE
+        or _too_few_requests(load)
+    ):
         return None
     return Proposal(
         replicas=_stepped(load, value / reached if reached else LARGEST_STEP, limits),
@@ -151,7 +157,7 @@ def _excess(mean: float, limit: float, idle: float | None) -> float:
     return (1 - idle / mean) / (1 - idle / limit)
 
 
-def _alone(load: ServiceLoad) -> bool:
+def _too_few_requests(load: ServiceLoad) -> bool:
     """Whether there is less than one request per replica. Then requests do not delay each other, and more replicas do
     not help."""
     return load.running_requests + load.waiting_requests < load.known

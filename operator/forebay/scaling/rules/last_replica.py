@@ -22,20 +22,20 @@ def replica_coming(situation: Situation) -> str | None:
     starting = situation.counts.loading + situation.counts.blocked
     if starting == 0:
         return None
-    return f"{count(starting, 'replica')} on the way: the idle clock begins when it serves"
+    return f"{count(starting, 'replica')} still starting; the idle clock begins when one serves"
 
 
 def replacement_under_way(situation: Situation) -> str | None:
     """The serving replica stays until its replacement serves."""
     return (
-        "the last replica is being replaced, and stays until the new one serves" if situation.counts.replacing else None
+        "the last replica is being replaced and stays until the new one serves" if situation.counts.replacing else None
     )
 
 
 def others_serve(situation: Situation) -> str | None:
     """A service is never scaled from several replicas to zero in one step."""
     serving = situation.counts.serving
-    return f"{serving} replicas still serve, and go first" if serving > 1 else None
+    return f"{serving} replicas still serve; all but one are removed first" if serving > 1 else None
 
 
 def asked_lately(situation: Situation) -> str | None:
@@ -45,8 +45,8 @@ def asked_lately(situation: Situation) -> str | None:
     if situation.now - idleness.since >= after_seconds:
         return None
     return (
-        f"the last replica is kept until {rfc3339(idleness.since + after_seconds)}: nothing has been "
-        f"asked since {rfc3339(idleness.since)}, and scaleToZeroAfter is {seconds(after_seconds)}"
+        f"the last replica is kept until {rfc3339(idleness.since + after_seconds)}: no request has "
+        f"arrived since {rfc3339(idleness.since)}, and scaleToZeroAfter is {seconds(after_seconds)}"
     )
 
 
@@ -64,10 +64,10 @@ def keep_or_release(situation: Situation) -> Proposal:
 
 def scaled_to_zero() -> Proposal:
     """The proposal for a service at zero. Without replicas it has no load, so only demand or a wake starts it."""
-    return Proposal(0, "scaled_to_zero", "nothing asks for a replica; `forebay wake` starts one")
+    return Proposal(0, "scaled_to_zero", "no rule asks for a replica; `forebay wake` starts one")
 
 
 def scale_to_zero(situation: Situation) -> Proposal:
     since = "" if situation.idleness.since is None else f" since {rfc3339(situation.idleness.since)}"
     after = seconds(situation.limits.to_zero_after_seconds or 0.0)
-    return Proposal(0, "scale_to_zero", f"nothing has been asked{since}, and scaleToZeroAfter is {after}")
+    return Proposal(0, "scale_to_zero", f"no request has arrived{since}, and scaleToZeroAfter is {after}")

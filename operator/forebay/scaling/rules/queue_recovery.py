@@ -54,9 +54,9 @@ def waits_for(queue_recovery: QueueRecovery, limits: Limits, now: float) -> str:
     """What guards have to wait for; empty when they may act."""
     cooldown = limits.scale_up_cooldown_seconds
     if now - queue_recovery.grew_at < min(SETTLING_SECONDS, cooldown):
-        return f"what replicas change that began to serve {seconds(now - queue_recovery.grew_at)} ago"
+        return f"the effect of replicas that began to serve {seconds(now - queue_recovery.grew_at)} ago"
     if now - queue_recovery.shrinking_at < min(LINGERING_SECONDS, cooldown):
-        return "a queue that shrinks, and will be gone before another replica could serve"
+        return "a shrinking queue that will be empty before another replica could serve"
     return ""
 
 

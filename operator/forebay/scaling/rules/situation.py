@@ -125,7 +125,7 @@ def situation_of(
 ) -> Situation:
     """The situation of a service with one more observation of its load. `now` is in unix seconds."""
     began = now if counts.newest_created_at is None else min(now, counts.newest_created_at)
-    arrivals = update_arrivals(memory.arrivals, load.flow, now, scaling_inputs.demand.asked_requests)
+    arrivals = update_arrivals(memory.arrivals, load.flow, now, scaling_inputs.demand.received_requests)
     refinement = _refined(memory, arrivals, replica_capacity, load, limits, scaling_inputs, now)
     held = _arrivals_unknown(load, scaling_inputs)
     result = compute_offered_work(replica_capacity, arrivals, refinement, scaling_inputs.lengths, now, held=held)
@@ -181,7 +181,7 @@ def binding(proposals: tuple[Proposal, ...]) -> Proposal:
 
 def _arrivals_unknown(load: ServiceLoad, scaling_inputs: ScalingInputs) -> bool:
     """Whether no metrics give the present arrivals, so that the last known rate is used."""
-    return load.replicas > 0 and not load.known and scaling_inputs.demand.asked_requests is None
+    return load.replicas > 0 and not load.known and scaling_inputs.demand.received_requests is None
 
 
 def _refined(

@@ -61,22 +61,25 @@ def metrics_unknown(down: ScaleDownInput) -> str | None:
     if load.complete:
         return None
     if load.replicas == 0:
-        return "no replica is known to serve, so the load is not known"
+        return "no replica is known to serve, so the load is unknown"
     worst = max(load.silent, key=lambda silent: (silent.freshness is Freshness.LOST, -silent.since, silent.pod))
     others = f" and {len(load.silent) - 1} more" if len(load.silent) > 1 else ""
     if all(silent.new for silent in load.silent):
         begun = "have" if others else "has"
-        return f"the load is not known in full: {worst.pod}{others} {begun} just begun to serve"
+        return f"the load is only partly known: {worst.pod}{others} {begun} just begun to serve"
     why = f": {worst.error}" if worst.error else ""
-    give = "give" if others else "gives"
-    return f"the load is not known, and silence is no reason to scale down: {worst.pod}{others} {give} no metrics{why}"
+    report = "report" if others else "reports"
+    return f"the load is unknown, so no replica is removed: {worst.pod}{others} {report} no metrics{why}"
 
 
 def recently_raised(down: ScaleDownInput) -> str | None:
     cooldown = down.situation.limits.scale_down_cooldown_seconds
     if down.situation.now - down.situation.raised_at >= cooldown:
         return None
-    return f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago; none goes before that is over"
+    return (
+        f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago; no replica is removed until it has "
+        "passed"
+    )
 
 
 def not_watched_in_full(down: ScaleDownInput) -> str | None:
@@ -84,7 +87,7 @@ def not_watched_in_full(down: ScaleDownInput) -> str | None:
     window = down.situation.limits.scale_down_cooldown_seconds
     if down.situation.load_window.covers(window, down.situation.now):
         return None
-    return f"the load has not yet been watched for scaleDownCooldown ({seconds(window)}) without a gap"
+    return f"the load has not yet been known without a gap for scaleDownCooldown ({seconds(window)})"
 
 
 def draining_now(down: ScaleDownInput) -> str | None:
@@ -99,9 +102,7 @@ def work_would_not_fit(down: ScaleDownInput) -> str | None:
     load_window, now = down.situation.load_window, down.situation.now
     if load_window.work_since is None:
         young = load_window.since is None or now - load_window.since < UNKNOWN_WORK_SECONDS
-        return (
-            "it is not known yet how much work arrives" if down.situation.offered_work is not None and young else None
-        )
+        return "the arriving work is not known yet" if down.situation.offered_work is not None and young else None
     return _work(
         load_window,
         down.situation.limits,
@@ -160,11 +161,11 @@ def stabilize(down: ScaleDownInput) -> Proposal:
 def scale_down(down: ScaleDownInput) -> Proposal:
     load_window, window = down.situation.load_window, down.situation.limits.scale_down_cooldown_seconds
     most = load_window.most_replicas(window, down.situation.now)
-    work = "" if most is None else f"; the work that arrived asked for {number(most)} replicas at most"
+    work = "" if most is None else f"; the arriving work needed at most {number(most)} replicas"
     return Proposal(
         replicas=down.wanted,
         rule="scale_down",
-        because=f"{count(down.left, 'replica')} would have carried the load of the last {seconds(window)}: at most "
+        because=f"{count(down.left, 'replica')} could have served the load of the last {seconds(window)}: at most "
         f"{number(load_window.running_requests)} requests ran and {number(load_window.waiting_requests)} waited, and "
         f"the KV cache would have been {percent(load_window.kv_total / down.left_capacity)} full{work}",
     )
@@ -200,14 +201,12 @@ def _work(load_window: LoadWindow, limits: Limits, replicas: int, now: float, we
     window = limits.scale_down_cooldown_seconds
     most, long = load_window.most_replicas(window, now), load_window.most_replicas_long(now)
     if most is None:
-        return (
-            f"it has not yet been known for scaleDownCooldown ({seconds(window)}) without a gap how much work arrives"
-        )
+        return f"the arriving work has not yet been known without a gap for scaleDownCooldown ({seconds(window)})"
     if most * MARGIN <= capacity or (long is not None and max(most, long) * LONG_MARGIN <= capacity):
         return None
     return (
-        f"the work that arrived asked for up to {number(most)} replicas in the last {seconds(window)}; {MARGIN:g} "
-        f"times that, or {LONG_MARGIN:g} times the most of {seconds(LONG_SECONDS)}, would not fit on "
+        f"the arriving work needed up to {number(most)} replicas in the last {seconds(window)}; {MARGIN:g} "
+        f"times that, or {LONG_MARGIN:g} times the most of the last {seconds(LONG_SECONDS)}, would not fit on "
         f"{weights.shown(replicas)}"
     )
 
@@ -250,5 +249,5 @@ def _overloaded(load_window: LoadWindow, limits: Limits, replicas: int, weights:
         return None
     return (
         f"{count(replicas, 'replica')} would have run up to {number(per_replica)} requests each, "
-        f"and {number(worst.running_per_replica)} each were too many for {worst.rule} before"
+        f"and {number(worst.running_per_replica)} each exceeded the limit of {worst.rule} before"
     )

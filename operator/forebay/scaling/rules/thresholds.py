@@ -17,7 +17,7 @@ from forebay.scaling.rules.feed_forward import headroom
 from forebay.scaling.rules.situation import Situation
 from forebay.scaling.rules.stabilizer import MARGIN, ScaleDownInput
 
-_COOLED: Final = "scaleUpCooldown ({}) is over: guards count again, unless replicas they asked for still load."
+_COOLED: Final = "scaleUpCooldown ({}) is over: guards count again, unless replicas they asked for are still loading."
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def would_raise(threshold: ThresholdInput) -> tuple[str, ...]:
     """The smallest change of each signal that would raise the count."""
     limits = threshold.situation.limits
     if threshold.desired >= limits.max_replicas:
-        wanted = f"; {threshold.unbounded} are asked for" if threshold.unbounded > limits.max_replicas else ""
-        return (f"Only a higher maxReplicas, which is {limits.max_replicas}{wanted}.",)
+        wanted = f"; the rules ask for {threshold.unbounded}" if threshold.unbounded > limits.max_replicas else ""
+        return (f"Only a higher maxReplicas ({limits.max_replicas} now{wanted}).",)
     return (*_late_signals(threshold), *_more_work(threshold))
 
 
@@ -56,7 +56,7 @@ def would_lower(threshold: ThresholdInput) -> tuple[str, ...]:
     if threshold.down.wanted < 1:
         return _last_replica(situation.limits)
     if not situation.load.complete:
-        return ("Nothing, until the load of every replica that serves is known.",)
+        return ("Nothing, until the load of every serving replica is known.",)
     return tuple(_low_enough(threshold))
 
 
@@ -74,12 +74,12 @@ def upcoming(threshold: ThresholdInput) -> tuple[Due, ...]:
             (situation.load_window.since or situation.now) + cooldown,
         )
         if situation.load.complete and max(after_rise, after_gap) > situation.now:
-            event = "the last rise" if after_rise >= after_gap else "the load began to be watched without a gap"
+            event = "the last rise" if after_rise >= after_gap else "the load was last unknown"
             due.append(
                 Due(
                     max(after_rise, after_gap),
-                    f"scaleDownCooldown ({seconds(cooldown)}) since {event} is over: a replica goes, if the "
-                    "load allows it.",
+                    f"scaleDownCooldown ({seconds(cooldown)}) since {event} is over: a replica is removed if "
+                    "the load allows it.",
                 )
             )
     after = limits.to_zero_after_seconds
@@ -90,7 +90,10 @@ def upcoming(threshold: ThresholdInput) -> tuple[Due, ...]:
         and threshold.situation.idleness.since is not None
     ):
         due.append(
-            Due(threshold.situation.idleness.since + after, "The last replica goes, if nothing is asked until then.")
+            Due(
+                threshold.situation.idleness.since + after,
+                "The last replica is removed if no request arrives until then.",
+            )
         )
     return tuple(due)
 
@@ -157,7 +160,7 @@ def _last_replica(limits: Limits) -> tuple[str, ...]:
     after = limits.to_zero_after_seconds
     if after is None:
         return ("The last replica stays: scaling.scaleToZeroAfter is not set.",)
-    return (f"The last replica goes once nothing has been asked for {seconds(after)} (scaleToZeroAfter).",)
+    return (f"The last replica is removed after {seconds(after)} without a request (scaleToZeroAfter).",)
 
 
 def _low_enough(threshold: ThresholdInput) -> Iterator[str]:
@@ -166,7 +169,7 @@ def _low_enough(threshold: ThresholdInput) -> Iterator[str]:
     weights = situation.load.weights
     serving = weights.capacity_of(situation.counts.serving) or 1.0
     window = seconds(limits.scale_down_cooldown_seconds)
-    yield f"One replica goes once each of these has held for {window} at a stretch:"
+    yield f"One replica is removed once all of these have held for {window} without a break:"
     waiting = floor(limits.queue_depth * capacity / margin)
     yield f"at most {count(waiting, 'request')} waiting (the most was {number(load_window.waiting_requests)})"
     in_flight = floor((capacity * limits.queue_depth + left * limits.max_num_seqs) / margin)
@@ -180,7 +183,7 @@ def _low_enough(threshold: ThresholdInput) -> Iterator[str]:
     work = [part.replicas for part in load_window.parts if part.replicas is not None]
     if work:
         most = weights.capacity_of(threshold.down.wanted - limits.warm_replicas) / MARGIN
-        yield f"work that asks for at most {number(most)} replicas (the most was {number(max(work))})"
+        yield f"work that needs at most {number(most)} replicas (the most was {number(max(work))})"
     late = next((part.late for part in reversed(load_window.parts) if part.late), "")
     if late:
         yield f"no latency within {percent(limits.headroom)} of its limit ({late})"
@@ -189,7 +192,7 @@ def _low_enough(threshold: ThresholdInput) -> Iterator[str]:
         yield (
             f"fewer than {number(overload.running_per_replica * capacity)} requests running "
             f"(the most was {number(load_window.running_requests)}), since {number(overload.running_per_replica)} per "
-            f"replica were too many for {overload.rule} before"
+            f"replica exceeded the limit of {overload.rule} before"
         )
     if situation.counts.draining:
         yield f"no other replica draining ({situation.counts.draining} now)"

@@ -153,7 +153,7 @@ def _gateway(trace: Trace | Flow, model: ServedModel, settings: GatewaySettings)
     if isinstance(trace, Trace):
         return Gateway(trace, model, settings)
     if model.prefill_on_top:
-        raise ValueError("a flow does not tell prompts apart, so none can be given time for its own; play the trace")
+        raise ValueError("a flow has no single prompts, so no limit can add the time of its prompt; play the trace")
     assert model.view.replica_capacity is not None, "a simulated service has a known engine"
     return FluidGateway(trace, model, model.view.replica_capacity.promise, settings)
 

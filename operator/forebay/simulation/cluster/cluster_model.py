@@ -256,7 +256,7 @@ class ClusterModel(ClusterWrites):
         selector = {} if revision is None else dict(revision.shape.node_selector)
         placement = placement_of(replica.view, self.nodes.views(), self.pod_views(), selector, replica.avoid)
         if placement is None:
-            replica.change(blocked=Reason.UNSCHEDULABLE, blocked_message="no node has room for its GPUs")
+            replica.change(blocked=Reason.UNSCHEDULABLE, blocked_message="no node has enough free GPUs")
             self._ask_for_node()
             return
         for preempted in placement.preempted:
@@ -332,7 +332,7 @@ class ClusterModel(ClusterWrites):
             replica.change(phase="Running", restarts=crashes, blocked=blocked)
             self._load(replica)
         elif failure != "never":
-            replica.change(blocked=Reason(failure), blocked_message=f"{failure}, as the simulation was told to")
+            replica.change(blocked=Reason(failure), blocked_message=f"{failure}, as set in the simulation")
         self.on_change()
 
     def _become_ready(self, replica: SimulatedReplica, since: float) -> None:

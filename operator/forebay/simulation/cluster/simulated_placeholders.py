@@ -67,7 +67,7 @@ class SimulatedPlaceholders:
         placement = placement_of(placeholder.view, self._nodes.views(), pods, placeholder.selector)
         if placement is None:
             if placeholder.view.blocked is None:
-                placeholder.change(blocked=Reason.UNSCHEDULABLE, blocked_message="no node has room for its GPUs")
+                placeholder.change(blocked=Reason.UNSCHEDULABLE, blocked_message="no node has enough free GPUs")
             return False
         now = self._timeline.now
         placeholder.placed_at = now

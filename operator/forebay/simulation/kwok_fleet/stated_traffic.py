@@ -106,7 +106,7 @@ def _shape(document: Any, where: str) -> Wave | Steps:
         )
     steps = values.get("steps")
     if not isinstance(steps, list) or not all(_is_step(step) for step in steps):
-        raise ValueError(f"{where}.steps: {steps!r} is no list of [seconds, factor]; write [[0, 1], [60, 3]]")
+        raise ValueError(f"{where}.steps: {steps!r} is not a list of [seconds, factor]; write [[0, 1], [60, 3]]")
     repeat = _number(values, "repeatSeconds", 0, where, 0)
     return Steps(tuple((float(at), float(factor)) for at, factor in sorted(steps)), repeat or None)
 

@@ -74,7 +74,7 @@ def read_clients(traces: Path, datasets: Path) -> tuple[Client, ...]:
     """All clients, the largest first. Raises TraceError and OSError."""
     rates, lengths = _members(traces, "-trace.csv"), _members(datasets, "-dataset.json")
     if not rates:
-        raise TraceError(f"{traces.name}: no member ends in -trace.csv; it is no archive of ServeGen's client windows")
+        raise TraceError(f"{traces.name}: no member ends in -trace.csv; use an archive of ServeGen's client windows")
     clients = []
     for name, content in sorted(rates.items()):
         data = json.loads(lengths[name]) if name in lengths else {}
