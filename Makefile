@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UNIT_WORKERS ?= 2
 APISERVER_WORKERS ?= 3
 
-.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-long e2e e2e-long prove prove-quick cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-lies test-long e2e e2e-long prove prove-quick cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -92,6 +92,9 @@ test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in
 
 test-schedules: install ## 10,000 schedules around clock changes: floor by the minute, ready by start or AtRisk
 	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/schedules/test_schedule_minutes.py tests/planner/test_schedule_loop.py
+
+test-lies: install ## 100,000 random lies of metrics: never over bounds, never down on doubt
+	FOREBAY_LIES=100000 $(BIN)/pytest tests/planner/test_hostile_signals.py
 
 test-long: install ## the property tests that take longest, with three times the examples of make test
 	FOREBAY_SCHEDULES=300 FOREBAY_HISTORIES=25 $(BIN)/pytest -n $(UNIT_WORKERS) tests/schedules/test_schedule_minutes.py \

@@ -1,7 +1,7 @@
 """Missing is not zero: what was not reported is never a number, and never a reason to scale down."""
 
 from prove.fault import Fault
-from prove.mutations import always, at, body, entry, never, replaced, returns
+from prove.mutations import always, at, body, entry, never, replaced, returns, value
 
 OUTAGE = "test_a_metrics_outage_at_load_lowers_nothing"
 
@@ -107,6 +107,52 @@ FAULTS = (
             "test_numbers_that_no_engine_can_reach_order_no_fleet",
             "test_pages_that_all_stand_still_are_the_metrics_and_nothing_is_touched",
             "test_one_that_stands_still_is_replaced_and_its_streams_end_well",
+        ),
+    ),
+    Fault(
+        "signals.a-part-is-the-whole",
+        claim="pods that count no requests make a sum partial: it is extrapolated or held",
+        planted="the flow of the pods that count is the flow of all, and no rate is held",
+        changes=(
+            at("ArrivalFlow.extended", returns("self")),
+            at("_arrivals_unknown", returns("False")),
+        ),
+        guards=("test_a_lie_changes_neither_the_count_nor_the_latency",),
+    ),
+    Fault(
+        "signals.any-counter-is-believed",
+        claim="counters that fall without a restart, or rise faster than an engine works, give no rates for a minute",
+        planted="any counters may follow any others",
+        changes=(at("why_implausible", returns('""')),),
+        guards=(
+            "test_counters_that_fall_without_a_restart_give_no_rates_for_a_minute",
+            "test_two_processes_behind_one_port_give_no_rates",
+            "test_a_counter_is_bounded_by_what_an_engine_can_do",
+        ),
+    ),
+    Fault(
+        "signals.suspects-drain-first",
+        claim="a stalled replica serves until its replacement does, and one that stalls as well gets more time",
+        planted="stalled replicas drain at once, and earlier stalls are forgotten",
+        changes=(at("replaced", returns("replaceable(context)")), at("stalls_of", returns("()"))),
+        guards=(
+            "test_it_serves_until_its_replacement_does",
+            "test_each_replacement_that_stalls_too_doubles_the_wait",
+            "test_a_replacement_that_stalls_too_gets_more_time",
+        ),
+    ),
+    Fault(
+        "signals.guards-wait-for-ever",
+        claim="guards do not wait for ever for a queue that seems to shrink, nor for replicas that crash and return",
+        planted="one low look is a recovery, it never has to end, and returning replicas count as loading",
+        changes=(
+            at("STEADY_SECONDS", value("0.0")),
+            at("update_queue_recovery", entry("overdue", "False"), entry("most_serving", "serving")),
+            at("_returns", returns("False")),
+        ),
+        guards=(
+            "test_one_low_look_a_minute_does_not_keep_guards_from_acting",
+            "test_replicas_that_crash_again_and_again_do_not_hold_back_the_others",
         ),
     ),
 )

@@ -57,6 +57,7 @@ class Reason(StrEnum):
     METRICS_STALE = "MetricsStale"
     METRICS_LOST = "MetricsLost"
     SERIES_MISSING = "SeriesMissing"
+    COUNTERS_IMPLAUSIBLE = "CountersImplausible"
     METRICS_BACK = "MetricsBack"
 
     # Warm

@@ -67,6 +67,15 @@ class ReplicaFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """A replica whose requests made no progress any more."""
+
+    pod_uid: str
+    at: float
+    """When it was noticed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """What has been learned about one service."""
 
@@ -129,6 +138,8 @@ class ServiceMemory:
     """How often stuck replicas were given up and retried since all replicas last served."""
     failures: tuple[ReplicaFailure, ...] = ()
     """Failures of the last hour, oldest first."""
+    stalls: tuple[Stall, ...] = ()
+    """Stalls of the last hours, oldest first."""
     refusals: int = 0
     """In how many ticks in a row the API server refused to create a pod."""
     refused_at: float = 0.0

@@ -52,6 +52,8 @@ def _counts(situation: Situation) -> dict[str, str]:
     }
     if counts.blocked:
         inputs["stuck"] = str(counts.blocked)
+    if counts.stalled:
+        inputs["stalled"] = str(counts.stalled)
     return inputs
 
 

@@ -111,9 +111,10 @@ def _advised_only(situation: Situation) -> int:
 
 def _guards_wait_for(situation: Situation) -> str:
     counts, limits = situation.counts, situation.limits
-    ordered = situation.desired - situation.stuck - counts.serving
-    if counts.loading and ordered > 0:
-        return f"{count(min(counts.loading, ordered), 'replica')} still loading"
+    ordered = situation.desired - situation.stuck - counts.serving - counts.returning
+    loading = counts.loading - counts.returning
+    if loading > 0 and ordered > 0:
+        return f"{count(min(loading, ordered), 'replica')} still loading"
     if situation.now - situation.guard_raised_at < limits.scale_up_cooldown_seconds:
         return f"scaleUpCooldown of {seconds(limits.scale_up_cooldown_seconds)}"
     return waits_for(situation.queue_recovery, limits, situation.now)

@@ -46,7 +46,7 @@ BEFORE: Mapping[str, Any] = {
     "queue_time": waits(),
     "inter_token_latency": waits(),
 }
-QUIET = {**BEFORE, "time_to_first_token": waits(100), "queue_time": waits(100)}
+QUIET = {**BEFORE, "generation_tokens": 1000.0, "time_to_first_token": waits(100), "queue_time": waits(100)}
 
 
 def explained(silent: int = 0, **signals: Any) -> str:

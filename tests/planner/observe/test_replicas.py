@@ -125,7 +125,7 @@ def test_a_hung_engine_is_no_capacity_though_its_probes_are_green():
     hung = a_history(*[{"running": 3, "steps": 7}] * 30)
     (replica,) = replicas_of([given_pod], replace(INPUTS, histories={given_pod.uid: hung}))
     assert (replica.state, replica.reason) == ("Blocked", "Stalled")
-    assert "runs 3 requests and has made no step since 2025-06-15T15:04:15Z" in replica.message
+    assert "has 3 requests and has made no step since 2025-06-15T15:04:15Z" in replica.message
 
 
 @pytest.mark.parametrize(

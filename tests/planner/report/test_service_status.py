@@ -142,12 +142,12 @@ def test_unknown_load_is_absent_from_the_status():
         pytest.param(
             PodSignals(a_sample(at=NOW - 31), "no answer within 4 s"),
             ("False", "MetricsStale"),
-            "no metrics since 2025-06-15T15:06:09Z: no answer within 4 s.",
+            "no usable metrics since 2025-06-15T15:06:09Z: no answer within 4 s.",
             id="stale",
         ),
         pytest.param(PodSignals(a_sample(at=NOW - 301)), ("False", "MetricsLost"), "15:01:39Z.", id="lost"),
-        pytest.param(None, ("False", "MetricsLost"), "no metrics since", id="never seen"),
-        pytest.param(PodSignals(a_sample(running=nan)), ("False", "MetricsLost"), "no metrics since", id="NaN"),
+        pytest.param(None, ("False", "MetricsLost"), "no usable metrics since", id="never seen"),
+        pytest.param(PodSignals(a_sample(running=nan)), ("False", "MetricsLost"), "no usable metrics since", id="NaN"),
         pytest.param(
             PodSignals(a_sample(missing=("vllm:num_preemptions",))),
             ("False", "SeriesMissing"),

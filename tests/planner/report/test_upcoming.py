@@ -5,7 +5,7 @@ import re
 from forebay.api.instants import unix_seconds
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
-from tests.builders.loads import a_replica_capacity
+from tests.builders.loads import a_replica_capacity, known
 from tests.builders.variants import BIG, SMALL, a_mixed_cluster, serve
 from tests.builders.world import a_node, a_service, a_spec, a_variant
 
@@ -25,9 +25,7 @@ def seconds_until(cluster: Cluster, beginning: str) -> float:
     decision = cluster.status("chat").decision
     assert decision is not None
     (at,) = [due.at for due in decision.upcoming if due.what.startswith(beginning)]
-    known = unix_seconds(at or "")
-    assert known is not None
-    return known - cluster.now
+    return known(unix_seconds(at or "")) - cluster.now
 
 
 def a_served_cluster(replicas: int, **fields) -> Cluster:
@@ -77,14 +75,26 @@ def test_the_soonest_comes_first_and_what_has_no_time_last():
 
 
 class TestStalledReplicas:
-    def test_one_is_replaced_at_a_time(self):
+    def test_each_drains_once_its_replacement_serves(self):
         cluster = a_served_cluster(3)
         cluster.stream_seconds = 600
         cluster.hung = set(cluster.serving("chat")[:2])
         cluster.run_until(lambda: "ReplicaStalled" in cluster.event_reasons("chat"))
         cluster.run(10)
-        (waiting,) = [what for what in upcoming(cluster) if "has made no step since" in what]
-        assert "one at a time" in waiting
+        waiting = [what for what in upcoming(cluster) if "has made no step since" in what]
+        assert len(waiting) == 2
+        assert all("once its replacement serves" in what for what in waiting)
+
+    def test_a_replacement_that_stalls_too_gets_more_time(self):
+        cluster = a_served_cluster(1)
+        cluster.hung = set(cluster.serving("chat"))
+        cluster.run_until(lambda: bool(set(cluster.serving("chat")) - cluster.hung), within_seconds=600)
+        (replacement,) = set(cluster.serving("chat")) - cluster.hung
+        cluster.hung |= {replacement}
+        cluster.run_until(lambda: any("stalled before it" in what for what in upcoming(cluster)), within_seconds=600)
+        assert cluster.serving("chat") == [replacement]
+        due = next(due for due in known(cluster.status("chat").decision).upcoming if "stalled before it" in due.what)
+        assert due.at is not None
 
     def test_none_is_replaced_when_all_are_stalled(self):
         cluster = a_served_cluster(3)

@@ -4,6 +4,7 @@ from math import inf
 
 import pytest
 
+from forebay.scaling.load.counters import EngineBounds
 from forebay.scaling.load.pod_history import MOST_MARKS, is_sound, remember
 from tests.builders.loads import a_history
 from tests.builders.world import NOW, a_sample
@@ -54,9 +55,50 @@ def test_after_a_gap_there_is_no_rate_until_the_next_sample():
     assert history.oldest(EVER) is None
 
 
-def test_a_counter_that_goes_down_begins_a_new_history():
-    history = remember(a_history({"generation_tokens": 500}), a_sample(at=NOW + 5, generation_tokens=3))
+def test_counters_begin_anew_when_the_container_restarted():
+    history = remember(a_history({"generation_tokens": 500}), a_sample(at=NOW + 5, generation_tokens=3), restarts=1)
     assert history.oldest(EVER) is None
+    assert history.newest.generation_tokens == 3
+
+
+def test_counters_that_fall_without_a_restart_give_no_rates_for_a_minute():
+    history = a_history({"finished": 500}, {"finished": 505})
+    for seconds in range(5, 65, 5):
+        history = remember(history, a_sample(at=NOW + seconds, running=2, finished=seconds))
+        assert history.newest.running_requests == 2, "gauges still count"
+        assert history.flow_span is None
+        assert "did not restart" in history.distrusted_because
+    for seconds in (65, 75):
+        history = remember(history, a_sample(at=NOW + seconds, finished=seconds))
+    assert history.flow_span is not None
+    assert [sample.finished_requests for sample in history.flow_span] == [65, 75]
+
+
+def test_two_processes_behind_one_port_give_no_rates():
+    history = a_history({"finished": 500})
+    for seconds in range(5, 600, 5):
+        share = 0.3 if seconds % 10 else 0.7
+        history = remember(history, a_sample(at=NOW + seconds, finished=(1000 + seconds) * share))
+        assert history.flow_span is None
+
+
+@pytest.mark.parametrize(
+    ("field", "within", "beyond"),
+    [
+        pytest.param("finished_prompt_tokens", 4_000, 4_001, id="prompts of four requests of 1,000 tokens"),
+        pytest.param("finished_output_tokens", 4_000, 4_001, id="answers"),
+        pytest.param("prompt_tokens", 6_000, 6_001, id="prompts of four requests and two that still run"),
+        pytest.param("generation_tokens", 60_000, 60_001, id="10,000 tokens a second, for one second more"),
+        pytest.param("steps", 600, 601, id="100 steps a second, for one second more"),
+    ],
+)
+def test_a_counter_is_bounded_by_what_an_engine_can_do(field, within, beyond):
+    bounds = EngineBounds(max_model_len=1000, steps_per_second=100, output_tokens_per_second=10_000)
+    before = a_history({"at": NOW, "finished": 10, field: 0})
+    for rise, trusted in ((within, True), (beyond, False)):
+        sample = a_sample(at=NOW + 5, running=2, finished=14, **{field: rise})
+        history = remember(before, sample, bounds=bounds)
+        assert (history.distrusted_at is None) is trusted
 
 
 @pytest.mark.parametrize(
@@ -70,22 +112,24 @@ def test_a_counter_that_goes_down_begins_a_new_history():
             False,
             id="the step counter is stuck, tokens flow",
         ),
+        pytest.param([{"waiting": 3, "steps": 7}] * 30, True, id="nothing runs, but requests wait"),
+        pytest.param([{"deferred": 3, "steps": 7}] * 30, False, id="requests wait for an adapter"),
         pytest.param([{"running": 3}] * 30, False, id="no counter is known, so nothing is"),
         pytest.param([{"running": 3, "steps": 7}] * 10, False, id="not for long enough"),
     ],
 )
 def test_a_stalled_engine(samples, expected):
-    assert a_history(*samples).stalled(120) is expected
+    assert a_history(*samples).motionless(120) is expected
 
 
 def test_missing_metrics_are_no_stall():
     history = a_history({"running": 3, "steps": 7}, {"running": 3, "steps": 7})
-    assert not history.stalled(120)
+    assert not history.motionless(120)
 
 
 @pytest.mark.parametrize("field", ["running", "waiting", "kv"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_sample_that_is_not_a_number_is_no_sample(field, value):
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.7e308])
+def test_a_gauge_that_no_engine_can_reach_is_unsound(field, value):
     assert is_sound(a_sample())
     assert not is_sound(a_sample(**{field: value}))
 

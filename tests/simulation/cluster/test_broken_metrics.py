@@ -65,8 +65,7 @@ def test_unreadable_metrics_hold_the_count(broken: Callable[[str], str | None], 
     assert not story.unsaid(
         LATER,
         "Load unknown",
-        f"Why 3: metrics_unknown (since 2025-06-15T15:12:16Z, 5 min ago) … "
-        f"chat-uidde-cllf6lv-2 and 2 more … no metrics: {says}",
+        f"Why 3: metrics_unknown … chat-uidde-cllf6lv-2 and 2 more … no metrics: {says}",
         "Signals: Lost; 0 of 3 replicas … 6 min",
         "# GPU-seconds … as last seen (# requests of # ms)",
         "What would lower it Nothing",
@@ -82,7 +81,7 @@ class TestFreeze:
         assert story.wanted()[-1] == 1
         assert not story.unsaid(
             LATER,
-            "3 replicas wanted, 0 ready, 3 stuck",
+            "3 replicas wanted, 0 ready, 3 stalled",
             "Why 3: metrics_unknown",
             "chat-uidde-cllf6lv-0 … 9 requests … since 2025-06-15T15:11:40Z",
             "All 3 replicas … requests",
@@ -91,16 +90,15 @@ class TestFreeze:
     def test_one_that_stands_still_is_replaced_and_its_streams_end_well(self):
         story = play(steady(RATE), 800, initial_replicas=3, page=frozen(BROKEN_FROM, only=1), ask=(500,))
         assert set(story.wanted(30)) == {3}
-        assert min(story.serving()) == 2
-        assert story.serving()[-1] == 3
+        assert set(story.serving()) == {3}, "it drains after its replacement serves"
         assert story.done.summary(PROMISE).failed == 0
         assert {"ReplicaStalled", "ReplicaDrainTimeout"} <= story.reasons()
         assert not story.unsaid(
             500,
-            "3 replicas wanted, 2 ready, 1 loading, 1 draining",
-            "Why 3: feed_forward",
+            "3 replicas wanted, 2 ready, 1 loading, 1 stalled",
+            "Why 3: metrics_unknown",
             "chat-uidde-cllf6lv-3 is expected to serve 120 s",
-            "chat-uidde-cllf6lv-1 … drainTimeout (300 s) … 11 requests",
+            "chat-uidde-cllf6lv-1 … once its replacement serves",
         )
         stalled = next(event for event in story.control.events if event.reason == "ReplicaStalled")
         assert "chat-uidde-cllf6lv-1" in stalled.message
@@ -108,15 +106,15 @@ class TestFreeze:
 
 
 def test_counters_that_begin_anew_change_nothing():
-    """Counters reset every 100 s on every replica. A reset is neither an arrival nor a gap in the metrics."""
+    """Counters reset every 100 s on every replica. The arrival rate is held, and gauges still count."""
     story = play(steady(RATE), 700, after=0, initial_replicas=3, page=counting_anew(100.0), ask=(650,))
     assert set(story.wanted(30)) == {3}
     assert "MetricsStale" not in story.reasons()
     assert not story.unsaid(
         650,
-        "Why 3: work_would_not_fit",
-        "# GPU-seconds per second: 2.3 requests of 444 ms",
-        "at most 1.7 replicas (the most was 2.6)",
+        "3 replicas wanted, 3 ready",
+        "# GPU-seconds per second: 2.5 requests of # ms, as last seen",
+        "CountersImplausible … did not restart",
     )
 
 

@@ -85,8 +85,8 @@ def _replicas(reading: ServiceReading, status: InferenceServiceStatus) -> str:
     parts += [
         f"{number} {word}" for number, word in ((counts.loading, "loading"), (counts.draining, "draining")) if number
     ]
-    stuck = status.decision.inputs.get("stuck") if status.decision else None
-    parts += [f"{stuck} stuck"] if stuck else []
+    inputs = status.decision.inputs if status.decision else {}
+    parts += [f"{inputs[state]} {state}" for state in ("stuck", "stalled") if state in inputs]
     line = ", ".join(parts)
     if reading.spec is not None:
         scaling = reading.spec.scaling

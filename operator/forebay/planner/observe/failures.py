@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from forebay.api.reasons import Reason
-from forebay.planner.memory import Halt, ReplicaFailure, ServiceMemory
+from forebay.planner.memory import Halt, ReplicaFailure, ServiceMemory, Stall
 from forebay.planner.observe.nodes import FAILURES_KEPT_SECONDS, MOST_FAILURES
 from forebay.planner.observe.replicas import Replica, ReplicaState, is_faulty
 from forebay.world.world import Refusal
 
+STALLS_KEPT_SECONDS: Final = 4 * 3600.0
+MOST_STALLS: Final = 64
 FAILURE_WINDOW_SECONDS: Final = 600.0
 """A pod that ends within this time after its creation failed early, and the next one may too."""
 
@@ -49,6 +51,14 @@ def failures_of(
     ]
     kept = [failure for failure in before if now - failure.at < FAILURES_KEPT_SECONDS]
     return (*kept, *new)[-MOST_FAILURES:]
+
+
+def stalls_of(before: tuple[Stall, ...], replicas: tuple[Replica, ...], now: float) -> tuple[Stall, ...]:
+    """Stalls of the last hours, one per replica."""
+    known = {stall.pod_uid for stall in before}
+    stalled = [replica.pods[0].uid for replica in replicas if replica.reason == Reason.STALLED]
+    kept = [stall for stall in before if now - stall.at < STALLS_KEPT_SECONDS]
+    return (*kept, *(Stall(uid, now) for uid in stalled if uid not in known))[-MOST_STALLS:]
 
 
 def halt_of(targets: Collection[str], live: Iterable[Replica], before: Halt | None) -> Halt | None:

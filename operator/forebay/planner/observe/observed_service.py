@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Final
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
 from forebay.planner.memory import Learned, ServiceMemory
-from forebay.planner.observe.failures import failures_of, halt_of, refusals_in_a_row
+from forebay.planner.observe.failures import failures_of, halt_of, refusals_in_a_row, stalls_of
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.learned import learn_starts, recall
 from forebay.planner.observe.nodes import avoided_nodes
 from forebay.planner.observe.placement import prospect_above_min_of, prospect_of
-from forebay.planner.observe.pod_histories import histories_of, why_silent
+from forebay.planner.observe.pod_histories import bounds_of, histories_of, why_silent
 from forebay.planner.observe.replicas import (
+    CRASHES_UNTIL_STUCK,
     LIVE,
     SHORTAGE_REASONS,
     Replica,
@@ -31,6 +33,9 @@ from forebay.scaling.load.service_load import ReplicaReading, ServiceLoad, load_
 from forebay.scaling.replica_weights import ReplicaWeights
 from forebay.scaling.rules.situation import ReplicaCounts
 from forebay.world.world import Revision, ServiceView
+
+FIRST_ROUND_SECONDS: Final = 15.0
+"""Time for the first round of scrapes: one scrape interval, the timeout of a request and one tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ def observed_service(
     next_target = observed.variant_order.next_target
     free, held = fleet.free_places.get(next_target.shape, 0), fleet.held_places.replicas_for(service.uid, next_target)
     refusals = fleet.refusals.get(service.uid, ())
+    load = _load(observed, fleet, grown_at, weights, replica_weights)
     observed_memory = _observed_memory(memory, observed, counts, grown_at, fleet, service.uid)
     return ServiceContext(
         service=service,
@@ -70,7 +76,8 @@ def observed_service(
         settings=fleet.world.settings,
         now=now,
         limits=limits,
-        load=_load(observed, fleet, grown_at, weights, replica_weights),
+        load=load,
+        first_round=fleet.now - fleet.watching_since < FIRST_ROUND_SECONDS and any(s.new for s in load.silent),
         counts=counts,
         variant_order=observed.variant_order,
         weights=weights,
@@ -111,6 +118,7 @@ def _observed_memory(
         serving=counts.serving,
         grown_at=grown_at,
         failures=failures_of(memory.failures, observed.replicas, fleet.now),
+        stalls=stalls_of(memory.stalls, observed.replicas, fleet.now),
         halt=halt_of(observed.variant_order.hashes, live, memory.halt),
         shortages=observed.variant_order.shortages,
         retries=0 if _settled(observed.replicas) else memory.retries,
@@ -126,7 +134,7 @@ def _observed_pods(fleet: FleetContext, service: ServiceView, wanted: Revision, 
     choices = choices_of(service, wanted, stored)
     revisions = {revision.hash: revision for revision in (*stored, *(choice.target for choice in choices))}
     pods = fleet.pods.get(service.uid, ())
-    histories = histories_of(pods, world.signals, memory.histories)
+    histories = histories_of(pods, world.signals, memory.histories, fleet.now, bounds_of(service))
     inputs = ReplicaStateInputs(
         settings=world.settings,
         now=fleet.now,
@@ -181,7 +189,7 @@ def _load(
         (serving if replica.state is ReplicaState.SERVING else draining).append(reading)
     settings = fleet.world.settings
     ages = Ages(settings.stale_after_seconds, settings.lost_after_seconds)
-    return load_of(serving, draining, fleet.now, ages, since, replica_weights)
+    return load_of(serving, draining, fleet.now, ages, since, replica_weights, fleet.watching_since)
 
 
 def _counts(observed: ObservedPods, service: ServiceView, fleet: FleetContext) -> ReplicaCounts:
@@ -190,13 +198,21 @@ def _counts(observed: ObservedPods, service: ServiceView, fleet: FleetContext) -
     return ReplicaCounts(
         serving=states.count(ReplicaState.SERVING),
         loading=states.count(ReplicaState.LOADING),
-        blocked=states.count(ReplicaState.BLOCKED),
+        blocked=sum(r.state is ReplicaState.BLOCKED and r.reason != Reason.STALLED for r in live),
         blocked_for_all=_blocked_for_all(live),
+        stalled=sum(replica.reason == Reason.STALLED for replica in live),
+        returning=sum(_returns(replica) for replica in live),
         draining=states.count(ReplicaState.DRAINING),
         replacing=any(_is_to_be_replaced(replica, fleet, observed.variant_order) for replica in live),
         wanted_before=_wanted_before(live, service, fleet, observed.variant_order),
         newest_created_at=max((replica.created_at for replica in live), default=None),
     )
+
+
+def _returns(replica: Replica) -> bool:
+    """Whether the replica loads again after its engine crashed more than once. It will hardly stay."""
+    crashes = max(pod.restarts for pod in replica.pods)
+    return replica.state is ReplicaState.LOADING and bool(replica.started) and crashes >= CRASHES_UNTIL_STUCK
 
 
 def _blocked_for_all(live: list[Replica]) -> int:

@@ -251,13 +251,13 @@ def incomplete(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding |
 
 
 def stalled(pods: Sequence[PodView], inputs: ReplicaStateInputs) -> Finding | None:
-    """The engine runs requests but makes no step. Its own health endpoint does not detect this."""
+    """The engine has requests but makes no step. Its own health endpoint does not detect this."""
     history = (inputs.histories or {}).get(pods[0].uid)
     limit = inputs.settings.stall_after_seconds
-    if history is None or not history.stalled(limit) or not all(pod.ready for pod in pods):
+    if history is None or not history.motionless(limit) or not all(pod.ready for pod in pods):
         return None
-    running = f"{history.newest.running_requests:.0f} requests"
-    message = f"{pods[0].name} runs {running} and has made no step since {rfc3339(history.stepped_at)}."
+    requests = f"{history.newest.running_requests + history.newest.waiting_requests:.0f} requests"
+    message = f"{pods[0].name} has {requests} and has made no step since {rfc3339(history.stepped_at)}."
     return Finding(ReplicaState.BLOCKED, Reason.STALLED, message, pods[0].node)
 
 

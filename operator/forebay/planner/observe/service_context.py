@@ -26,6 +26,8 @@ class ServiceContext:
     limits: Limits
     load: ServiceLoad
     counts: ReplicaCounts
+    first_round: bool
+    """Whether this operator has just begun to lead and has not scraped every serving replica yet."""
     variant_order: VariantOrder
     """The target revision of each shape, in the order of preference."""
     weights: Mapping[str, float]

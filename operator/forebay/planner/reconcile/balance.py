@@ -233,7 +233,7 @@ def _victims(context: DecidedContext, replacement: Replacement) -> list[Replica]
 
 
 def _surge(context: DecidedContext, replacement: Replacement) -> int:
-    if replacement.leaving or replacement.failing:
+    if replacement.leaving or replacement.failing or replacement.suspects:
         return context.spec.rollout.max_surge
     return variant_failback.surge_of(failback_of(context, replacement), context)
 
@@ -247,6 +247,7 @@ def _without(replacement: Replacement, removed: Sequence[Replica]) -> Replacemen
         staying=tuple(replica for replica in replacement.staying if replica.name not in names),
         leaving=tuple(replica for replica in replacement.leaving if replica.name not in names),
         failing=tuple(replica for replica in replacement.failing if replica.name not in names),
+        suspects=tuple(replica for replica in replacement.suspects if replica.name not in names),
     )
 
 

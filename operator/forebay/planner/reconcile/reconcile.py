@@ -91,6 +91,9 @@ def _steps(context: DecidedContext, budget: Budget, may_create: bool) -> tuple[t
         return (), Balance()
 
     def grant(step: Step) -> bool:
+        if context.first_round and step.kind is not StepKind.OTHER:
+            budget.refused[context.service.uid] = "this operator has not read the metrics of all replicas yet"
+            return False
         return budget.grant(context.service.uid, step)
 
     terminating = {name: step for name, step in terminations_of(context).items() if grant(step)}
@@ -151,7 +154,7 @@ def _unplanned(fleet: FleetContext, unplanned: UnplannedService) -> UnplannedOut
     if unplanned.error or service.deleting:
         return UnplannedOutcome(unplanned)
     owned = [pod for pod in fleet.pods.get(service.uid, ()) if pod.owner_uid == service.uid]
-    histories = histories_of(owned, fleet.world.signals, memory.histories)
+    histories = histories_of(owned, fleet.world.signals, memory.histories, fleet.now)
     checks = ReplicaStateInputs(fleet.world.settings, fleet.now, float("inf"), {}, fleet.lost_nodes, histories)
     replicas = replicas_of(owned, checks)
     timeout = DRAIN_TIMEOUT_UNKNOWN_SECONDS if service.spec is None else service.spec.rollout.drain_timeout.seconds

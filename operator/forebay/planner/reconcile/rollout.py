@@ -11,6 +11,7 @@ from forebay.api.inference_service import WhenNoSpare
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import SHORTAGE_REASONS, Replica, ReplicaState, is_faulty
+from forebay.planner.reconcile import stalls
 from forebay.world.world import Revision
 
 CAPACITY_REFUSALS = (Reason.QUOTA_EXCEEDED,)
@@ -25,6 +26,8 @@ class Replacement:
     """Replicas of a revision that is no target, or on a cordoned node."""
     failing: tuple[Replica, ...]
     """Faulty replicas of the halted revision, kept for inspection as long as their place is not needed."""
+    suspects: tuple[Replica, ...]
+    """Stalled replicas that are being replaced. They leave once enough others serve."""
     growth: Revision
     """The revision of new replicas until a target is proven."""
     proven: bool
@@ -32,7 +35,7 @@ class Replacement:
 
     @property
     def live(self) -> tuple[Replica, ...]:
-        return (*self.staying, *self.leaving, *self.failing)
+        return (*self.staying, *self.leaving, *self.failing, *self.suspects)
 
 
 def replacement_of(context: DecidedContext, live: Sequence[Replica]) -> Replacement:
@@ -41,14 +44,15 @@ def replacement_of(context: DecidedContext, live: Sequence[Replica]) -> Replacem
     growth = _fallback(context, old) if old else context.variant_order.next_target
     proven = not old or any(r.state is ReplicaState.SERVING for r in live if r.revision in targets)
     failing = tuple(r for r in live if context.halt is not None and r.revision in targets and is_faulty(r))
+    suspects = tuple(replica for replica in stalls.replaceable(context) if replica in live)
     staying: list[Replica] = []
     leaving: list[Replica] = []
     for replica in live:
-        if replica in failing:
+        if replica in failing or replica in suspects:
             continue
         rolled = replica.revision in targets or context.halt is not None
         (staying if rolled and not context.must_leave(replica) else leaving).append(replica)
-    return Replacement(tuple(staying), tuple(leaving), failing, growth, proven)
+    return Replacement(tuple(staying), tuple(leaving), failing, suspects, growth, proven)
 
 
 def _fallback(context: DecidedContext, old: Sequence[Replica]) -> Revision:

@@ -10,7 +10,8 @@ from typing import Final
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import SHORTAGE_REASONS, Replica, ReplicaState, is_faulty
-from forebay.planner.reconcile import drain, rank_groups
+from forebay.planner.reconcile import drain, rank_groups, stalls
+from forebay.planner.reconcile.rollout import lacks_spare
 from forebay.planner.reconcile.steps import Step, StepKind, warning
 
 LONGEST_RETRY_SECONDS: Final = 3600.0
@@ -52,16 +53,13 @@ def half_drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 
 
 def hung(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
-    """An engine that makes no step serves nobody. It is drained, so that requests that can still finish have the time.
-
-    Hung replicas are removed one at a time, and not at all when all of several stop at once, because then the metrics
-    are more likely at fault.
-    """
-    if replica.reason != Reason.STALLED or context.having(ReplicaState.DRAINING):
+    """An engine that makes no step is drained once its replacement serves, so that requests that can still finish have
+    the time. Where there are no GPUs for a replacement, it makes room for one, one replica at a time."""
+    if replica not in stalls.replaceable(context):
         return ()
-    stalled = [other for other in context.live if other.reason == Reason.STALLED]
-    others = [other for other in context.live if other not in stalled and other.state is ReplicaState.SERVING]
-    if replica != stalled[0] or (len(stalled) > 1 and not others):
+    if replica not in stalls.replaced(context) and (
+        context.having(ReplicaState.DRAINING) or not lacks_spare(context, context.live)
+    ):
         return ()
     return drain.remove(replica, Reason.STALLED, replica.message.rstrip("."))
 

@@ -99,8 +99,8 @@ def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
         return ConditionAnswer(
             "False",
             Reason.METRICS_LOST if load.freshness is Freshness.LOST else Reason.METRICS_STALE,
-            f"{worst.pod}{others} {'have' if others else 'has'} reported no metrics since {rfc3339(worst.since)}{why}. "
-            "Nothing is scaled down until metrics are back.",
+            f"{worst.pod}{others} {'have' if others else 'has'} reported no usable metrics since "
+            f"{rfc3339(worst.since)}{why}. Nothing is scaled down until metrics are back.",
         )
     if load.missing:
         pod, series = load.missing[0]
@@ -109,6 +109,15 @@ def metrics_fresh(outcome: ServiceOutcome) -> ConditionAnswer:
             Reason.SERIES_MISSING,
             f"{pod} does not export {', '.join(series)}, which its engine version should; "
             "check spec.engine.version against the image. The rules that need them do not act.",
+        )
+    if load.distrusted:
+        pod, why = load.distrusted[0]
+        others = f" and {len(load.distrusted) - 1} more" if len(load.distrusted) > 1 else ""
+        return ConditionAnswer(
+            "False",
+            Reason.COUNTERS_IMPLAUSIBLE,
+            f"The counters of {pod}{others} are not used: {why}. Arrivals are estimated from the other replicas or "
+            "held at the last known rate.",
         )
     return ConditionAnswer("True", Reason.FRESH, f"All {load.replicas} serving replicas report metrics.")
 

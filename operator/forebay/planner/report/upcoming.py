@@ -12,6 +12,7 @@ from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.observe.variant_order import variant_label
+from forebay.planner.reconcile import stalls
 from forebay.planner.reconcile.rank_groups import holds_half
 from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
 from forebay.planner.reconcile.rollout import replacement_of
@@ -116,7 +117,7 @@ def _loading_due(context: DecidedContext, replica: Replica) -> Due | None:
 def _blocked_due(context: DecidedContext, replica: Replica) -> Due | None:
     reason, due_at = replica.message.rstrip("."), retry_due_at(context, replica)
     if replica.reason == Reason.STALLED:
-        return Due(None, f"{reason}; {_stalled_outcome(context)}.")
+        return _stalled_due(context, replica, reason)
     if due_at is None:
         return Due(None, f"{reason}; it is kept for inspection.")
     shape, at = context.variant_order.retry_target(replica) or (None, inf)
@@ -133,10 +134,15 @@ def _blocked_due(context: DecidedContext, replica: Replica) -> Due | None:
     return Due(due_at, f"{reason}; another replica is tried instead.")
 
 
-def _stalled_outcome(context: DecidedContext) -> str:
-    if any(replica.state is ReplicaState.SERVING for replica in context.live):
-        return "stalled replicas are replaced one at a time"
-    return "none is replaced until one of the stalled replicas makes a step"
+def _stalled_due(context: DecidedContext, replica: Replica, reason: str) -> Due:
+    if replica in stalls.replaceable(context):
+        return Due(None, f"{reason}; it drains once its replacement serves.")
+    due_at = stalls.due_at(context, replica)
+    if due_at > context.now:
+        return Due(due_at, f"{reason}; another replica is created in its place, as replicas stalled before it, too.")
+    if context.having(ReplicaState.SERVING):
+        return Due(None, f"{reason}; it is replaced after the other stalled replicas.")
+    return Due(None, f"{reason}; none is replaced until one of the stalled replicas makes a step.")
 
 
 def _draining_due(context: DecidedContext, replica: Replica) -> Due | None:

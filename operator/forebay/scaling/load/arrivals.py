@@ -6,12 +6,15 @@ seconds. The rate is held while the pod reports no metrics and is dropped with t
 smoothed afterwards, so load that moves between pods as they come and go does not change the total.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, isfinite, sqrt
+from math import exp, inf, isfinite, sqrt
 from typing import Final
 
+from forebay.scaling.load.counters import MOST_TOKENS
 from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.load.signals import EngineSample
 
@@ -28,12 +31,14 @@ SETTLING_SECONDS: Final = 30.0
 """A rate over less than this time is too random to be used."""
 SPACING_SECONDS: Final = 5.0
 MOST_MARKS: Final = 16
+AGREEMENT: Final = 3.0
+"""Largest factor between a rate and the larger of the rates before and after it; what is above it does not count."""
+CHANCE_REQUESTS: Final = 20.0
+"""Requests in one interval that need no agreement: where few arrive, most intervals have none."""
 LENGTHS_SECONDS: Final = 600.0
 """Time constant of the mean lengths: the weight of a request falls by a factor of e in this time."""
 FEWEST_REQUESTS: Final = 20.0
 """Requests that have to finish before their lengths are used. This many keep their full weight whatever their age."""
-MOST_TOKENS: Final = 10_000_000.0
-"""Largest number of tokens of one request, as in the API."""
 FEWEST_COMPUTED: Final = 0.05
 """Smallest share of prompt tokens that is assumed to be computed: a new replica starts with an empty prefix cache."""
 LARGEST_SHARE: Final = 3.0
@@ -58,6 +63,17 @@ class ArrivalFlow:
     computed_prompt_tokens: float = 0.0
     span_seconds: float = SPACING_SECONDS
     """Mean time between the two samples of each pod."""
+
+    def extended(self, share: ArrivalFlow, factor: float) -> ArrivalFlow:
+        """This flow and `factor` times another one, over the same span."""
+        return ArrivalFlow(
+            requests=self.requests + factor * share.requests,
+            finished_requests=self.finished_requests + factor * share.finished_requests,
+            finished_prompt_tokens=self.finished_prompt_tokens + factor * share.finished_prompt_tokens,
+            finished_output_tokens=self.finished_output_tokens + factor * share.finished_output_tokens,
+            computed_prompt_tokens=self.computed_prompt_tokens + factor * share.computed_prompt_tokens,
+            span_seconds=self.span_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,8 @@ class Arrivals:
     received: tuple[float, float] | None = None
     """(time, value of the gateway's request counter at that time)."""
     updated_at: float = 0.0
+    held: bool = False
+    """Whether the newest mark repeats the mean of those before it, because nobody counts requests now."""
 
     def settled(self, now: float) -> bool:
         return bool(self.marks) and now - self.marks[0][0] >= SETTLING_SECONDS
@@ -113,8 +131,8 @@ class Arrivals:
 
 def flow_of(histories: Iterable[PodHistory]) -> ArrivalFlow | None:
     """The flow through all pods whose counters are known; None when there are none. The order of pods has no effect."""
-    spans = [(history.marks[-2], history.newest) for history in histories if len(history.marks) > 1]
-    flows = [flow for earlier, later in spans if (flow := _between(earlier, later)) is not None]
+    spans = [history.flow_span for history in histories]
+    flows = [flow for span in spans if span is not None and (flow := _between(*span)) is not None]
     if not flows:
         return None
     return ArrivalFlow(
@@ -128,10 +146,16 @@ def flow_of(histories: Iterable[PodHistory]) -> ArrivalFlow | None:
 
 
 def update_arrivals(
-    before: Arrivals, flow: ArrivalFlow | None, now: float, received_requests: float | None = None
+    before: Arrivals,
+    flow: ArrivalFlow | None,
+    now: float,
+    received_requests: float | None = None,
+    *,
+    holds: bool = False,
 ) -> Arrivals:
     """The arrivals with one more measurement. Without a flow, the rate becomes unknown after a minute.
 
+    With `holds`, the mean of the last minute stays in force instead: requests are served that nobody counts.
     `received_requests` is the gateway's counter. It takes precedence, since a gateway receives requests before the
     engines do.
     """
@@ -141,6 +165,11 @@ def update_arrivals(
     if marks and now - marks[-1][0] < SPACING_SECONDS:
         return before
     flow = _with_gateway_rate(before.received, flow, now, received_requests)
+    if flow is None and holds and before.settled(now):
+        # The look before the one that cannot be read may be the first that is wrong.
+        kept = marks if before.held or len(marks) < 3 else marks[:-1]
+        rate = _mean(kept, now, SMOOTHING_SECONDS)
+        return replace(before, marks=_recent((*kept, (now, rate)), now, SMOOTHING_SECONDS), held=True, updated_at=now)
     if flow is None:
         kept = tuple(mark for mark in marks if now - mark[0] < SMOOTHING_SECONDS)
         return replace(before, marks=kept, received=None if received_requests is None else (now, received_requests))
@@ -223,11 +252,22 @@ def _mean(marks: tuple[tuple[float, float], ...], now: float, span_seconds: floa
     """The mean rate, weighted by time. Each mark gives the rate of the time since the mark before it."""
     begin = max(marks[0][0], now - span_seconds)
     total = weight = 0.0
-    for (since, _), (until, rate) in pairwise(marks):
+    for (since, _), (until, rate) in pairwise(_agreed(marks)):
         length = max(0.0, until - max(since, begin))
         total += rate * length
         weight += length
     return total / weight if weight > 0 else marks[-1][1]
+
+
+def _agreed(marks: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    """The marks, each rate bounded by its neighbours: one wrong reading must not order a fleet.
+
+    A true step is delayed until the second look confirms it.
+    """
+    chance = CHANCE_REQUESTS / SPACING_SECONDS
+    rates = [rate for _, rate in marks]
+    bounds = [max(rates[max(0, i - 1) : i] + rates[i + 1 : i + 2], default=inf) for i in range(len(rates))]
+    return tuple((at, min(rate, AGREEMENT * most + chance)) for (at, rate), most in zip(marks, bounds, strict=True))
 
 
 def _lengths(before: RequestLengths | None, flow: ArrivalFlow, seconds: float) -> RequestLengths | None:

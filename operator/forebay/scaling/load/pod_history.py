@@ -3,10 +3,11 @@
 The size is bounded: at most `MOST_MARKS` samples and as many KV readings, at any scrape interval.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final
 
+from forebay.scaling.load.counters import ANY_ENGINE, EngineBounds, why_implausible, why_invalid, without_counters
 from forebay.scaling.load.signals import EngineSample
 
 RATE_SECONDS: Final = 60.0
@@ -20,9 +21,21 @@ SPACING_SECONDS: Final = 10.0
 MOST_MARKS: Final = 13
 MOST_REQUESTS_PER_SECOND: Final = 5_000.0
 """More than the HTTP servers of any pod accept. A counter that rises faster is wrong, and would order a huge fleet."""
+FULLEST: Final = 1.01
+"""Largest KV fraction: vLLM counts one block less than it has, so a full cache reads slightly above 1."""
+MOST_REQUESTS: Final = 1_000_000.0
+"""More requests than any pod holds."""
 IMPLAUSIBLE_SECONDS: Final = 60.0
-"""Time for which samples with an implausible counter are rejected. After it, the counter is accepted and the history
-before it is dropped."""
+"""Time for which samples with too many new requests are rejected. After it they are accepted, and the history before
+it is dropped."""
+DISTRUST_SECONDS: Final = 60.0
+"""Time without an implausible counter after which counters are used again."""
+UNCOUNTED_SECONDS: Final = 15.0
+"""Time after which a pod should have counted requests between two samples."""
+MOST_AHEAD_SECONDS: Final = 60.0
+"""How far ahead of the operator's clock the time of a sample may be."""
+MOTIONLESS_SECONDS: Final = 20.0
+"""Time without a step after which the requests of an engine are no load that another replica could take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +49,33 @@ class PodHistory:
     active_at: float
     """Time of the last sample in which the engine had a request or had counted one since the sample before. At first
     the time of the first sample, because nothing is known of the time before it."""
+    received: EngineSample
+    """The newest sample as it was received. That of `marks` lacks its counters while they are not trusted."""
+    began_at: float
+    """Time of the first sample."""
+    restarts: int = 0
+    """Restarts of the pod's containers when the newest sample was taken."""
+    distrusted_at: float | None = None
+    """When the counters were last implausible; None while they are trusted."""
+    distrusted_because: str = ""
 
     @property
     def counts_requests(self) -> bool:
         """Whether the counters show a request that came and finished between two samples."""
         return self.newest.finished_requests is not None or self.newest.generation_tokens is not None
+
+    @property
+    def flow_span(self) -> tuple[EngineSample, EngineSample] | None:
+        """The last two samples, from which the arrivals are computed; None while requests are not counted or make no
+        progress."""
+        if not _counted(self.marks) or self.newest.taken_at - self.stepped_at > MOTIONLESS_SECONDS:
+            return None
+        return self.marks[-2], self.marks[-1]
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is too new to have counted requests between two samples."""
+        return self.newest.taken_at - self.began_at < UNCOUNTED_SECONDS
 
     @property
     def newest(self) -> EngineSample:
@@ -54,35 +89,78 @@ class PodHistory:
         """The oldest sample taken at `since` or later, from which rates are computed; None when there is none."""
         return next((mark for mark in self.marks[:-1] if mark.taken_at >= since), None)
 
-    def stalled(self, stall_after_seconds: float) -> bool:
-        """Whether requests run but the engine makes no steps: it hangs, though it may still report that it is healthy.
+    def motionless(self, seconds: float) -> bool:
+        """Whether requests run or wait but the engine has made no step for so long.
 
-        Only samples count, so missing metrics are never taken for a stall.
+        It hangs, though it may still report that it is healthy, or its metrics stand still. Only samples count, so
+        missing metrics are never taken for a stall.
         """
-        newest = self.newest
-        return newest.running_requests > 0 and newest.taken_at - self.stepped_at > stall_after_seconds
+        return _has_work(self.newest) and self.newest.taken_at - self.stepped_at > seconds
 
 
 def is_sound(sample: EngineSample) -> bool:
-    """Whether the gauges that scaling needs are finite; a sample with NaN in them is dropped."""
-    return all(isfinite(v) for v in (sample.running_requests, sample.waiting_requests, sample.kv_fraction))
+    """Whether the gauges that scaling needs can be true; a sample with NaN or with 1e12 requests is dropped."""
+    gauges = (sample.running_requests, sample.waiting_requests, sample.deferred_requests)
+    return (
+        isfinite(sample.taken_at)
+        and all(0 <= gauge <= MOST_REQUESTS for gauge in gauges)
+        and 0 <= sample.kv_fraction <= FULLEST
+    )
 
 
-def remember(history: PodHistory | None, sample: EngineSample) -> PodHistory:
-    """The history with one more sample; the same object when the sample is already known."""
+def remember(
+    history: PodHistory | None, sample: EngineSample, restarts: int = 0, bounds: EngineBounds = ANY_ENGINE
+) -> PodHistory:
+    """The history with one more sample; the same object when the sample is already known.
+
+    Counters may begin anew only where `restarts` says that a container restarted.
+    """
     if history is None:
-        return PodHistory((sample,), ((sample.taken_at, sample.kv_fraction),), sample.taken_at, sample.taken_at)
+        return _begun(sample, restarts)
     if sample.taken_at <= history.newest.taken_at:
         return history
-    if leaps(history.newest, sample):
+    if restarts != history.restarts:
+        return replace(_begun(sample, restarts), kv=_kv(history, sample))
+    if leaps(history.received, sample):
         rejected = sample.taken_at - history.newest.taken_at < IMPLAUSIBLE_SECONDS
-        return history if rejected else remember(None, sample)
+        return history if rejected else _begun(sample, restarts)
+    why = why_implausible(history.received, sample, bounds)
+    distrusted_at = sample.taken_at if why else history.distrusted_at
+    if distrusted_at is not None and sample.taken_at - distrusted_at >= DISTRUST_SECONDS:
+        return replace(_begun(sample, restarts), kv=_kv(history, sample))
+    trusted = sample if distrusted_at is None else without_counters(sample)
+    moving = not _has_work(sample) or _made_progress(history.received, sample)
     return PodHistory(
-        marks=_marks(history, sample),
+        marks=_marks(history, trusted),
         kv=_kv(history, sample),
-        stepped_at=sample.taken_at if _made_progress(history.newest, sample) else history.stepped_at,
-        active_at=sample.taken_at if _had_requests(history.newest, sample) else history.active_at,
+        stepped_at=sample.taken_at if moving else history.stepped_at,
+        active_at=sample.taken_at if _had_requests(history.received, sample) else history.active_at,
+        received=sample,
+        began_at=history.began_at,
+        restarts=restarts,
+        distrusted_at=distrusted_at,
+        distrusted_because=why or history.distrusted_because,
     )
+
+
+def _begun(sample: EngineSample, restarts: int) -> PodHistory:
+    why = why_invalid(sample)
+    return PodHistory(
+        marks=(without_counters(sample) if why else sample,),
+        kv=((sample.taken_at, sample.kv_fraction),),
+        stepped_at=sample.taken_at,
+        active_at=sample.taken_at,
+        received=sample,
+        began_at=sample.taken_at,
+        restarts=restarts,
+        distrusted_at=sample.taken_at if why else None,
+        distrusted_because=why,
+    )
+
+
+def _counted(marks: tuple[EngineSample, ...]) -> bool:
+    """Whether the last two samples count requests."""
+    return len(marks) > 1 and all(mark.finished_requests is not None for mark in marks[-2:])
 
 
 def leaps(earlier: EngineSample, later: EngineSample) -> bool:
@@ -96,8 +174,6 @@ def _total_requests(sample: EngineSample) -> float:
 
 
 def _marks(history: PodHistory, sample: EngineSample) -> tuple[EngineSample, ...]:
-    if _restarted(history.newest, sample):
-        return (sample,)
     marks = list(history.marks)
     if len(marks) > 1 and sample.taken_at - marks[-2].taken_at < SPACING_SECONDS:
         marks.pop()
@@ -117,22 +193,13 @@ def _kv(history: PodHistory, sample: EngineSample) -> tuple[tuple[float, float],
     return (*recent, (sample.taken_at, sample.kv_fraction))
 
 
-def _restarted(earlier: EngineSample, later: EngineSample) -> bool:
-    """A counter that goes down means that the process restarted."""
-    return any(
-        old is not None and new is not None and new < old
-        for old, new in (
-            (earlier.generation_tokens, later.generation_tokens),
-            (earlier.finished_requests, later.finished_requests),
-            (earlier.engine_steps, later.engine_steps),
-        )
-    )
+def _has_work(sample: EngineSample) -> bool:
+    """Whether requests run or wait for capacity. Deferred ones wait for something else than steps."""
+    return sample.running_requests + sample.waiting_requests > 0
 
 
 def _made_progress(earlier: EngineSample, later: EngineSample) -> bool:
-    """Whether the engine made steps or has no request. It counts as stuck only if no known counter changes."""
-    if later.running_requests <= 0:
-        return True
+    """Whether the engine made steps. It counts as stuck only if every known counter stands still."""
     counters = (
         (earlier.engine_steps, later.engine_steps),
         (earlier.generation_tokens, later.generation_tokens),

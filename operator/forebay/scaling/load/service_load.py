@@ -11,7 +11,7 @@ from math import fsum, inf
 from forebay.scaling.load.arrivals import ArrivalFlow, flow_of
 from forebay.scaling.load.freshness import Ages, Freshness, freshness
 from forebay.scaling.load.observed_latency import Latency, latency_of
-from forebay.scaling.load.pod_history import PodHistory
+from forebay.scaling.load.pod_history import MOTIONLESS_SECONDS, PodHistory
 from forebay.scaling.load.signals import EngineSample
 from forebay.scaling.replica_weights import EVEN, ReplicaWeights
 
@@ -40,7 +40,7 @@ class SilentReplica:
     since: float
     error: str | None
     new: bool = False
-    """Whether it has just become ready and its first sample is still to come."""
+    """Whether its first sample is still to come, because it or this operator has just begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ class ServiceLoad:
     rejected_requests: float | None = None
     missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(pod, series that its engine version should export and that the scrape lacks)."""
+    distrusted: tuple[tuple[str, str], ...] = ()
+    """(pod, why its counters are not used)."""
     deferred_requests: float = 0.0
     """Requests that wait for an adapter or for remote KV: no reason to scale up, but the service is not idle either."""
     active_at: float | None = None
@@ -123,20 +125,24 @@ def load_of(
     ages: Ages,
     since: float = -inf,
     weights: ReplicaWeights = EVEN,
+    watching_since: float = -inf,
 ) -> ServiceLoad:
     """The load of a service; the order of the readings does not change the sums.
+
+    A replica that this operator has not scraped yet has lost no metrics: their age counts from `watching_since`, when
+    the operator began to lead.
 
     Values over a time span (smoothed KV, latencies) begin at `since`, the time when the number of serving replicas last
     rose: values from before it were measured on fewer replicas.
     """
-    states = [(reading, _freshness(reading, now, ages)) for reading in by_name(serving)]
+    states = [(reading, _freshness(reading, now, ages, watching_since)) for reading in by_name(serving)]
     fresh = [(r.history, r.weight) for r, state in states if state is Freshness.FRESH and r.history is not None]
     known = [history for history, _ in fresh]
     spans = [(oldest, history.newest) for history in known if (oldest := history.oldest(since)) is not None]
     leaving = [
         (reading.history, reading.weight)
         for reading in draining
-        if reading.history is not None and _freshness(reading, now, ages) is Freshness.FRESH
+        if reading.history is not None and _freshness(reading, now, ages, watching_since) is Freshness.FRESH
     ]
     return ServiceLoad(
         replicas=len(serving),
@@ -147,9 +153,13 @@ def load_of(
         queue_time=latency_of((old.queue_time, new.queue_time) for old, new in spans),
         time_to_first_token=latency_of((old.time_to_first_token, new.time_to_first_token) for old, new in spans),
         inter_token_latency=latency_of((old.inter_token_latency, new.inter_token_latency) for old, new in spans),
-        silent=tuple(_silent(reading, state, now, ages) for reading, state in states if state is not Freshness.FRESH),
+        silent=tuple(
+            _silent(reading, state, now, ages, watching_since)
+            for reading, state in states
+            if state is not Freshness.FRESH
+        ),
         draining_requests=fsum(history.newest.in_flight for history, _ in leaving),
-        flow=flow_of(r.history for r in (*(r for r, _ in states), *by_name(draining)) if r.history is not None),
+        flow=_flow(states, [history for history, _ in leaving]),
         served=_served(spans),
         finished_requests=_increase(spans, lambda sample: sample.finished_requests),
         preempted_requests=_increase(spans, lambda sample: sample.preemptions),
@@ -160,6 +170,11 @@ def load_of(
         ready_since=max((reading.ready_since for reading in serving), default=-inf),
         known_weight=None if weights.even else fsum(weight for _, weight in fresh),
         weights=weights,
+        distrusted=tuple(
+            (reading.pod, reading.history.distrusted_because)
+            for reading, _ in states
+            if reading.history is not None and reading.history.distrusted_at is not None
+        ),
         all_own=all(reading.own for reading in serving),
         missing=tuple(
             (reading.pod, reading.history.newest.missing)
@@ -211,23 +226,44 @@ def _steps(old: EngineSample, new: EngineSample, seconds: float) -> float | None
     return max(0.0, new.engine_steps - old.engine_steps) / seconds
 
 
+def _flow(states: Sequence[tuple[ReplicaReading, Freshness]], leaving: Sequence[PodHistory]) -> ArrivalFlow | None:
+    """The flow through all pods; None when no serving pod counts requests now.
+
+    Serving pods that do not count are taken to get as much as the others: a part of a sum is not the whole.
+    """
+    serving = [(reading.history, reading.weight, state is Freshness.FRESH) for reading, state in states]
+    counted = [(history, weight) for history, weight, fresh in serving if fresh and history and history.flow_span]
+    known, share = fsum(weight for _, weight in counted), flow_of(history for history, _ in counted)
+    flow = flow_of([*(history for history, _ in counted), *leaving])
+    if share is None or flow is None:
+        return None
+    uncounted = fsum(weight for history, weight, _ in serving if history and not history.begins) - known
+    return flow.extended(share, uncounted / known) if uncounted > 0 else flow
+
+
 def _active_at(known: Sequence[PodHistory]) -> float | None:
     if not known or not all(history.counts_requests for history in known):
         return None
     return max(history.active_at for history in known)
 
 
-def _freshness(reading: ReplicaReading, now: float, ages: Ages) -> Freshness:
-    taken_at = None if reading.history is None else reading.history.newest.taken_at
-    return freshness(taken_at, reading.ready_since, now, ages)
-
-
-def _silent(reading: ReplicaReading, state: Freshness, now: float, ages: Ages) -> SilentReplica:
+def _freshness(reading: ReplicaReading, now: float, ages: Ages, watching_since: float) -> Freshness:
+    """Freshness of the last sample. One in which requests make no progress says nothing of the load: it is stale."""
     history = reading.history
+    state = freshness(
+        None if history is None else history.newest.taken_at, max(reading.ready_since, watching_since), now, ages
+    )
+    if state is Freshness.FRESH and history is not None and history.motionless(MOTIONLESS_SECONDS):
+        return Freshness.STALE
+    return state
+
+
+def _silent(reading: ReplicaReading, state: Freshness, now: float, ages: Ages, watching_since: float) -> SilentReplica:
+    history, expected_since = reading.history, max(reading.ready_since, watching_since)
     return SilentReplica(
         pod=reading.pod,
         freshness=state,
-        since=reading.ready_since if history is None else history.newest.taken_at,
+        since=expected_since if history is None else history.newest.taken_at,
         error=reading.error,
-        new=history is None and now - reading.ready_since <= ages.stale_after_seconds,
+        new=history is None and now - expected_since <= ages.stale_after_seconds,
     )

@@ -35,6 +35,10 @@ class ReplicaCounts:
     blocked_for_all: int = 0
     """Stuck replicas whose reason would also stop another replica: no node has free GPUs, or no replica has become
     ready since they were created."""
+    stalled: int = 0
+    """Replicas that have requests and make no step. They are replaced beyond the desired count."""
+    returning: int = 0
+    """Loading replicas whose engines crashed again and again after they had served: no capacity to wait for."""
     draining: int = 0
     replacing: bool = False
     """Whether replicas are to be replaced: those of another revision, or on a node that is to be drained."""
@@ -125,14 +129,16 @@ def situation_of(
 ) -> Situation:
     """The situation of a service with one more observation of its load. `now` is in unix seconds."""
     began = now if counts.newest_created_at is None else min(now, counts.newest_created_at)
-    arrivals = update_arrivals(memory.arrivals, load.flow, now, scaling_inputs.demand.received_requests)
-    refinement = _refined(memory, arrivals, replica_capacity, load, limits, scaling_inputs, now)
     held = _arrivals_unknown(load, scaling_inputs)
+    received_requests = scaling_inputs.demand.received_requests
+    arrivals = update_arrivals(memory.arrivals, load.flow, now, received_requests, holds=held)
+    refinement = _refined(memory, arrivals, replica_capacity, load, limits, scaling_inputs, now)
     result = compute_offered_work(replica_capacity, arrivals, refinement, scaling_inputs.lengths, now, held=held)
     offered_work = result if isinstance(result, OfferedWork) else None
     if offered_work is not None:
         limits = replace(limits, idle_token_seconds=offered_work.capacity.idle_token_seconds)
     replicas = _replicas_for_work(offered_work, load, limits, scaling_inputs)
+    desired = counts.wanted_before if memory.desired is None else memory.desired
     window = update_load_window(memory.load_window, load, limits, now, guards.late, replicas)
     return Situation(
         limits=limits,
@@ -140,13 +146,13 @@ def situation_of(
         now=now,
         counts=counts,
         mode=mode,
-        desired=counts.wanted_before if memory.desired is None else memory.desired,
+        desired=desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
         guard_raised_at=began if memory.guard_raised_at is None else memory.guard_raised_at,
         load_window=window,
         idleness=update_idleness(memory.idleness, load, scaling_inputs.demand, counts.draining, now),
         queue_recovery=update_queue_recovery(
-            memory.queue_recovery, counts.serving, load, window, scaling_inputs.lead_seconds, now
+            memory.queue_recovery, counts.serving, desired, load, window, scaling_inputs.lead_seconds, now
         ),
         scaling_inputs=scaling_inputs,
         arrivals=arrivals,
@@ -181,7 +187,7 @@ def binding(proposals: tuple[Proposal, ...]) -> Proposal:
 
 def _arrivals_unknown(load: ServiceLoad, scaling_inputs: ScalingInputs) -> bool:
     """Whether no metrics give the present arrivals, so that the last known rate is used."""
-    return load.replicas > 0 and not load.known and scaling_inputs.demand.received_requests is None
+    return load.replicas > 0 and load.flow is None and scaling_inputs.demand.received_requests is None
 
 
 def _refined(

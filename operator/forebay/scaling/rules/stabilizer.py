@@ -57,7 +57,9 @@ def nobody_left(down: ScaleDownInput) -> str | None:
 
 def metrics_unknown(down: ScaleDownInput) -> str | None:
     """Missing metrics hold the replica count: they do not mean that a replica is idle."""
-    load = down.situation.load
+    load, stalled = down.situation.load, down.situation.counts.stalled
+    if load.complete and stalled:
+        return f"{count(stalled, 'replica')} {'has' if stalled == 1 else 'have'} requests that make no progress"
     if load.complete:
         return None
     if load.replicas == 0:
@@ -102,7 +104,12 @@ def work_would_not_fit(down: ScaleDownInput) -> str | None:
     load_window, now = down.situation.load_window, down.situation.now
     if load_window.work_since is None:
         young = load_window.since is None or now - load_window.since < UNKNOWN_WORK_SECONDS
-        return "the arriving work is not known yet" if down.situation.offered_work is not None and young else None
+        offered_work = down.situation.offered_work
+        if offered_work is not None and young:
+            return "the arriving work is not known yet"
+        if offered_work is not None and offered_work.lengths.requests > 0 and load_window.in_flight > 0:
+            return "the arriving work is no longer known: no engine counts its requests any more"
+        return None
     return _work(
         load_window,
         down.situation.limits,

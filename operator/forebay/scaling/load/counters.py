@@ -1,0 +1,112 @@
+"""Counters: whether those of a sample can follow those of the sample before it.
+
+The counters of an engine only grow while its process lives, and no faster than an engine can work. Two processes that
+answer on one port, a page from a cache or a broken exporter violate that. Such counters give no rates, however
+plausible each single value is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
+
+from forebay.scaling.load.signals import EngineSample
+
+MOST_TOKENS: Final = 10_000_000.0
+"""Largest number of tokens of one request, as in the API."""
+MOST_TOKENS_PER_SECOND: Final = 1_000_000.0
+"""More output than all engines of any pod generate."""
+MOST_STEPS_PER_SECOND: Final = 10_000.0
+"""More steps than all engines of any pod make."""
+PROFILE_SLACK: Final = 3.0
+"""How many times faster than its profile an engine may be."""
+JITTER_SECONDS: Final = 1.0
+"""How much longer than the time between two samples their counters may have counted."""
+FELL: Final = "its counters fell although its container did not restart"
+INVALID: Final = "its counters are not numbers from 0 up"
+FAST: Final = "its counters rose faster than an engine can work"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBounds:
+    """What the engines of one pod can do at most."""
+
+    max_model_len: float = MOST_TOKENS
+    """Tokens of one request, prompt and output together."""
+    steps_per_second: float = MOST_STEPS_PER_SECOND
+    output_tokens_per_second: float = MOST_TOKENS_PER_SECOND
+
+
+ANY_ENGINE: Final = EngineBounds()
+
+
+def why_invalid(sample: EngineSample) -> str:
+    """Why no process can have these counters; empty when one can."""
+    values = [value for counter in _COUNTERS if (value := counter(sample)) is not None]
+    return "" if all(0 <= value < inf for value in values) else INVALID
+
+
+def why_implausible(earlier: EngineSample, later: EngineSample, bounds: EngineBounds) -> str:
+    """Why the counters of `later` cannot follow those of `earlier` in one process; empty when they can."""
+    if invalid := why_invalid(later):
+        return invalid
+    if any(rise < 0 for counter in _COUNTERS if (rise := _rise(counter, earlier, later)) is not None):
+        return FELL
+    return FAST if _too_fast(earlier, later, bounds) else ""
+
+
+def without_counters(sample: EngineSample) -> EngineSample:
+    """The sample with its gauges alone."""
+    return replace(
+        sample,
+        engine_steps=None,
+        prompt_tokens=None,
+        generation_tokens=None,
+        finished_requests=None,
+        finished_prompt_tokens=None,
+        finished_output_tokens=None,
+        rejected_requests=None,
+        preemptions=None,
+        time_to_first_token=None,
+        inter_token_latency=None,
+        queue_time=None,
+    )
+
+
+Counter = Callable[[EngineSample], float | None]
+_COUNTERS: Final[tuple[Counter, ...]] = (
+    lambda sample: sample.engine_steps,
+    lambda sample: sample.prompt_tokens,
+    lambda sample: sample.generation_tokens,
+    lambda sample: sample.finished_requests,
+    lambda sample: sample.finished_prompt_tokens,
+    lambda sample: sample.finished_output_tokens,
+    lambda sample: sample.rejected_requests,
+    lambda sample: sample.preemptions,
+)
+
+
+def _too_fast(earlier: EngineSample, later: EngineSample, bounds: EngineBounds) -> bool:
+    seconds = later.taken_at - earlier.taken_at + JITTER_SECONDS
+    finished = _rise(lambda sample: sample.finished_requests, earlier, later)
+    # A prompt is computed before its request finishes, so requests in flight may have added theirs.
+    open_requests = inf if finished is None else finished + max(earlier.in_flight, later.in_flight)
+    tokens = _longest_request(later, bounds)
+    limits: tuple[tuple[Counter, float], ...] = (
+        (lambda sample: sample.engine_steps, bounds.steps_per_second * seconds),
+        (lambda sample: sample.generation_tokens, bounds.output_tokens_per_second * seconds),
+        (lambda sample: sample.prompt_tokens, open_requests * tokens),
+        (lambda sample: sample.finished_prompt_tokens, (inf if finished is None else finished) * tokens),
+        (lambda sample: sample.finished_output_tokens, (inf if finished is None else finished) * tokens),
+    )
+    return any((_rise(counter, earlier, later) or 0.0) > most for counter, most in limits)
+
+
+def _longest_request(sample: EngineSample, bounds: EngineBounds) -> float:
+    """Tokens of the longest request. vLLM does not start unless one request of max-model-len fits into its KV cache."""
+    return min(bounds.max_model_len, sample.kv_cache_tokens or inf)
+
+
+def _rise(counter: Counter, earlier: EngineSample, later: EngineSample) -> float | None:
+    before, after = counter(earlier), counter(later)
+    return None if before is None or after is None else after - before
