@@ -22,8 +22,9 @@ MOST_PROPOSALS = 32
 MOST_LINES = 16
 MOST_PAST_DECISIONS = 20
 
+MOST_REPLICAS = 1_000_000
 LargeCount = Annotated[Count, Field(ge=0, le=_LARGEST_GENERATION)]
-Replicas = Annotated[Count, Field(ge=0, le=1_000_000)]
+Replicas = Annotated[Count, Field(ge=0, le=MOST_REPLICAS)]
 Generation = Annotated[Count, Field(ge=0, le=_LARGEST_GENERATION)]
 ShortText = Annotated[str, truncated(128), Field(max_length=128)]
 MediumText = Annotated[str, truncated(400), Field(max_length=400)]

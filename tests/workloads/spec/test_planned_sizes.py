@@ -93,6 +93,10 @@ class TestUpgrades:
 
 
 class TestProblems:
+    def test_traffic_beyond_any_fleet_is_planned_with_the_largest_count_of_the_status(self):
+        plan = known(sized(LLAMA_8B, "NVIDIA-L4", traffic=traffic(260_000_000_000, 4, 600, 260, 1.5)).plan)
+        assert known(plan.replicas).active == 1_000_000
+
     def test_an_engine_that_cannot_start_is_a_misfit(self):
         [misfit] = sized(LLAMA_70B, engine={"tensorParallelSize": 1}).misfits
         assert misfit.reason == "DoesNotFit"

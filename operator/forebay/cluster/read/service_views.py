@@ -4,6 +4,7 @@ Resolving a spec costs milliseconds, a tick comes every five seconds, and specs 
 was not written at all since the last tick keeps its view.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from forebay.workloads.spec.resolve import resolve, warnings
 from forebay.workloads.spec.resolved_variants import resolved_variants
 from forebay.world.world import ChildView, Revision, ServiceKey, ServiceView, SpecProblem, VariantView
 
+log = logging.getLogger(__name__)
 NO_STATUS = InferenceServiceStatus()
 UNSIZED = Sizing()
 
@@ -82,7 +84,7 @@ class ServiceViews:
         basis = _Basis(metadata.generation, (metadata.annotations or {}).get(RESTARTED_AT), template, profiles)
         known = self._remembered.get(metadata.uid)
         if known is None or known[0] != basis:
-            known = (basis, self._resolve(stored, owner, basis))
+            known = (basis, self._resolved(stored, owner, basis))
             self._remembered[metadata.uid] = known
         resolved = known[1]
         deleting = metadata.deletion_timestamp is not None
@@ -112,6 +114,15 @@ class ServiceViews:
         kept = set(uids)
         self._remembered = {uid: known for uid, known in self._remembered.items() if uid in kept}
         self._views = {uid: cached for uid, cached in self._views.items() if uid in kept}
+
+    def _resolved(self, stored: InferenceServiceObject, owner: Owner, basis: _Basis) -> _Resolved:
+        """The resolved spec. An error in it is a problem of its own service, and the tick goes on for the others."""
+        try:
+            return self._resolve(stored, owner, basis)
+        except Exception as error:
+            log.exception("resolving the spec of %s failed", owner.key)
+            message = f"Resolving the spec failed, so its replicas are left unchanged: {type(error).__name__}: {error}"
+            return _Resolved(None, None, (SpecProblem(Reason.PLANNING_FAILED, message),))
 
     def _resolve(self, stored: InferenceServiceObject, owner: Owner, basis: _Basis) -> _Resolved:
         self.resolutions += 1

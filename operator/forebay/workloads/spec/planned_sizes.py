@@ -10,7 +10,7 @@ from typing import Final
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.api.reasons import Reason
-from forebay.api.status import MOST_ASSUMPTIONS, CapacityStatus, PlannedReplicas, PlanStatus
+from forebay.api.status import MOST_ASSUMPTIONS, MOST_REPLICAS, CapacityStatus, PlannedReplicas, PlanStatus
 from forebay.capacity.model.profile_choice import GivenProfile
 from forebay.capacity.plan.plan_input import PlanContext, read_plan_input
 from forebay.capacity.plan.plan_problem import PlanProblem as Fault
@@ -103,6 +103,9 @@ def _batched_tokens(spec: InferenceServiceSpec, plan: CapacityPlan) -> int | Non
 def _plan_status(plan: CapacityPlan) -> PlanStatus:
     replica, fleet, demand = plan.replica, plan.fleet, plan.plan_input.demand
     throughput = plan.throughput
+    replicas = None
+    if fleet:
+        replicas = PlannedReplicas(active=min(fleet.active, MOST_REPLICAS), warm=min(fleet.warm, MOST_REPLICAS))
     return PlanStatus(
         product=plan.plan_input.gpu.product,
         tensor_parallel_size=replica.sizes.tensor,
@@ -110,7 +113,7 @@ def _plan_status(plan: CapacityPlan) -> PlanStatus:
         data_parallel_size=replica.sizes.data,
         kv_tokens_per_replica=replica.memory.kv_tokens,
         max_concurrent_sequences=replica.max_concurrent_sequences,
-        replicas=PlannedReplicas(active=fleet.active, warm=fleet.warm) if fleet else None,
+        replicas=replicas,
         gpus=fleet.gpus if fleet else None,
         tokens_per_minute=round(demand.tokens_per_minute) if demand else None,
         tokens_per_minute_with_headroom=round(demand.with_headroom) if demand else None,
