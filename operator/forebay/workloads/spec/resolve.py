@@ -19,6 +19,7 @@ from forebay.workloads.objects.ranks import worker_template
 from forebay.workloads.objects.template_merge import merge_template
 from forebay.workloads.spec.engine_versions import Defaults, ResolvedEngine, resolve_engine
 from forebay.workloads.spec.planned_sizes import Sizing
+from forebay.workloads.spec.quantities import canonical
 from forebay.workloads.spec.spec_problems import Submission, problems_of, warnings_of
 from forebay.world.world import Revision, SpecProblem
 
@@ -105,11 +106,13 @@ def spec_hash(spec: InferenceServiceSpec, restarted_at: str | None, variant: str
     """Hash of the pod-affecting fields as the user wrote them.
 
     Fields that the user left out are not included: a release that fills them differently, or adds fields, must not look
-    like a change by the user.
+    like a change by the user. Quantities are compared by their amount.
     """
     written = spec.model_dump(
         mode="json", by_alias=True, include=dict(POD_FIELDS), exclude=dict(PLAN_FIELDS), exclude_unset=True
     )
+    resources = written.get("pod", {}).get("resources") or {}
+    resources.update({name: canonical(quantity) for name, quantity in resources.items() if quantity is not None})
     hashed = {"spec": without_empty(written), "restartedAt": restarted_at, **({"variant": variant} if variant else {})}
     return short_hash(canonical_json(hashed), SPEC_HASH_LENGTH)
 
