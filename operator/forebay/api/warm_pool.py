@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forebay.api.inference_service import LONGEST_NAME, ObjectMeta
+from forebay.api.learned_status import Seconds
 from forebay.api.schema.base_model import Model
 from forebay.api.schema.bounded_types import Count, ListMap, ObjectName, Unique
 from forebay.api.schema.validation_rules import Rule
@@ -66,6 +67,16 @@ class PoolScheduleStatus(WindowStatus):
     """Placeholders that the window asks for; absent while no window is known."""
 
 
+class PoolStarts(Model):
+    """How long the last placeholders took from creation until they held their GPUs, in seconds, oldest first. A
+    restarted operator continues with them."""
+
+    ready_node: Annotated[tuple[Seconds, ...], Field(max_length=32)] = ()
+    """Starts on nodes with free GPUs."""
+    new_node: Annotated[tuple[Seconds, ...], Field(max_length=32)] = ()
+    """Starts on nodes that were added while the placeholder waited."""
+
+
 class PoolStatus(Model):
     """The state that Forebay reports of a pool."""
 
@@ -79,6 +90,8 @@ class PoolStatus(Model):
     """Conditions by type: Warm."""
     schedules: Annotated[tuple[PoolScheduleStatus, ...], Field(max_length=MOST_SCHEDULES), ListMap("name")] = ()
     """The state of each schedule."""
+    starts: PoolStarts | None = None
+    """Learned lead times of placeholders. Absent before the first start is measured."""
 
 
 class WarmPool(Model):

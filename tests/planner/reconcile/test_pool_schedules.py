@@ -229,6 +229,10 @@ def test_starts_that_take_longer_than_assumed_are_learned_and_shorter_ones_are_n
     assert state.pools[PEAK.uid].lead_times.of(WarmState.READY_NODE) == (500, 500)
     made, state = after(PEAK, (EIGHT - 70000, slow), state=state)
     assert status(made).warm_from == rfc3339(EIGHT - 530)
+    next_leader, _ = after(
+        replace(PEAK, status=made.warm_pools[0].status), (EIGHT - 69000, slow), state=State.empty(EIGHT - 69000)
+    )
+    assert status(next_leader).warm_from == rfc3339(EIGHT - 530), "the status tells another operator"
     quick = holding(PEAK, 32, 10, created_at=EIGHT - 60100, scheduled_at=EIGHT - 60100, ready_since=EIGHT - 60098)
     made, _ = after(PEAK, (EIGHT - 60000, (*slow, *quick)), (EIGHT - 50000, slow), state=state)
     assert status(made).warm_from == rfc3339(WARM)

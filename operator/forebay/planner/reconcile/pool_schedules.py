@@ -7,7 +7,7 @@ and the engine's image is pulled. It exists to be preempted, so a preempted one 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from forebay.api.warm_pool import PoolSchedule
+from forebay.api.warm_pool import PoolSchedule, PoolStarts, PoolStatus
 from forebay.planner.decide.service_schedules import timetables_of, warmed_from
 from forebay.planner.memory import PoolMemory
 from forebay.planner.observe.fleet_context import FleetContext
@@ -81,6 +81,20 @@ def _pace(
         lambda number: max(priors.lead_seconds_for(number), measured.lead_seconds_for(number)),
         settings.max_creates_per_minute - settings.max_creates_per_minute // 2,
     )
+
+
+def recalled_lead_times(status: PoolStatus) -> LeadTimes:
+    """The lead times that the previous operator measured."""
+    starts = status.starts or PoolStarts()
+    times = {WarmState.READY_NODE: starts.ready_node, WarmState.NEW_NODE: starts.new_node}
+    return LeadTimes({state: seconds for state, seconds in times.items() if seconds})
+
+
+def stored_lead_times(lead_times: LeadTimes) -> PoolStarts | None:
+    """The lead times as the status holds them; None before the first start."""
+    if not lead_times.starts:
+        return None
+    return PoolStarts(ready_node=lead_times.of(WarmState.READY_NODE), new_node=lead_times.of(WarmState.NEW_NODE))
 
 
 def _with_starts(memory: PoolMemory, pods: Iterable[PodView], fleet: FleetContext) -> PoolMemory:

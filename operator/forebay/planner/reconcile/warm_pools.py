@@ -6,7 +6,7 @@ from forebay.api.warm_pool import WARM_POOL_KIND
 from forebay.planner.memory import PoolMemory
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.reconcile.placeholders import PlaceholderBudget, WantedPlaceholders, placeholder_outcome_of
-from forebay.planner.reconcile.pool_schedules import PoolSchedules, pool_schedules_of
+from forebay.planner.reconcile.pool_schedules import PoolSchedules, pool_schedules_of, recalled_lead_times
 from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.workloads.objects.action_objects import with_objects
 from forebay.workloads.objects.ownership import Owner
@@ -22,7 +22,7 @@ def reconciled_pools(fleet: FleetContext, budget: PlaceholderBudget) -> tuple[Po
 
 def _reconciled(pool: WarmPoolView, fleet: FleetContext, budget: PlaceholderBudget) -> PoolOutcome:
     """The outcome of one pool. An error while planning one pool affects that pool alone."""
-    memory = fleet.before.pools.get(pool.uid, PoolMemory())
+    memory = fleet.before.pools.get(pool.uid) or PoolMemory(lead_times=recalled_lead_times(pool.status))
     if memory.status is not None:
         pool = replace(pool, status=memory.status)
     try:

@@ -9,6 +9,7 @@ from forebay.api.warm_pool import PoolScheduleStatus, PoolStatus
 from forebay.planner.memory import PoolMemory
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.reconcile.placeholders import placeholder_counts_of
+from forebay.planner.reconcile.pool_schedules import stored_lead_times
 from forebay.planner.reconcile.reconcile_outcome import PoolOutcome
 from forebay.planner.report.conditions import WARM, ConditionAnswer, conditions, held_places
 from forebay.planner.report.pool_schedule_status import pool_schedule_statuses
@@ -69,5 +70,6 @@ def _reported(
         ready=ready,
         conditions=conditions([(WARM, warm)], pool.status.conditions, pool.generation, now),
         schedules=schedules,
+        starts=stored_lead_times(outcome.memory.lead_times),
     )
     return PoolPlan(pool.key, pool.uid, outcome.actions, status)
