@@ -143,3 +143,11 @@ def test_an_implausible_counter_is_rejected_until_it_lasts():
         assert remember(before, a_sample(at=NOW + 59, finished=finished, waiting=waiting)) is before
         anew = remember(before, a_sample(at=NOW + 61, finished=finished, waiting=waiting))
         assert [mark.taken_at for mark in anew.marks] == [NOW + 61]
+
+
+def test_a_request_that_has_just_come_is_no_stall():
+    """At one scrape in 30 s, the first look at a new request may come before its first step."""
+    history = a_history({"steps": 7}, {"running": 1, "steps": 7}, every_seconds=30)
+    assert not history.motionless(20)
+    later = remember(history, a_sample(at=NOW + 30, running=1, steps=7))
+    assert later.motionless(20)

@@ -90,3 +90,31 @@ def test_latencies_are_of_the_last_minute_over_all_pods():
 def test_a_missing_series_is_named():
     load = load_of([a_reading("a", a_history({"missing": ("vllm:num_preemptions",)}))], [], NOW, AGES)
     assert load.missing == (("a", ("vllm:num_preemptions",)),)
+
+
+class TestPartialSums:
+    """Arrivals of pods that do not count requests."""
+
+    COUNTS = ({"finished": 0}, {"finished": 10})
+    """One request a second."""
+
+    def rate(self, *readings):
+        flow = load_of(readings, (), NOW, Ages()).flow
+        return None if flow is None else flow.requests
+
+    def test_the_others_stand_for_a_pod_without_counters(self):
+        counting = a_history(*self.COUNTS, every_seconds=10)
+        silent = a_history({}, {}, {}, every_seconds=10)
+        assert self.rate(a_reading("a", counting), a_reading("b", counting), a_reading("c", silent)) == 3
+
+    def test_the_others_stand_for_a_pod_that_was_never_scraped(self):
+        counting = a_history(*self.COUNTS, every_seconds=10)
+        assert self.rate(a_reading("a", counting), a_reading("b")) == 2
+
+    def test_a_pod_that_has_just_become_ready_adds_nothing_yet(self):
+        counting = a_history(*self.COUNTS, every_seconds=10)
+        assert self.rate(a_reading("a", counting), a_reading("b", ready_since=NOW - 5)) == 1
+        assert self.rate(a_reading("a", counting), a_reading("b", a_history({}))) == 1
+
+    def test_without_any_counter_the_flow_is_unknown(self):
+        assert self.rate(a_reading("a", a_history({}, {}, {}, every_seconds=10))) is None

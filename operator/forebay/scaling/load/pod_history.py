@@ -45,7 +45,7 @@ class PodHistory:
     kv: tuple[tuple[float, float], ...]
     """(beginning, highest KV fraction) of intervals of a few seconds, oldest first."""
     stepped_at: float
-    """Time of the last sample in which the engine made progress or had no request."""
+    """Time of the last sample that shows progress, or before which the engine had no request."""
     active_at: float
     """Time of the last sample in which the engine had a request or had counted one since the sample before. At first
     the time of the first sample, because nothing is known of the time before it."""
@@ -129,7 +129,8 @@ def remember(
     if distrusted_at is not None and sample.taken_at - distrusted_at >= DISTRUST_SECONDS:
         return replace(_begun(sample, restarts), kv=_kv(history, sample))
     trusted = sample if distrusted_at is None else without_counters(sample)
-    moving = not _has_work(sample) or _made_progress(history.received, sample)
+    waits = _has_work(history.received) and _has_work(sample)
+    moving = not waits or _made_progress(history.received, sample)
     return PodHistory(
         marks=_marks(history, trusted),
         kv=_kv(history, sample),

@@ -159,7 +159,11 @@ def load_of(
             if state is not Freshness.FRESH
         ),
         draining_requests=fsum(history.newest.in_flight for history, _ in leaving),
-        flow=_flow(states, [history for history, _ in leaving]),
+        flow=_flow(
+            [(history, weight) for history, weight in fresh if history.flow_span is not None],
+            fsum(reading.weight for reading, state in states if not _counts(reading, state, now, ages, watching_since)),
+            [history for history, _ in leaving],
+        ),
         served=_served(spans),
         finished_requests=_increase(spans, lambda sample: sample.finished_requests),
         preempted_requests=_increase(spans, lambda sample: sample.preemptions),
@@ -226,19 +230,26 @@ def _steps(old: EngineSample, new: EngineSample, seconds: float) -> float | None
     return max(0.0, new.engine_steps - old.engine_steps) / seconds
 
 
-def _flow(states: Sequence[tuple[ReplicaReading, Freshness]], leaving: Sequence[PodHistory]) -> ArrivalFlow | None:
+def _flow(
+    counted: Sequence[tuple[PodHistory, float]], uncounted_weight: float, leaving: Sequence[PodHistory]
+) -> ArrivalFlow | None:
     """The flow through all pods; None when no serving pod counts requests now.
 
     Serving pods that do not count are taken to get as much as the others: a part of a sum is not the whole.
     """
-    serving = [(reading.history, reading.weight, state is Freshness.FRESH) for reading, state in states]
-    counted = [(history, weight) for history, weight, fresh in serving if fresh and history and history.flow_span]
-    known, share = fsum(weight for _, weight in counted), flow_of(history for history, _ in counted)
+    share = flow_of(history for history, _ in counted)
     flow = flow_of([*(history for history, _ in counted), *leaving])
     if share is None or flow is None:
         return None
-    uncounted = fsum(weight for history, weight, _ in serving if history and not history.begins) - known
-    return flow.extended(share, uncounted / known) if uncounted > 0 else flow
+    return flow.extended(share, uncounted_weight / fsum(weight for _, weight in counted)) if uncounted_weight else flow
+
+
+def _counts(reading: ReplicaReading, state: Freshness, now: float, ages: Ages, watching_since: float) -> bool:
+    """Whether the replica counts requests now, or has had too little time to."""
+    history = reading.history
+    if history is None:
+        return _silent(reading, state, now, ages, watching_since).new
+    return history.begins or (state is Freshness.FRESH and history.flow_span is not None)
 
 
 def _active_at(known: Sequence[PodHistory]) -> float | None:
