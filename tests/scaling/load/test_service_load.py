@@ -98,7 +98,7 @@ class TestPartialSums:
     COUNTS = ({"finished": 0}, {"finished": 10})
     """One request a second."""
 
-    def rate(self, *readings):
+    def rate(self, *readings: ReplicaReading) -> float | None:
         flow = load_of(readings, (), NOW, Ages()).flow
         return None if flow is None else flow.requests
 

@@ -174,22 +174,30 @@ def load_of(
         ready_since=max((reading.ready_since for reading in serving), default=-inf),
         known_weight=None if weights.even else fsum(weight for _, weight in fresh),
         weights=weights,
-        distrusted=tuple(
-            (reading.pod, reading.history.distrusted_because)
-            for reading, _ in states
-            if reading.history is not None and reading.history.distrusted_at is not None
-        ),
+        distrusted=_distrusted(serving),
         all_own=all(reading.own for reading in serving),
-        missing=tuple(
-            (reading.pod, reading.history.newest.missing)
-            for reading, _ in states
-            if reading.history is not None and reading.history.newest.missing
-        ),
+        missing=_missing(serving),
     )
 
 
 def by_name(readings: Iterable[ReplicaReading]) -> list[ReplicaReading]:
     return sorted(readings, key=lambda reading: reading.pod)
+
+
+def _distrusted(serving: Sequence[ReplicaReading]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (reading.pod, reading.history.distrusted_because)
+        for reading in by_name(serving)
+        if reading.history is not None and reading.history.distrusted_at is not None
+    )
+
+
+def _missing(serving: Sequence[ReplicaReading]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple(
+        (reading.pod, reading.history.newest.missing)
+        for reading in by_name(serving)
+        if reading.history is not None and reading.history.newest.missing
+    )
 
 
 Spans = Sequence[tuple[EngineSample, EngineSample]]
