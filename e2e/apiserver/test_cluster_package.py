@@ -13,6 +13,7 @@ import pytest
 
 from e2e.apiserver.cluster_scene import a_namespace, a_service, running, until
 from e2e.harness import ControlPlane, eventually
+from forebay.api.instants import unix_seconds
 from forebay.cluster.client import kubernetes_client
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kube_api import (
@@ -26,6 +27,7 @@ from forebay.cluster.client.kube_api import (
 )
 from forebay.cluster.client.kubernetes_client import KubernetesClient, connect
 from forebay.cluster.client.lease import Leadership, LeaseTimes
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.cluster.read.projections import KubernetesObject, PodObject, Reader, WatchEvent
 from forebay.cluster.read.watch_cache import WatchCache, Watched
 
@@ -57,6 +59,16 @@ def a_pod(name: str, **metadata: Any) -> dict[str, Any]:
 
 def read(body: bytes) -> PodObject:
     return Reader(PodObject).one(body)
+
+
+async def test_a_clock_an_hour_off_agrees_with_the_stamps_of_the_api_server(plane: ControlPlane):
+    clock = ServerClock(wall=lambda: time.time() + 3600.0)
+    async with await connect(Access(str(plane.kubeconfig)), purpose="cluster-package", server_clock=clock) as client:
+        created = read(await client.create(PODS, NAMESPACE, a_pod("stamped")))
+        created_at = unix_seconds(created.metadata.creation_timestamp or "")
+        assert created_at is not None
+        assert abs(clock.now() - created_at) <= 2.0
+        await client.delete(PODS, NAMESPACE, "stamped", uid=created.metadata.uid)
 
 
 # The client.

@@ -18,6 +18,7 @@ import pytest
 
 from e2e.harness.addresses import LOOPBACK
 from e2e.telemetry.prometheus_process import Engine, Prometheus
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.controller.assembly import build_signal_source
 from forebay.controller.options import MetricsSource, ScrapeOptions
 from forebay.scaling.load.signals import EngineSample, PodSignals
@@ -238,7 +239,7 @@ async def test_the_flags_select_prometheus(engines, prometheus):
     options = ScrapeOptions(
         source=MetricsSource.PROMETHEUS, prometheus=PrometheusOptions(url=prometheus.process.url + "/")
     )
-    async with watching(build_signal_source(options), idle.target) as watch:
+    async with watching(build_signal_source(options, ServerClock()), idle.target) as watch:
         assert sample(await watch.one(taken_after(0))).running_requests == 0
 
 

@@ -4,6 +4,7 @@ from prove.fault import Fault
 from prove.faults import (
     blast_radius,
     bounds,
+    clocks,
     drain,
     engine_sim,
     lease,
@@ -36,6 +37,7 @@ FAULTS: tuple[Fault, ...] = (
     *ownership.FAULTS,
     *blast_radius.FAULTS,
     *lease.FAULTS,
+    *clocks.FAULTS,
     *view.FAULTS,
     *status.FAULTS,
     *pods.FAULTS,

@@ -21,7 +21,7 @@ def an_api(spec: dict[str, Any], **fields: Any) -> FakeApi:
 
 def test_a_wake_request_is_one_annotation_beside_the_others():
     api = an_api(SPEC)
-    sentence = asyncio.run(wake_service(api, "team", "chat", NOW))
+    sentence = asyncio.run(wake_service(api, "team", "chat", lambda: NOW))
     stored = api.find(INFERENCE_SERVICES, "team", "chat")
     assert stored is not None
     assert stored["metadata"]["annotations"] == {"team": "a", WAKE_REQUESTED_AT: "2025-06-15T15:06:40Z"}
@@ -32,18 +32,18 @@ def test_a_wake_request_is_one_annotation_beside_the_others():
 
 def test_a_serving_service_keeps_its_replica():
     api = an_api(SPEC, status={"replicas": {"ready": 1, "desired": 1}})
-    sentence = asyncio.run(wake_service(api, "team", "chat", NOW))
+    sentence = asyncio.run(wake_service(api, "team", "chat", lambda: NOW))
     assert "already serves" in sentence
     assert "15m from now (2025-06-15T15:06:40Z)" in sentence
 
 
 def test_a_service_that_never_goes_to_zero_is_left_alone():
     api = an_api({"model": {"source": "hf://org/name"}, "scaling": {"minReplicas": 1}})
-    sentence = asyncio.run(wake_service(api, "team", "chat", NOW))
+    sentence = asyncio.run(wake_service(api, "team", "chat", lambda: NOW))
     assert sentence == "team/chat never goes to zero (minReplicas is 1), so there is nothing to wake."
     assert [call.verb for call in api.calls] == ["get"]
 
 
 def test_a_missing_service_is_an_error():
     with pytest.raises(ApiError):
-        asyncio.run(wake_service(FakeApi(), "team", "chat", NOW))
+        asyncio.run(wake_service(FakeApi(), "team", "chat", lambda: NOW))

@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kubernetes_client import Call, KubernetesClient, connect
+from forebay.cluster.client.server_clock import ServerClock
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -94,7 +95,7 @@ def streams(*chunks: bytes, cut: bool = False) -> Answer:
 
 @asynccontextmanager
 async def scripted(
-    folder: Path, *answers: Answer, bearer: str = "first"
+    folder: Path, *answers: Answer, bearer: str = "first", server_clock: ServerClock | None = None
 ) -> AsyncIterator[tuple[ScriptedServer, KubernetesClient]]:
     """A server with these answers, and a client for it, configured by a kubeconfig in `folder`."""
     script = ScriptedServer(list(answers))
@@ -102,7 +103,8 @@ async def scripted(
     application.router.add_route("*", "/{path:.*}", script.handle)
     async with TestServer(application, host="127.0.0.1") as server:
         write_kubeconfig(folder, str(server.make_url("/")), bearer)
-        async with await connect(Access(str(folder / "config")), on_call=script.calls.append) as api:
+        access = Access(str(folder / "config"))
+        async with await connect(access, on_call=script.calls.append, server_clock=server_clock) as api:
             yield script, api
 
 

@@ -1,16 +1,22 @@
 import os
 import subprocess
 import sys
+from email.utils import formatdate
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from forebay.controller.assembly import build_signal_source, settings_for_interval
+from forebay.cluster.client.server_clock import ServerClock
+from forebay.cluster.read.observer import EngineAddress
+from forebay.controller.assembly import Operator, build_signal_source, settings_for_interval
 from forebay.controller.options import MetricsSource, ScrapeOptions
 from forebay.telemetry.direct.scraper import Scraper
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
 from forebay.telemetry.prometheus.prometheus_source import PrometheusSource
 from forebay.world.settings import Settings
+from tests.builders.world import NOW
 
 SOURCE = Path(__file__).parents[2] / "operator"
 
@@ -30,10 +36,21 @@ def test_limits_on_signal_age_grow_with_the_scrape_interval(interval: float, sta
 
 def test_the_flags_choose_the_source():
     prometheus = PrometheusOptions(url="http://prometheus:9090")
-    assert isinstance(build_signal_source(ScrapeOptions()), Scraper)
-    assert isinstance(
-        build_signal_source(ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)), PrometheusSource
-    )
+    assert isinstance(build_signal_source(ScrapeOptions(), ServerClock()), Scraper)
+    options = ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)
+    assert isinstance(build_signal_source(options, ServerClock()), PrometheusSource)
+
+
+def test_engines_are_scraped_with_the_age_of_their_pods_although_the_servers_clock_was_set():
+    engine = EngineAddress("uid", "team", "chat-0", "10.0.0.7", 8000, None, created_at=NOW)
+    clock = ServerClock(monotonic=lambda: 0.0, wall=lambda: NOW)
+    for ahead in (0.0, -3600.0, -3600.0, -3600.0):
+        clock.answered(formatdate(NOW + ahead, usegmt=True), 0.0, 0.0)
+    observer, leader = SimpleNamespace(engines=lambda: (engine,)), SimpleNamespace(leading=True)
+    unused: Any = None
+    operator = Operator(cast(Any, observer), unused, unused, unused, cast(Any, leader), unused, clock)
+    (target,) = operator.targets()
+    assert target.created_at == NOW - 3600.0
 
 
 def test_the_prometheus_client_is_loaded_only_if_used():

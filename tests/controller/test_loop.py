@@ -6,7 +6,7 @@ import pytest
 
 from forebay.cluster.client.kube_api import ApiError
 from forebay.world.plan import Plan
-from tests.controller.tick_steps import LoopUnderTest, a_service_plan
+from tests.controller.tick_steps import EPOCH, LoopUnderTest, a_service_plan
 from tests.controller.virtual_time import in_virtual_time, now
 
 REFUSED = ApiError(0, "NoAnswer", "connection refused")
@@ -205,3 +205,25 @@ async def test_each_stage_is_timed():
     assert tested.sample("forebay_tick_duration_seconds_sum") == 3.0
     assert tested.sample("forebay_stage_duration_seconds_sum", stage="apply") == 3.0
     assert tested.sample("forebay_stage_duration_seconds_count", stage="plan") == 1.0
+
+
+@in_virtual_time
+@pytest.mark.parametrize("server_ahead", [3600.0, -3600.0])
+async def test_the_first_plan_already_follows_the_servers_clock(server_ahead: float):
+    tested = LoopUnderTest(server_ahead=server_ahead)
+    await tested.runs_for(6.0)
+    assert tested.planned_for == [EPOCH + server_ahead + 0.5, EPOCH + server_ahead + 5.5]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+async def test_a_set_server_clock_is_doubted_without_a_plan_and_then_begins_an_empty_memory(ahead: float):
+    tested = LoopUnderTest(server_ahead=0.0)
+    asyncio.get_running_loop().call_later(7.0, setattr, tested, "server_ahead", ahead)
+    await tested.runs_for(26.0)
+    assert tested.planned_at == [0.0, 5.0, 20.0, 25.0]
+    assert tested.states == [0, 1, 0, 1]
+    assert tested.forgotten_at == [20.0]
+    assert tested.observed_at == [0.0, 5.0, 10.0, 15.0, 20.0, 20.0, 25.0]
+    assert tested.planned_for[2:] == pytest.approx([EPOCH + ahead + 20.0, EPOCH + ahead + 25.0], abs=1.0)
+    assert tested.health.is_ready(now())

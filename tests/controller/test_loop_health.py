@@ -87,3 +87,21 @@ def test_a_tick_with_thousands_of_writes_counts_as_alive():
 )
 def test_external_causes_by_error(error: Exception, sentence: str | None):
     assert external_cause(error) == sentence
+
+
+@pytest.mark.parametrize(
+    ("skew_seconds", "said"),
+    [
+        (3600.0, "the operator's clock is 3600 s ahead of the API server's"),
+        (-3600.0, "the operator's clock is 3600 s behind the API server's"),
+        (1.0, ""),
+        (None, ""),
+    ],
+)
+def test_a_skewed_clock_is_said_and_makes_nothing_unhealthy(skew_seconds: float | None, said: str):
+    health = LoopHealth(limit_seconds=60.0, started_at=100.0, skew_seconds=lambda: skew_seconds)
+    health.tick_succeeded(110.0)
+    assert health.is_alive(120.0)
+    assert health.is_ready(120.0)
+    assert ("clock" in health.describe(120.0)) == bool(said)
+    assert said in health.describe(120.0)

@@ -3,6 +3,7 @@ from prometheus_client import generate_latest
 
 from forebay import __version__
 from forebay.cluster.client.kubernetes_client import Call
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
 from forebay.telemetry.scrape_failure import ScrapeFailure
@@ -131,3 +132,13 @@ def test_calls_are_counted_and_answered_writes_update_the_health(call: Call, ali
     labels = {"verb": call.verb, "resource": call.resource, "code": str(call.status)}
     assert metrics.registry.get_sample_value("forebay_api_requests_total", labels) == 1.0
     assert health.is_alive(200.0) is alive
+
+
+def test_the_skew_of_the_clock_is_shown_once_the_server_has_answered():
+    clock = ServerClock(monotonic=lambda: 50.0, wall=lambda: 1_750_003_600.5)
+    metrics = some_metrics()
+    metrics.show_clock(clock)
+    assert "\nforebay_clock_skew_seconds " not in a_page(metrics)
+    clock.answered("Sun, 15 Jun 2025 15:06:40 GMT", 50.0, 50.0)
+    assert "\nforebay_clock_skew_seconds 3600.0\n" in a_page(metrics)
+    assert "\nforebay_clock_steps_total 0.0\n" in a_page(metrics)

@@ -3,9 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from email.utils import formatdate
+from math import floor
 
 from forebay.api.inference_service import DecisionStatus, InferenceServiceStatus, ReplicaStatus
 from forebay.api.status import VariantState, VariantStatus
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.controller.loop import Loop, LoopPace, TickSteps
 from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
@@ -65,30 +68,40 @@ class LoopUnderTest:
     states: list[int] = field(default_factory=list)
     """The memory that each plan was given: the number of earlier plans."""
     before_act: Callable[[], None] = lambda: None
+    server_ahead: float | None = None
+    """How far the server's clock is ahead of the operator's; None for answers without a date."""
+    planned_for: list[float] = field(default_factory=list)
+    """The `now` of each plan."""
+    forgotten_at: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.wake = Wake(debounce_seconds=1.0)
         self.health = LoopHealth(limit_seconds=60.0, started_at=now())
         self.metrics = Metrics(self.health, now)
+        self.clock = ServerClock(monotonic=now, wall=lambda: EPOCH + now())
         self.loop = Loop(
-            TickSteps(self._observe, self._plan, self._act, lambda _: 0),
+            TickSteps(self._observe, self._plan, self._act, lambda _: 0, lambda: self.forgotten_at.append(now())),
             is_leader=lambda: self.leading,
             wake=self.wake,
             health=self.health,
             metrics=self.metrics,
             pace=LoopPace(tick_seconds=5.0),
-            now=lambda: EPOCH + now(),
+            clock=self.clock,
             monotonic=now,
         )
 
     async def _observe(self, _: float) -> World:
         self.observed_at.append(now())
+        if self.server_ahead is not None:
+            date = formatdate(floor(EPOCH + now() + self.server_ahead), usegmt=True)
+            self.clock.answered(date, now(), now())
         if self.observe_error is not None:
             raise self.observe_error
         return self.world
 
-    def _plan(self, _: World, state: int, __: float) -> tuple[Plan, int]:
+    def _plan(self, _: World, state: int, planned_for: float) -> tuple[Plan, int]:
         self.planned_at.append(now())
+        self.planned_for.append(planned_for)
         self.states.append(state)
         if self.plan_error is not None:
             raise self.plan_error

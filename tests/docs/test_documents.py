@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from forebay.cli.main import app
 from forebay.cli.run.operator_command import operator
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
 from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
@@ -52,10 +53,13 @@ def test_no_page_names_a_flag_that_does_not_exist(page):
 
 
 def test_series_of_the_operator():
-    registry = Metrics(LoopHealth(60.0, started_at=0.0), lambda: 0.0).registry
+    metrics = Metrics(LoopHealth(60.0, started_at=0.0), lambda: 0.0)
+    metrics.show_clock(ServerClock())
     rows = table(section("operations.md", "Metrics of the operator"))
 
-    assert {name for row in rows for name in code_spans(row[0])} == {family.name for family in registry.collect()}
+    assert {name for row in rows for name in code_spans(row[0])} == {
+        family.name for family in metrics.registry.collect()
+    }
 
 
 @pytest.mark.parametrize("page", OWN_PAGES, ids=lambda page: page.name)

@@ -20,11 +20,13 @@ class ManualClock:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.set_by = 0.0
+        """By how much a test has set the clock."""
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
         self._fell_asleep = asyncio.Condition()
 
     def clock(self) -> Clock:
-        return Clock(now=lambda: 1000.0 + self.seconds, monotonic=lambda: self.seconds, sleep=self.sleep)
+        return Clock(now=lambda: 1000.0 + self.set_by + self.seconds, monotonic=lambda: self.seconds, sleep=self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:

@@ -5,7 +5,7 @@ vector, numbers as text.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from forebay.telemetry.metric_catalogue import wire_names
@@ -24,6 +24,7 @@ class RecordedPrometheus:
     """By Prometheus' own clock."""
     failure: ScrapeFailed | None = None
     """Raised by every query."""
+    before_answer: Callable[[], None] = lambda: None
     asked: list[str] = field(default_factory=list)
     connected: int = 0
     closed: int = 0
@@ -50,6 +51,7 @@ class RecordedPrometheus:
 
     def ask(self, query: str, at: float | None = None) -> object:
         self.asked.append(query)
+        self.before_answer()
         if self.failure is not None:
             raise self.failure
         if query == "time()":

@@ -10,16 +10,18 @@ import typer
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kube_api import FORBIDDEN, NO_ANSWER, NOT_FOUND, ApiError, KubeApi
 from forebay.cluster.client.kubernetes_client import connect
+from forebay.cluster.client.server_clock import ServerClock
 
 RIGHTS_TO_READ = "Reading services requires the verbs get and list on inferenceservices.forebay.dev."
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReader:
-    """An API client, and the kubeconfig that it came from."""
+    """An API client, the kubeconfig that it came from, and the time of the API server."""
 
     api: KubeApi
     access: Access
+    clock: ServerClock
 
     async def namespace(self) -> str:
         return await self.access.namespace()
@@ -35,8 +37,9 @@ async def cluster_reader(
     """
     access = Access(str(kubeconfig) if kubeconfig else None, context)
     try:
-        async with await connect(access, purpose="cli") as api:
-            yield ClusterReader(api, access)
+        clock = ServerClock()
+        async with await connect(access, purpose="cli", server_clock=clock) as api:
+            yield ClusterReader(api, access, clock)
     except AccessError as error:
         raise _exit(str(error)) from error
     except ApiError as error:

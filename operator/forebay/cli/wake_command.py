@@ -5,7 +5,7 @@ API server's audit log records who did.
 """
 
 import asyncio
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
@@ -23,21 +23,24 @@ def wake(service: str, namespace: str | None, kubeconfig: Path | None, context: 
     async def request() -> str:
         rights = "Waking a service requires the verbs get and patch on inferenceservices.forebay.dev."
         async with cluster_reader(kubeconfig, context, rights) as reader:
-            return await wake_service(reader.api, namespace or await reader.namespace(), service, time.time())
+            return await wake_service(reader.api, namespace or await reader.namespace(), service, reader.clock.now)
 
     typer.echo(asyncio.run(request()))
     return 0
 
 
-async def wake_service(api: KubeApi, namespace: str, name: str, now: float) -> str:
-    """The sentence to print. A service that never goes to zero is left as it is. Raises ApiError."""
+async def wake_service(api: KubeApi, namespace: str, name: str, now: Callable[[], float]) -> str:
+    """The sentence to print. A service that never goes to zero is left as it is. Raises ApiError.
+
+    `now` is asked after the API server has answered, whose clock it follows.
+    """
     reading = await read_service(api, namespace, name)
     if reading.spec is not None and reading.spec.scaling.min_replicas > 0:
         return (
             f"{namespace}/{name} never goes to zero (minReplicas is {reading.spec.scaling.min_replicas}), "
             "so there is nothing to wake."
         )
-    requested_at = rfc3339(now)
+    requested_at = rfc3339(now())
     patch = {"metadata": {"annotations": {WAKE_REQUESTED_AT: requested_at}}}
     await api.patch(INFERENCE_SERVICES, namespace, name, patch)
     return _outcome(reading, requested_at)

@@ -9,6 +9,7 @@ from typing import Protocol
 from forebay.cluster.client.access import Access
 from forebay.cluster.client.kubernetes_client import KubernetesClient, connect
 from forebay.cluster.client.lease import Leadership
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier
 from forebay.cluster.write.event_recorder import EventRecorder
@@ -27,7 +28,7 @@ from forebay.runtime.shutdown import Shutdown
 from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_source import Connection, PrometheusSource
-from forebay.telemetry.signal_source import ScrapeTarget, SignalSource
+from forebay.telemetry.signal_source import Clock, ScrapeTarget, SignalSource
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.plan import Plan
 from forebay.world.settings import Settings
@@ -71,6 +72,7 @@ class Operator:
     wake: Wake
     leader: Leader
     service_watch: ServiceWatch
+    clock: ServerClock
 
     async def scrape(self) -> None:
         await self.signal_source.run(self.targets, lambda: self.wake.wake("scrape", skip_debounce=True))
@@ -90,7 +92,7 @@ class Operator:
                 engine.ip,
                 engine.port,
                 engine.engine_version,
-                engine.created_at,
+                self.clock.present(engine.created_at),
             )
             for engine in self.observer.engines()
         ]
@@ -116,6 +118,7 @@ async def assemble(
     options: OperatorOptions,
     access: Access,
     api: KubernetesClient,
+    clock: ServerClock,
     health: LoopHealth,
     metrics: Metrics,
     shutdown: Shutdown,
@@ -133,7 +136,7 @@ async def assemble(
         # An operator for one namespace serves no WarmPools, since they are cluster-scoped.
         pool_namespace=None if options.namespace else options.lease.namespace or await access.namespace(),
     )
-    signal_source = build_signal_source(options.scrape)
+    signal_source = build_signal_source(options.scrape, clock)
     service_watch = ServiceWatch(lambda: build_registry(access, wake.wake_from_thread), options.namespace)
 
     def is_leader() -> bool:
@@ -155,21 +158,29 @@ async def assemble(
         interval_seconds = signal_source.statistics().interval_seconds
         return replace(world, settings=settings_for_interval(options.settings, interval_seconds))
 
+    def forget() -> None:
+        signal_source.forget()
+        observer.refusals.clear()
+        executor.status.forget()
+
     loop = Loop(
-        TickSteps(observe, plan, executor.execute, State.empty),
+        TickSteps(observe, plan, executor.execute, State.empty, forget),
         is_leader=is_leader,
         wake=wake,
         health=health,
         metrics=metrics,
         pace=LoopPace(options.pace.tick_seconds),
+        clock=clock,
     )
-    return Operator(observer, signal_source, loop, wake, leader, service_watch)
+    return Operator(observer, signal_source, loop, wake, leader, service_watch, clock)
 
 
-def build_signal_source(options: ScrapeOptions) -> SignalSource:
+def build_signal_source(options: ScrapeOptions, server_clock: ServerClock) -> SignalSource:
     """The direct scraper, or the client of a Prometheus that scrapes the engines."""
+    clock = Clock(now=server_clock.now, monotonic=server_clock.monotonic)
     if options.source is MetricsSource.DIRECT:
-        return Scraper(UrlTemplate(options.url), settings=ScrapeSettings(interval_seconds=options.interval_seconds))
+        settings = ScrapeSettings(interval_seconds=options.interval_seconds)
+        return Scraper(UrlTemplate(options.url), settings=settings, clock=clock)
 
     def connect() -> Connection:
         # Imported here, because the client costs 0.3 s and 20 MB that an operator without Prometheus need not pay.
@@ -182,6 +193,7 @@ def build_signal_source(options: ScrapeOptions) -> SignalSource:
         labels=options.prometheus.labels,
         matchers=options.prometheus.matchers,
         at_least_seconds=options.interval_seconds,
+        clock=clock,
     )
 
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from forebay.cluster.client.server_clock import ServerClock
+from forebay.cluster.read.present_stamps import with_present_stamps
 from forebay.controller.loop_health import LoopHealth, external_cause
 from forebay.controller.operator_metrics import Metrics
 from forebay.controller.tick_log import DecisionLog
@@ -33,6 +35,8 @@ class TickSteps(Generic[S]):
     execute: Callable[[World, Plan, float], Awaitable[int]]
     """Carries the plan out and returns the number of actions that failed. Raises only when it cannot continue."""
     empty_state: Callable[[float], S]
+    forget: Callable[[], None] = lambda: None
+    """Drops everything outside the state whose times are compared with `now`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,8 @@ class LoopPace:
 class Loop(Generic[S]):
     """`run` returns only after `Wake.stop`.
 
-    `is_leader` says whether this process may write right now; `now` is wall time in unix seconds, `monotonic` never
-    jumps.
+    `is_leader` says whether this process may write right now. `clock` gives the time of the plans, which is that of the
+    API server, and `monotonic` the durations of stages.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class Loop(Generic[S]):
         health: LoopHealth,
         metrics: Metrics,
         pace: LoopPace,
-        now: Callable[[], float] = time.time,
+        clock: ServerClock,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._steps = steps
@@ -68,7 +72,8 @@ class Loop(Generic[S]):
         self._health = health
         self._metrics = metrics
         self._pace = pace
-        self._now = now
+        self._clock = clock
+        self._clock_steps = clock.steps
         self._monotonic = monotonic
         self._decisions = DecisionLog(metrics.decisions)
         self._state: S | None = None
@@ -89,7 +94,7 @@ class Loop(Generic[S]):
         """Run one tick and return the seconds to wait after it."""
         started = self._monotonic()
         try:
-            wait_seconds = await self._tick(self._now())
+            wait_seconds = await self._tick()
         except Exception as error:  # noqa: BLE001 - no error may end the loop
             return self._record_failure(error)
         finished = self._monotonic()
@@ -100,11 +105,15 @@ class Loop(Generic[S]):
         self._health.tick_succeeded(finished)
         return wait_seconds
 
-    async def _tick(self, now: float) -> float:
-        with self._timed("observe"):
-            world = await self._steps.observe(now)
+    async def _tick(self) -> float:
+        world = await self._observe()
+        # Read after the observation, which asks the API server: its first answer tells the time.
+        now = self._clock.now()
         self._metrics.show_scrape_ages(_scrape_ages(world, now))
         if not self._update_leadership(now):
+            return self._pace.tick_seconds
+        if self._clock.in_doubt:
+            log.info("this tick plans nothing: the API server's clock may have been set")
             return self._pace.tick_seconds
         with self._timed("plan"):
             assert self._state is not None
@@ -118,6 +127,17 @@ class Loop(Generic[S]):
                 failed_actions = await self._steps.execute(world, plan, now)
             self._metrics.errors.labels("action").inc(failed_actions)
         return min(self._pace.tick_seconds, plan.wake_in_seconds or self._pace.tick_seconds)
+
+    async def _observe(self) -> World:
+        """The World now. When the API server's clock was set, memory and signals from before are dropped."""
+        with self._timed("observe"):
+            world = await self._steps.observe(self._clock.now())
+            if self._clock.steps != self._clock_steps:
+                self._clock_steps = self._clock.steps
+                self._steps.forget()
+                self._state = self._steps.empty_state(self._clock.now())
+                world = await self._steps.observe(self._clock.now())
+            return with_present_stamps(world, self._clock) if self._clock_steps else world
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:

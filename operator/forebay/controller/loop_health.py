@@ -7,9 +7,11 @@ that lasts longer than the limit, and a loop that hangs, make the process count 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from forebay.cluster.client.kube_api import FORBIDDEN, NO_ANSWER, NOT_FOUND, ApiError
+from forebay.cluster.client.server_clock import is_skewed, skew_text
 
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
@@ -46,6 +48,8 @@ class LoopHealth:
     cause: str | None = None
     """The external cause of that failure; None when the fault is the operator's own."""
     leading: bool = False
+    skew_seconds: Callable[[], float | None] = lambda: None
+    """How far the operator's clock is ahead of the API server's. It is shown, and makes nothing unhealthy."""
 
     def tick_succeeded(self, now: float) -> None:
         self.last_attempt_at = self.last_tick_at = now
@@ -88,6 +92,9 @@ class LoopHealth:
         seconds = f"{self.tick_age_seconds(now):.1f} s"
         age = f"last good tick {seconds} ago" if self.last_tick_at is not None else f"no good tick yet, {seconds} old"
         age += f", limit {self.limit_seconds:g} s"
+        skew_seconds = self.skew_seconds()
+        if skew_seconds is not None and is_skewed(skew_seconds):
+            age += f"; {skew_text(skew_seconds)}"
         if self.error is None:
             return f"{role}; {age}"
         return f"{role}; {age}; {self.cause or 'the last tick failed'}: {self.error}"

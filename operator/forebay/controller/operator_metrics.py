@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from forebay import __version__
 from forebay.cluster.client.kubernetes_client import Call
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.controller.loop_health import LoopHealth
 from forebay.telemetry.scrape_statistics import ScrapeStatistics
 from forebay.world.plan import Plan
@@ -58,6 +59,25 @@ class SourcesCollector(Collector):
         yield failures
         yield GaugeMetricFamily(
             "forebay_scrape_round_seconds", "Duration of the last round of scrapes.", statistics.last_round_seconds
+        )
+
+
+class ServerClockCollector(Collector):
+    """The difference between the clocks of the operator and the API server, read at each scrape of the operator."""
+
+    def __init__(self, clock: ServerClock) -> None:
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        skew = GaugeMetricFamily(
+            "forebay_clock_skew_seconds", "How far the operator's clock is ahead of the API server's."
+        )
+        skew_seconds = self._clock.skew_seconds()
+        if skew_seconds is not None:
+            skew.add_metric((), skew_seconds)
+        yield skew
+        yield CounterMetricFamily(
+            "forebay_clock_steps", "How often the API server's clock was set, seen from here.", self._clock.steps
         )
 
 
@@ -123,6 +143,9 @@ class Metrics:
 
     def show_sources(self, cache_ages: Callable[[], dict[str, float]], scrapes: Callable[[], ScrapeStatistics]) -> None:
         self.registry.register(SourcesCollector(cache_ages, scrapes))
+
+    def show_clock(self, clock: ServerClock) -> None:
+        self.registry.register(ServerClockCollector(clock))
 
     def count_call(self, call: Call) -> None:
         if call.verb in WRITES and call.status:

@@ -10,6 +10,7 @@ from typing import Any
 from forebay import __version__
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kubernetes_client import connect
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.controller.assembly import Operator, assemble
 from forebay.controller.handlers import KOPF_LOG_LEVELS
 from forebay.controller.loop_health import LoopHealth
@@ -44,12 +45,14 @@ async def _serve(options: OperatorOptions) -> int:
     shutdown = Shutdown()
     shutdown.listen_to_signals()
     access = Access(str(options.kubeconfig) if options.kubeconfig else None, options.context)
-    health = LoopHealth(options.pace.health_limit_seconds, started_at=time.monotonic())
+    clock = ServerClock()
+    health = LoopHealth(options.pace.health_limit_seconds, started_at=time.monotonic(), skew_seconds=clock.skew_seconds)
     metrics = Metrics(health, time.monotonic)
+    metrics.show_clock(clock)
     async with AsyncExitStack() as stack:
         await _open_ports(stack, options.ports, health, metrics)
-        api = await stack.enter_async_context(await connect(access, on_call=metrics.count_call))
-        operator = await assemble(options, access, api, health, metrics, shutdown)
+        api = await stack.enter_async_context(await connect(access, on_call=metrics.count_call, server_clock=clock))
+        operator = await assemble(options, access, api, clock, health, metrics, shutdown)
         log.info("forebay %s started", __version__, extra={"dry_run": options.dry_run})
         cause = await _run_parts(operator, shutdown)
     log.info("stopped: %s", cause.reason, extra={"exit_code": cause.code})

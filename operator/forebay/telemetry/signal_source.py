@@ -33,7 +33,7 @@ class Clock:
     """The clocks of a signal source; tests bring their own."""
 
     now: Callable[[], float] = time.time
-    """Unix seconds, for `taken_at`."""
+    """Unix seconds, for `taken_at`. The operator gives the API server's time, which `plan` compares it with."""
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
 
@@ -46,6 +46,10 @@ class SignalSource(Protocol):
         ...
 
     def statistics(self) -> ScrapeStatistics: ...
+
+    def forget(self) -> None:
+        """Drop all signals, when their times can no longer be compared with the present."""
+        ...
 
     async def run(self, targets: Callable[[], Sequence[ScrapeTarget]], on_news: Callable[[], None]) -> None:
         """Run rounds until `stop`. `targets` is called at the start of each; `on_news` when signals have changed."""

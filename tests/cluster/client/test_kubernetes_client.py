@@ -9,6 +9,7 @@ import pytest
 from forebay.cluster.client import kubernetes_client
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NODES, PODS, ApiError
 from forebay.cluster.client.kubernetes_client import lines
+from forebay.cluster.client.server_clock import ServerClock
 from tests.cluster.api_server import refuses, says, scripted, shows, streams, write_kubeconfig
 
 
@@ -46,6 +47,24 @@ async def test_every_request_has_user_agent_and_token(tmp_path):
     assert server.asked[0].path == "/api/v1/nodes/n1"
     assert server.asked[0].headers["Authorization"] == "Bearer secret"
     assert server.asked[0].headers["User-Agent"].startswith("forebay-operator/")
+
+
+async def test_the_clock_learns_the_servers_time_from_a_successful_answer(tmp_path):
+    clock = ServerClock()
+    dated = says({"metadata": {}}, Date="Sun, 15 Jun 2025 15:06:40 GMT")
+    async with scripted(tmp_path, dated, server_clock=clock) as (_, api):
+        await api.get(NODES, None, "n1")
+        assert clock.now() == pytest.approx(1_750_000_000.5, abs=30.0)
+        assert clock.skew_seconds() is not None
+
+
+async def test_the_clock_learns_nothing_from_a_failure_which_a_proxy_may_have_answered(tmp_path):
+    clock = ServerClock()
+    refused = refuses(502, "BadGateway", "no backend", Date="Sun, 15 Jun 2025 15:06:40 GMT")
+    async with scripted(tmp_path, refused, server_clock=clock) as (_, api):
+        with pytest.raises(ApiError):
+            await api.get(NODES, None, "n1")
+        assert clock.skew_seconds() is None
 
 
 @pytest.mark.parametrize(

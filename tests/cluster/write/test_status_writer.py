@@ -115,6 +115,15 @@ async def test_telemetry_is_written_every_30_s_and_decisions_at_once():
     assert len(written.patches) == 1
 
 
+async def test_after_the_clock_was_set_back_telemetry_is_written_at_once():
+    written = WrittenStatus()
+    busier = STATUS.model_copy(update={"load": LoadStatus(queue=5, kv_percent=50)})
+    await written.write(InferenceServiceStatus(), STATUS, at=3600)
+    written.writer.forget()
+    await written.write(STATUS, busier, at=0)
+    assert len(written.patches) == 1
+
+
 async def test_a_write_that_failed_is_tried_again_at_the_next_tick():
     written = WrittenStatus()
 

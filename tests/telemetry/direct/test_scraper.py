@@ -182,6 +182,29 @@ async def test_a_pod_deleted_during_its_scrape_is_forgotten(server):
         assert set(fleet.scraper.signals()) == {"uid-engine-0"}
 
 
+async def test_after_forget_a_failed_scrape_does_not_bring_the_last_sample_back(server):
+    async with a_fleet(server, "engine-0") as fleet:
+        await fleet.next_news()
+        fleet.scraper.forget()
+        assert fleet.scraper.signals() == {}
+        server.answers["engine-0"] = "out of order\n"
+        await fleet.next_round()
+
+        assert fleet.scraper.signals()["uid-engine-0"].sample is None
+
+
+async def test_a_clock_that_is_set_during_a_scrape_dates_its_sample_by_the_new_time(server):
+    async with a_fleet(server, "slow-0") as fleet:
+        await fleet.outlast_a_round()
+        fleet.time.set_by = 3600.0
+        server.release.set()
+        await fleet.next_round()
+
+        sample = fleet.scraper.signals()["uid-slow-0"].sample
+        assert sample is not None
+        assert sample.taken_at == 1000.0 + 3600.0
+
+
 async def test_a_slow_pod_does_not_delay_the_others(server):
     """Results are reported after 1.5 s, and that of the slow pod when it arrives.
 

@@ -164,6 +164,26 @@ async def test_ages_are_computed_by_one_clock(prometheus, skew):
         assert fleet.sampled().taken_at == 993.0
 
 
+async def test_after_forget_the_last_scrape_is_read_anew_and_dated_by_the_present_clock(prometheus):
+    prometheus.scraped("chat-0", engine(), at=990)
+    async with a_fleet(prometheus) as fleet:
+        fleet.time.set_by = 3600.0
+        fleet.source.forget()
+        assert fleet.source.signals() == {}
+        await fleet.next_round()
+
+        assert fleet.sampled().taken_at == 990.0 + 3600.0
+
+
+async def test_a_round_during_which_the_clock_was_set_is_dropped(prometheus):
+    prometheus.scraped("chat-0", engine(), at=990)
+    async with a_fleet(prometheus) as fleet:
+        prometheus.before_answer = fleet.source.forget
+        await fleet.next_round()
+
+        assert fleet.source.signals() == {}
+
+
 async def test_a_restarted_engine_is_seen_to_count_from_zero(prometheus):
     prometheus.scraped("chat-0", engine(tokens=5000), at=990)
     async with a_fleet(prometheus) as fleet:

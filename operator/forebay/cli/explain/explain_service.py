@@ -23,11 +23,12 @@ def explain(
     """Print the explanation, of now or of the time `at`, and return the exit code. Raises TimeFormatError."""
     earlier = None if at is None else time_of(at, time.time())
 
-    async def read() -> ServiceReading:
+    async def read() -> tuple[ServiceReading, float]:
         async with cluster_reader(kubeconfig, context) as reader:
-            return await read_service(reader.api, namespace or await reader.namespace(), service)
+            reading = await read_service(reader.api, namespace or await reader.namespace(), service)
+            return reading, reader.clock.now()
 
-    reading, now = asyncio.run(read()), time.time()
+    reading, now = asyncio.run(read())
     print("\n".join(explanation(reading, now) if earlier is None else explanation_at(reading, earlier, now)))
     return 0
 

@@ -26,6 +26,7 @@ from kubernetes.aio.config import ConfigException
 from forebay import __version__
 from forebay.cluster.client.access import Access, AccessError
 from forebay.cluster.client.kube_api import GONE, NO_ANSWER, ApiError, Resource
+from forebay.cluster.client.server_clock import ServerClock
 from forebay.cluster.read.projections import continue_token
 
 FIELD_MANAGER = "forebay"
@@ -112,15 +113,17 @@ class KubernetesClient:
         *,
         user_agent: str,
         on_call: Callable[[Call], None] = lambda call: None,
-        clock: Callable[[], float] = time.monotonic,
+        server_clock: ServerClock | None = None,
     ) -> None:
+        """`server_clock` learns the server's time from every successful answer."""
         self._access = access
         self._user_agent = user_agent
         self._on_call = on_call
-        self._clock = clock
+        self._server_clock = server_clock
+        self._clock = time.monotonic if server_clock is None else server_clock.monotonic
         self._client = _RawClient(configuration)
         self._refreshing = asyncio.Lock()
-        self._credentials_read_at = clock()
+        self._credentials_read_at = self._clock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -248,6 +251,8 @@ class KubernetesClient:
             finally:
                 self._on_call(Call(request.verb, request.resource.plural, status, self._clock() - sent_at))
             if status < 400:
+                if self._server_clock is not None:
+                    self._server_clock.answered(response.headers.get("Date"), sent_at, self._clock())
                 return response
             failure = api_error(status, response.reason or "", await response.read())
             wait = _retry_after(response)
@@ -296,10 +301,12 @@ async def connect(
     *,
     purpose: str = "operator",
     on_call: Callable[[Call], None] = lambda call: None,
+    server_clock: ServerClock | None = None,
 ) -> KubernetesClient:
     """A client for the cluster of `access`. Raises AccessError. Does not contact the API server yet."""
     user_agent = f"forebay-{purpose}/{__version__}"
-    return KubernetesClient(access, await access.configuration(), user_agent=user_agent, on_call=on_call)
+    configuration = await access.configuration()
+    return KubernetesClient(access, configuration, user_agent=user_agent, on_call=on_call, server_clock=server_clock)
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

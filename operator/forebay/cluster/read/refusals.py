@@ -43,6 +43,10 @@ class Refusals:
         """Remember that a foreign object has a name that one of our services needs."""
         self._foreign[child.kind, child.namespace, child.name] = (now, child)
 
+    def clear(self) -> None:
+        """Forget all refusals, when their times can no longer be compared with the present."""
+        self._pods, self._foreign = {}, {}
+
     def of_pods(self, now: float) -> tuple[Refusal, ...]:
         self._pods = {key: refusal for key, refusal in self._pods.items() if now - refusal.at < REFUSALS_KEPT_SECONDS}
         return tuple(self._pods.values())

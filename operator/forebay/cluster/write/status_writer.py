@@ -32,6 +32,10 @@ class StatusWriter:
         self._written_at: dict[str, float] = {}
         """When each service's status was last written (unix seconds), by service uid."""
 
+    def forget(self) -> None:
+        """Forget when statuses were written, when those times can no longer be compared with the present."""
+        self._written_at = {}
+
     async def write(self, plan: Plan, world: World, now: float) -> ApplyOutcome:
         """Write every status that differs enough from the stored one; failed calls are in the outcome."""
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)

@@ -79,6 +79,10 @@ class Scraper:
     def statistics(self) -> ScrapeStatistics:
         return self._tally.snapshot()
 
+    def forget(self) -> None:
+        """Drop all signals, when their times can no longer be compared with the present."""
+        self._signals = {}
+
     def stop(self) -> None:
         """Make `run` return soon; scrapes in flight are cancelled."""
         self._stopping.set()
@@ -132,27 +136,31 @@ class Scraper:
         self._tally.last_round_seconds = self._clock.monotonic() - started
 
     async def _scrape(self, session: aiohttp.ClientSession, target: ScrapeTarget) -> None:
-        previous = self._signals.get(target.uid, PodSignals(sample=None))
         failure: ScrapeFailure | None = None
-        async with self._slots if previous.error is None else self._slots_after_failure:
+        async with self._slots if self._previous(target).error is None else self._slots_after_failure:
             started = self._clock.monotonic()
             try:
                 signals = PodSignals(sample=await self._sample(session, target))
             except ScrapeFailed as error:
                 failure = error.failure
-                signals = PodSignals(sample=previous.sample, error=str(error))
+                signals = PodSignals(sample=self._previous(target).sample, error=str(error))
             except Exception as error:
                 logger.exception("scraping pod %s/%s failed in the operator itself", target.namespace, target.pod)
                 failure = ScrapeFailure.INTERNAL
-                signals = PodSignals(sample=previous.sample, error=f"the operator could not read it: {error!r}")
+                reason = f"the operator could not read it: {error!r}"
+                signals = PodSignals(sample=self._previous(target).sample, error=reason)
             self._tally.scraped(self._clock.monotonic() - started, failure)
         self._signals[target.uid] = signals
         del self._in_flight[target.uid]
 
+    def _previous(self, target: ScrapeTarget) -> PodSignals:
+        return self._signals.get(target.uid, PodSignals(sample=None))
+
     async def _sample(self, session: aiohttp.ClientSession, target: ScrapeTarget) -> EngineSample:
         """The sample of one pod. Raises ScrapeFailed.
 
-        `taken_at` is the time of the request, so an age is never understated.
+        `taken_at` is the time of the request, so an age is never understated. It is computed from the time of the
+        answer, since the clock may be set in between.
         """
         catalogue = catalogue_for(target.engine_version)
         self._tally.note_version(target.engine_version)
@@ -160,11 +168,11 @@ class Scraper:
             url = self._urls.url(target)
         except ValueError as error:
             raise ScrapeFailed(ScrapeFailure.ADDRESS, f"the pod has no usable address: {error}") from error
-        taken_at = self._clock.now()
+        asked_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 body = await fetch(session, url, self._settings.max_bytes)
-            return sample_of(body, catalogue, taken_at)
+            return sample_of(body, catalogue, self._clock.now() - (self._clock.monotonic() - asked_at))
         except ScrapeFailed as error:
             raise ScrapeFailed(error.failure, f"{url}: {error}") from error
         except TimeoutError as error:

@@ -85,6 +85,8 @@ class PrometheusSource:
         self._tally = ScrapeTally(self._interval_seconds)
         self._records: dict[str, PodRecord] = {}
         self._signals: dict[str, PodSignals] = {}
+        self._forgotten = 0
+        """How often the records were dropped."""
         self._stopping = asyncio.Event()
 
     def signals(self) -> Mapping[str, PodSignals]:
@@ -93,6 +95,12 @@ class PrometheusSource:
 
     def statistics(self) -> ScrapeStatistics:
         return self._tally.snapshot()
+
+    def forget(self) -> None:
+        """Drop all signals, when their times can no longer be compared with the present."""
+        self._forgotten += 1
+        self._records = {}
+        self._signals = {}
 
     def stop(self) -> None:
         """Make `run` return after the current query."""
@@ -119,7 +127,10 @@ class PrometheusSource:
         self._records = {pod.uid: self._records.get(pod.uid, PodRecord()) for pod in pods}
         self._signals = {uid: signals for uid, signals in self._signals.items() if uid in self._records}
         if pods:
+            forgotten = self._forgotten
             result = await self._query(connection, pods)
+            if forgotten != self._forgotten:
+                return  # the clock was set while the queries ran, so the ages of this round are wrong
             seconds = self._clock.monotonic() - started
             if isinstance(result, RoundResult):
                 self._records = dict(result.records)
