@@ -272,7 +272,7 @@ async def test_two_operators_take_turns_by_the_lease(plane, api):
         third.start()
         assert await asyncio.to_thread(acquired["c"].wait, 20.0)
         assert time.monotonic() - begun >= 3.0
-        assert lost == ["another process holds it"]
+        assert lost == ["another process holds the lease"]
     finally:
         for each in (first, second, third):
             await asyncio.to_thread(each.stop)
