@@ -255,8 +255,7 @@ def _grow(
 ) -> list[Step]:
     """Add the missing replicas: drains are cancelled before anything is created."""
     missing = _missing(context, replacement)
-    still_there = sum(replica.name not in terminating for replica in context.having(ReplicaState.LOST))
-    room = context.limits.max_replicas + _surge(context, replacement) - len(replacement.live) - still_there
+    room = context.limits.max_replicas + _surge(context, replacement) - len(replacement.live)
     steps: list[Step] = []
     if missing and len(missing) > room and replacement.failing:
         # A failing replica is removed to make room; its replacement follows in a later tick.

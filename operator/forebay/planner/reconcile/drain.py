@@ -5,6 +5,7 @@ drain is an annotation on the pods, so another operator can continue it. A drain
 deleted.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from forebay.api.reasons import Reason
@@ -49,18 +50,23 @@ def cancel(replica: Replica, why: str) -> Step:
     )
 
 
-def delete(
-    replica: Replica, reason: Reason, why: str, *, alarming: bool = False, kind: StepKind = StepKind.OTHER
-) -> Step:
+def delete(replica: Replica, reason: Reason, why: str, *, alarming: bool = False) -> Step:
     pods = [pod for pod in replica.pods if not pod.deleting]
     event = warning if alarming else normal
     grace_seconds = NEVER_SERVED_GRACE_SECONDS if replica.started is False else None
     return Step(
-        kind,
+        StepKind.OTHER,
         tuple(DeletePod(pod.name, pod.uid, pod.resource_version, reason, grace_seconds) for pod in pods),
         subject=replica.name,
         event=event(reason.of_replica, f"{replica.name} is deleted: {why}."),
     )
+
+
+def delete_lost(replica: Replica) -> Step:
+    """Delete a replica whose node is lost. No limit holds this back: nothing serves there any more, and the replacement
+    waits for it."""
+    step = delete(replica, Reason.NODE_LOST, replica.message.rstrip("."), alarming=True)
+    return replace(step, kind=StepKind.DRAIN, charged=False)
 
 
 def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, now: float) -> tuple[Step, ...]:

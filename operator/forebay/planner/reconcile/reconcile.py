@@ -38,7 +38,7 @@ def reconcile(fleet: FleetContext, services: tuple[DecidedContext | UnplannedSer
     now, before = fleet.now, fleet.before
     drains = blast_radius.recent(before.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
     creates = blast_radius.recent(before.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
-    budget = Budget.of(fleet.world, drains, creates)
+    budget = Budget.of(fleet.world, fleet.lost_nodes, drains, creates)
     by_uid = {service.service.uid: service for service in services}
     outcomes = {
         uid: _reconciled(fleet, by_uid[uid], budget)

@@ -32,7 +32,7 @@ def ended(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 def node_lost(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.LOST:
         return ()
-    return (drain.delete(replica, Reason.NODE_LOST, replica.message.rstrip("."), alarming=True, kind=StepKind.DRAIN),)
+    return (drain.delete_lost(replica),)
 
 
 def drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
