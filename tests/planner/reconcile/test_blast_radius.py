@@ -1,6 +1,7 @@
 """Limits on what one planner may do, even when its input is wrong."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def a_fleet(count: int = 12) -> World:
 DEAD_NODE_AND_TWO = (a_node("node-0", ready=False, unready_since=NOW - 999), a_node("node-1"), a_node("node-2"))
 
 
-def a_fleet_on_a_dead_node(count: int = 12, **limits: int) -> World:
+def a_fleet_on_a_dead_node(count: int = 12, **limits: Any) -> World:
     service = a_service(min_replicas=count, max_replicas=count)
     pods = pods_of(service, count, node="node-0")
     return a_world(service, pods=pods, nodes=DEAD_NODE_AND_TWO, settings=Settings(**limits))

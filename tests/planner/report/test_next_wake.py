@@ -1,12 +1,13 @@
 """When the planner asks to run again although no event will occur by then."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from tests.builders.world import NOW, a_pod, a_service, a_world, pods_of, signals_of
+from tests.builders.world import NOW, a_node, a_pod, a_service, a_world, pods_of, signals_of
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,21 @@ def test_what_is_due_next(pod: dict[str, Any], due: float):
     pods = (a_pod(service, 0), a_pod(service, 1, **pod))
     done, _ = plan(a_world(service, pods=pods, signals=signals_of(pods, running=1)), State.empty(NOW - 3600), NOW)
     assert done.wake_in_seconds == pytest.approx(due)
+
+
+@pytest.mark.parametrize(
+    ("ends_in", "due"),
+    [
+        pytest.param(90, 30, id="the latest start of the drain"),
+        pytest.param(45, 45, id="the end of the node"),
+    ],
+)
+def test_a_notice_is_due(ends_in, due):
+    service = a_service()
+    pods = pods_of(service, 1, created_at=NOW - 99999)
+    world = a_world(service, pods=pods, signals=signals_of(pods, running=1), nodes=(a_node(notice=True),))
+    state = replace(State.empty(NOW - 3600), notices={"node-0": NOW + ends_in})
+    assert plan(world, state, NOW)[0].wake_in_seconds == pytest.approx(due)
 
 
 def test_nothing_is_due_for_a_service_at_rest():

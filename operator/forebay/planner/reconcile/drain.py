@@ -20,6 +20,10 @@ NEVER_SERVED_GRACE_SECONDS: Final = 10
 would hold its GPU for the whole normal grace period."""
 
 
+NOTICE_DRAIN_SECONDS: Final = 60.0
+"""How long before the end of its node a replica stops taking requests, whether or not another one serves by then."""
+
+
 def remove(replica: Replica, reason: Reason, why: str) -> tuple[Step, ...]:
     """Remove a replica: by a drain when it may hold requests, at once when it never served.
 
@@ -69,8 +73,10 @@ def delete_lost(replica: Replica) -> Step:
     return replace(step, kind=StepKind.DRAIN, charged=False)
 
 
-def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, now: float) -> tuple[Step, ...]:
-    """The deletion that ends a drain, when it is due.
+def finish(
+    replica: Replica, drain_timeout_seconds: float, settings: Settings, now: float, node_ends_at: float | None = None
+) -> tuple[Step, ...]:
+    """The deletion that ends a drain, when it is due: at the latest after drainTimeout, and at `node_ends_at`.
 
     Only a sample taken some seconds after the start proves that nothing is in flight, because proxies may still send
     requests before that. A pod without metrics gets the whole drainTimeout.
@@ -85,11 +91,19 @@ def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, n
         return (delete(replica, Reason.DRAINED, "all its requests are finished"),)
     if any(not pod.ready and pod.blocked == Reason.CRASH_LOOP for pod in replica.pods):
         return (delete(replica, Reason.CRASHED, "its engine crashed during the drain", alarming=True),)
+    left = "an unknown number of" if replica.in_flight is None else number(replica.in_flight)
+    if node_ends_at is not None and now >= node_ends_at:
+        why = f"its node ends by a spot or maintenance notice, with {left} requests in flight"
+        return (delete(replica, Reason.NODE_NOTICE, why, alarming=replica.in_flight != 0),)
     if now - started_at < drain_timeout_seconds:
         return ()
-    left = "an unknown number of" if replica.in_flight is None else number(replica.in_flight)
     why = f"drainTimeout ({seconds(drain_timeout_seconds)}) passed with {left} requests in flight"
     return (delete(replica, Reason.DRAIN_TIMEOUT, why, alarming=replica.in_flight != 0),)
+
+
+def latest_start(node_ends_at: float) -> float:
+    """When the drain of a replica must begin whose node ends at this time."""
+    return node_ends_at - NOTICE_DRAIN_SECONDS
 
 
 def order_of_leaving(replica: Replica) -> tuple[float, float, float, str]:

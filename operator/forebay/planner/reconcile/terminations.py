@@ -41,7 +41,7 @@ def drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.drain_started_at is None:
         return (drain.start(replica, Reason.LABEL_REMOVED, "its serving label was removed"),)
     timeout_seconds = context.spec.rollout.drain_timeout.seconds
-    return drain.finish(replica, timeout_seconds, context.settings, context.now)
+    return drain.finish(replica, timeout_seconds, context.settings, context.now, context.ends_at(replica))
 
 
 def half_drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
