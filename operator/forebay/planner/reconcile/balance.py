@@ -12,7 +12,7 @@ from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.observe.variant_order import variant_label
-from forebay.planner.reconcile import drain, variant_failback
+from forebay.planner.reconcile import drain, notices, variant_failback
 from forebay.planner.reconcile.rollout import Replacement, lacks_spare, may_replace_without_spare, replacement_of
 from forebay.planner.reconcile.steps import Step, StepKind, normal
 from forebay.planner.reconcile.variant_failback import failback_of
@@ -42,7 +42,13 @@ def balance(context: DecidedContext, terminating: Mapping[str, Step], grant: Gra
     replacement = replacement_of(context, (*live, *adopted))
     settled = {replica.name for replica in adopted}
     for remove in (
-        *(_replaced_by_another_shape, _superseded, _ending, _above_the_limit, _surplus, _replaced, _failed_back),
+        _replaced_by_another_shape,
+        _superseded,
+        _ending,
+        _above_the_limit,
+        _surplus,
+        _replaced,
+        _failed_back,
     ):
         chosen = [(r, step) for r, step in remove(context, replacement) if r.name not in settled and grant(step)]
         steps += [step for _, step in chosen]
@@ -130,8 +136,7 @@ def _superseded(context: DecidedContext, replacement: Replacement) -> Removals:
 
 
 def _ending(context: DecidedContext, replacement: Replacement) -> Removals:
-    """Replicas whose node ends soon, once its time is needed to finish their requests. Until then they serve, unless
-    others already serve in their place."""
+    """Replicas whose node ends soon, when the rest of its time is what their requests take."""
     return _departures(
         context,
         [
@@ -139,7 +144,7 @@ def _ending(context: DecidedContext, replacement: Replacement) -> Removals:
             for replica in replacement.ending
             if replica.state is ReplicaState.SERVING
             and (ends_at := context.ends_at(replica)) is not None
-            and context.now >= drain.latest_start(ends_at)
+            and context.now >= notices.latest_start(context, ends_at)
         ],
     )
 
@@ -360,8 +365,12 @@ def _may_serve_instead(context: DecidedContext, replica: Replica, revision: Revi
 
 
 _REVOCABLE = (
-    *(Reason.SCALE_DOWN, Reason.NOT_NEEDED, Reason.ROLLOUT),
-    *(Reason.NODE_DRAIN, Reason.NODE_NOTICE, Reason.VARIANT_RETURN),
+    Reason.SCALE_DOWN,
+    Reason.NOT_NEEDED,
+    Reason.ROLLOUT,
+    Reason.NODE_DRAIN,
+    Reason.NODE_NOTICE,
+    Reason.VARIANT_RETURN,
 )
 """Reasons of drains that are cancelled when the replica is wanted again."""
 

@@ -20,10 +20,6 @@ NEVER_SERVED_GRACE_SECONDS: Final = 10
 would hold its GPU for the whole normal grace period."""
 
 
-NOTICE_DRAIN_SECONDS: Final = 60.0
-"""How long before the end of its node a replica stops taking requests, whether or not another one serves by then."""
-
-
 def remove(replica: Replica, reason: Reason, why: str) -> tuple[Step, ...]:
     """Remove a replica: by a drain when it may hold requests, at once when it never served.
 
@@ -99,11 +95,6 @@ def finish(
         return ()
     why = f"drainTimeout ({seconds(drain_timeout_seconds)}) passed with {left} requests in flight"
     return (delete(replica, Reason.DRAIN_TIMEOUT, why, alarming=replica.in_flight != 0),)
-
-
-def latest_start(node_ends_at: float) -> float:
-    """When the drain of a replica must begin whose node ends at this time."""
-    return node_ends_at - NOTICE_DRAIN_SECONDS
 
 
 def order_of_leaving(replica: Replica) -> tuple[float, float, float, str]:
