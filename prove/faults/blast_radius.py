@@ -1,7 +1,7 @@
 """How much one planner may do, whatever it believes, and that placeholders are in nobody's way."""
 
 from prove.fault import Fault
-from prove.mutations import always, at, body, never, returns
+from prove.mutations import always, at, body, entry, never, returns
 
 FAULTS = (
     Fault(
@@ -30,11 +30,21 @@ FAULTS = (
         changes=(at("Budget.grant", returns("True")),),
         guards=(
             "test_drains_per_ten_minutes_are_bounded_over_all_services",
-            "test_a_mistaken_loss_of_nodes_is_bounded_like_drains",
             "test_creations_per_minute_are_bounded_and_services_without_any_replica_come_first",
             "test_the_gpu_ceiling_counts_every_pod_there_is",
         ),
         quick=True,
+    ),
+    Fault(
+        "blast-radius.lost-replicas-charged",
+        claim="lost replicas are charged to no limit, and pods of dead nodes hold no ceiling",
+        planted="lost replicas are charged to the drain limit, and pods of lost nodes to the ceiling of GPUs",
+        changes=(at("drain:delete_lost", entry("charged", "True")), at("gpus_under_ceiling", always("lost_nodes"))),
+        guards=(
+            "test_lost_replicas_are_charged_to_no_limit",
+            "test_a_terminating_pod_of_a_lost_node_holds_no_ceiling",
+            "test_a_dead_node_does_not_fill_the_ceiling_of_gpus",
+        ),
     ),
     Fault(
         "blast-radius.one-fault-holds-all",
@@ -50,7 +60,7 @@ FAULTS = (
         "blast-radius.placeholders-count-as-replicas",
         claim="a placeholder is no replica in any rule, and fills no ceiling of GPUs that a replica needs",
         planted="placeholders are among the pods of a service, and count against the ceiling",
-        changes=(at("fleet_context_of", never("place")), at("Budget.of", always("place"))),
+        changes=(at("fleet_context_of", never("place")), at("gpus_under_ceiling", always("place"))),
         guards=(
             "test_an_existing_placeholder_is_neither_recreated_nor_counted_as_a_replica",
             "test_placeholders_do_not_change_actions_on_replicas",

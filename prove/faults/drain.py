@@ -1,7 +1,7 @@
 """A replica leaves without a cut stream: out of rotation, until nothing is in flight, then deleted."""
 
 from prove.fault import Fault
-from prove.mutations import always, at, delegates, entry, returns
+from prove.mutations import always, at, delegates, entry, returns, value
 
 DELETED_AT_ONCE = at("drain:start", delegates("delete"))
 
@@ -64,6 +64,19 @@ FAULTS = (
             "test_which_drains_are_cancelled",
             "test_load_that_returns_takes_the_newest_drain_back_before_anything_is_created",
             "test_a_drain_and_its_end_are_one_write_each",
+        ),
+    ),
+    Fault(
+        "drain.notice-ignored",
+        claim="a spot or maintenance notice replaces all replicas of its node at once, and drains there end with it",
+        planted="no taint is a notice, and no node has an end",
+        changes=(at("NODE_NOTICE_TAINTS", value("frozenset()")), at("earliest_end", returns("None"))),
+        guards=(
+            "test_taints_of_nodes_that_are_about_to_end",
+            "test_all_replicas_of_the_node_are_replaced_at_once_and_none_is_missed",
+            "test_a_drain_that_the_notice_began_ends_with_the_notice",
+            "test_a_drain_that_ran_before_the_notice_ends_with_it",
+            "test_a_service_whose_spec_cannot_be_used_ends_its_drains_with_the_notice",
         ),
     ),
 )

@@ -65,6 +65,10 @@ class Cluster(Machines, ClusterWrites):
     def cordon(self, node: str) -> None:
         self.nodes[node] = replace(self.nodes[node], cordoned=True)
 
+    def give_notice(self, node: str) -> None:
+        """Announce the end of its machine, as a cloud does before it takes a spot instance back."""
+        self.nodes[node] = replace(self.nodes[node], cordoned=True, notice=True)
+
     def add_node(self, node: NodeView) -> None:
         self.nodes[node.name] = node
 
@@ -98,8 +102,10 @@ class Cluster(Machines, ClusterWrites):
         return [p.name for p in self.pods_of(name) if self._serves(p) and revision in (None, p.revision)]
 
     def holding_places(self, name: str) -> list[str]:
-        """Names of pods that neither drain nor end: those that maxReplicas bounds."""
-        return [p.name for p in self.pods_of(name) if p.drain_started_at is None and not p.deleting]
+        """Names of pods that neither drain nor end, nor are on a node with a notice: those that maxReplicas bounds."""
+        noticed = {node.name for node in self.nodes.values() if node.notice}
+        held = [p for p in self.pods_of(name) if p.drain_started_at is None and not p.deleting]
+        return [p.name for p in held if p.node not in noticed]
 
     def status(self, name: str) -> InferenceServiceStatus:
         return self.services[name].status

@@ -281,9 +281,22 @@ def a_node(
     unready_since: float | None = None,
     created_at: float = NOW - 86400,
     product: str = "",
+    notice: bool = False,
+    shut_down: bool = False,
 ) -> NodeView:
+    """A node that serves. One that is shut down is not ready, and both that and a notice cordon it."""
     labels = {PRODUCT: product} if product else {}
-    return NodeView(name, ready, cordoned, {GPU: gpus}, labels, unready_since, created_at)
+    return NodeView(
+        name,
+        ready and not shut_down,
+        cordoned or notice or shut_down,
+        {GPU: gpus},
+        labels,
+        unready_since,
+        created_at,
+        notice,
+        shut_down,
+    )
 
 
 def nodes(count: int, *, gpus: int = 8) -> tuple[NodeView, ...]:

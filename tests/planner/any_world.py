@@ -183,6 +183,8 @@ def worlds(draw: st.DrawFn) -> World:
                 ready=draw(mostly(True, False)),
                 cordoned=draw(mostly(False, True)),
                 unready_since=NOW - 600,
+                notice=draw(mostly(False, True)),
+                shut_down=draw(mostly(False, True)),
             )
             for i in range(draw(mostly(4, 0, 1, 2)))
         ],

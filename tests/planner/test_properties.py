@@ -41,6 +41,12 @@ def holding_places(world: World, uid: str) -> set[Place]:
     return {place_of(pod) for pod in ours} - over
 
 
+def ending_places(world: World) -> set[Place]:
+    """Replicas on nodes with a spot or maintenance notice. Their replacements do not wait for them to end."""
+    noticed = {node.name for node in world.nodes if node.notice}
+    return {place_of(pod) for pod in world.pods if pod.node in noticed}
+
+
 def waits(world: World, adopted: AdoptPod) -> bool:
     """Whether the orphan does not drain yet. A pod without the serving label drains, with or without the annotation."""
     return not any(
@@ -91,7 +97,7 @@ def test_creations_never_lead_above_maxreplicas_and_surge(world, state):
         adopted = [a for a in share.actions if isinstance(a, AdoptPod) and a.drain_reason is None and waits(world, a)]
         # A lost pod of a replica whose others are being deleted is adopted to end with them.
         gained |= {named[a.name] for a in adopted if named[a.name] not in gone}
-        held = holding_places(world, service.uid) - gone | gained
+        held = holding_places(world, service.uid) - gone - ending_places(world) | gained
         replaced = cordoned or len({revision for revision, _ in held}) > 1
         surge = service.spec.rollout.max_surge if replaced else 0
         if gained:
@@ -150,6 +156,7 @@ DISTURBANCES = (
     "kill pod",
     "max 1",
     "lose node",
+    "notice",
 )
 
 
@@ -172,6 +179,8 @@ def disturb(cluster: Cluster, what: str) -> None:
         cluster.cordon("node-1")
     elif what == "kill pod" and cluster.pods_of("chat"):
         cluster.delete_pod(cluster.pods_of("chat")[0].name)
+    elif what == "notice":
+        cluster.give_notice("node-1")
     elif what == "lose node":
         cluster.kill_node("node-1")
 

@@ -1,10 +1,11 @@
 """Long stories of one service, in virtual time, against a cluster in memory."""
 
 from forebay.api.inference_service import WhenNoSpare
+from forebay.world.settings import Settings
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_replica_capacity, known
-from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_spec
+from tests.builders.world import NOW, a_node, a_pod, a_revision, a_service, a_spec, nodes
 
 
 def never_above(cluster: Cluster, name: str, most: int):
@@ -132,6 +133,27 @@ def test_a_lost_node_is_replaced_within_its_lead_time():
     took = cluster.run_until(lambda: len(cluster.serving("chat")) == 2)
     assert took <= 60 + cluster.load_seconds + 10
     assert "ReplicaNodeLost" in cluster.event_reasons("chat")
+
+
+def test_60_replicas_on_8_dead_nodes_are_replaced_within_their_lead_time():
+    service = a_service(min_replicas=60, max_replicas=60)
+    cluster = a_cluster(service, nodes=nodes(24))
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 60)
+    used = {pod.node for pod in cluster.pods_of("chat") if pod.node is not None}
+    assert len(used) == 8
+    for node in used:
+        cluster.kill_node(node)
+    took = cluster.run_until(lambda: len(cluster.serving("chat")) == 60)
+    assert took <= 60 + cluster.load_seconds + 10
+
+
+def test_a_dead_node_does_not_fill_the_ceiling_of_gpus():
+    service = a_service(min_replicas=4, max_replicas=4)
+    cluster = a_cluster(service, nodes=nodes(3, gpus=4), settings=Settings(max_gpus=4))
+    cluster.run_until(lambda: len(cluster.serving("chat")) == 4)
+    cluster.kill_node("node-0")
+    took = cluster.run_until(lambda: len(cluster.serving("chat")) == 4)
+    assert took <= 60 + cluster.load_seconds + 10
 
 
 def test_a_pod_deleted_by_hand_is_replaced_under_another_name_at_once():

@@ -194,6 +194,8 @@ class State:
     """Placeholders' places and the pods that took them."""
     nodes_down: Mapping[str, float] = field(default_factory=dict)
     """Since when each node has been not ready, or missing although pods name it."""
+    notices: Mapping[str, float] = field(default_factory=dict)
+    """By when each node with a spot or maintenance notice ends."""
     drains: tuple[float, ...] = ()
     """Times of the drains of the last 10 minutes."""
     creates: tuple[float, ...] = ()

@@ -10,7 +10,8 @@ class Settings:
     max_drains_per_10_minutes: int = 40
     max_creates_per_minute: int = 200
     max_gpus: int | None = None
-    """Ceiling on GPUs over all services, terminating pods included. None means no ceiling but the nodes' GPUs."""
+    """Ceiling on GPUs over all services, terminating pods included, pods of lost nodes excluded. None means no ceiling
+    but the nodes' GPUs."""
     pending_timeout_seconds: float = 300.0
     """A pod that is unscheduled or cannot pull its image for longer than this is marked as stuck and no longer counts
     as capacity."""

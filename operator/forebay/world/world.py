@@ -183,14 +183,18 @@ class NodeView:
     name: str
     ready: bool
     cordoned: bool
-    """Whether its replicas have to move: it is unschedulable, or tainted for disruption by Karpenter or
-    cluster-autoscaler."""
+    """Whether its replicas have to move: it is unschedulable, being deleted, or tainted by whoever removes it, such as
+    an autoscaler or a cloud."""
     gpus: Mapping[str, int]
     """Allocatable GPUs by resource name."""
     labels: Mapping[str, str] = field(default_factory=dict)
     unready_since: float | None = None
     """When its Ready condition stopped being True; None while it is ready or the time is unknown."""
     created_at: float = 0.0
+    notice: bool = False
+    """Whether a spot or maintenance notice says that its machine ends within minutes. Such a node is cordoned too."""
+    shut_down: bool = False
+    """Whether an administrator or the cloud says that its machine is off."""
 
 
 @dataclass(frozen=True, slots=True)

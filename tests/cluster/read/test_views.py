@@ -242,7 +242,45 @@ def a_node(**parts: Any) -> NodeObject:
     ],
 )
 def test_cordoned_and_tainted_nodes_are_marked(parts, expected):
-    assert node_view(a_node(**parts)).cordoned is expected
+    view = node_view(a_node(**parts))
+    assert (view.cordoned, view.notice, view.shut_down) == (expected, False, False)
+
+
+@pytest.mark.parametrize(
+    ("key", "cordoned", "notice"),
+    [
+        pytest.param("aws-node-termination-handler/spot-itn", True, True, id="AWS takes the spot instance back"),
+        pytest.param("aws-node-termination-handler/scheduled-maintenance", True, True, id="AWS maintains the host"),
+        pytest.param("aws-node-termination-handler/asg-lifecycle-termination", True, True, id="its AWS group shrinks"),
+        pytest.param("cloud.google.com/impending-node-termination", True, True, id="GKE ends the machine"),
+        pytest.param("remediator.kubernetes.azure.com/unschedulable", True, True, id="AKS has a scheduled event"),
+        pytest.param("remediator.aks.microsoft.com/unschedulable", True, True, id="an older AKS"),
+        pytest.param("aws-node-termination-handler/rebalance-recommendation", True, False, id="AWS only advises"),
+        pytest.param("cloud.google.com/maintenance-window-started", True, False, id="GKE maintains at some time"),
+        pytest.param("karpenter.sh/disrupted", True, False, id="Karpenter waits for the drain"),
+        pytest.param("karpenter.sh/disruption", True, False, id="an older Karpenter"),
+        pytest.param("ToBeDeletedByClusterAutoscaler", True, False, id="cluster-autoscaler waits for evictions"),
+        pytest.param("DeletionCandidateOfClusterAutoscaler", False, False, id="cluster-autoscaler has not decided"),
+        pytest.param("kubernetes.azure.com/scalesetpriority", False, False, id="it is a spot node"),
+        pytest.param("node.kubernetes.io/not-ready", False, False, id="its Ready condition says it"),
+    ],
+)
+def test_taints_of_nodes_that_are_about_to_end(key, cordoned, notice):
+    view = node_view(a_node(spec={"taints": [{"key": key, "effect": "NoSchedule"}]}, conditions=ready("True")))
+    assert (view.cordoned, view.notice) == (cordoned, notice)
+
+
+@pytest.mark.parametrize("key", ["node.kubernetes.io/out-of-service", "node.cloudprovider.kubernetes.io/shutdown"])
+@pytest.mark.parametrize(
+    ("status", "shut_down"),
+    [
+        pytest.param("Unknown", True, id="its kubelet is silent, too"),
+        pytest.param("True", False, id="its kubelet is back, and the taint not yet removed"),
+    ],
+)
+def test_a_node_that_is_shut_down(key, status, shut_down):
+    view = node_view(a_node(spec={"taints": [{"key": key, "effect": "NoExecute"}]}, conditions=ready(status)))
+    assert (view.cordoned, view.shut_down) == (True, shut_down)
 
 
 @pytest.mark.parametrize(

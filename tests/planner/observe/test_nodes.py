@@ -1,9 +1,11 @@
 """Nodes that are lost, and nodes that are avoided."""
 
+from dataclasses import replace
+
 import pytest
 
 from forebay.planner.memory import ReplicaFailure
-from forebay.planner.observe.nodes import avoided_nodes, lost_nodes, nodes_down
+from forebay.planner.observe.nodes import avoided_nodes, lost_nodes, nodes_down, notices_of
 from forebay.world.settings import Settings
 from tests.builders.world import NOW, a_node, a_pod, a_service, nodes
 
@@ -32,6 +34,63 @@ def test_a_node_is_down_since_its_condition_says_or_since_it_was_first_observed(
 )
 def test_lost_nodes(existing, down, expected):
     assert lost_nodes(existing, down, SETTINGS, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("existing", "down", "notices", "expected"),
+    [
+        pytest.param(
+            [*nodes(3), replace(a_node("off"), ready=False, shut_down=True)],
+            {"off": NOW},
+            (),
+            {"off"},
+            id="it is said to be off: at once",
+        ),
+        pytest.param(
+            [replace(node, ready=False, shut_down=True) for node in nodes(3)],
+            {node.name: NOW for node in nodes(3)},
+            (),
+            {"node-0", "node-1", "node-2"},
+            id="all are said to be off",
+        ),
+        pytest.param(
+            nodes(1),
+            {"spot-0": NOW - 60, "spot-1": NOW - 60},
+            ("spot-0", "spot-1"),
+            {"spot-0", "spot-1"},
+            id="most are gone after a notice: it is no loss of sight",
+        ),
+        pytest.param(nodes(1), {"spot-0": NOW - 59}, ("spot-0",), set(), id="gone after a notice, but not for long"),
+        pytest.param(
+            nodes(3),
+            {"node-0": NOW - 60, "node-1": NOW - 60, "spot-0": NOW - 60},
+            ("spot-0",),
+            {"spot-0"},
+            id="a notice for one does not explain the others",
+        ),
+    ],
+)
+def test_nodes_whose_end_was_announced(existing, down, notices, expected):
+    assert lost_nodes(existing, down, SETTINGS, NOW, notices) == expected
+
+
+def test_a_notice_runs_from_the_tick_that_first_observed_it():
+    spot = replace(a_node("spot-0"), notice=True)
+    first = notices_of([spot, a_node("quiet")], (), {}, NOW)
+    assert first == {"spot-0": NOW + 120}
+    assert notices_of([spot], (), first, NOW + 50) == first
+
+
+@pytest.mark.parametrize(
+    ("existing", "down", "expected"),
+    [
+        pytest.param([a_node("spot-0")], (), {}, id="it was withdrawn"),
+        pytest.param([], ("spot-0",), {"spot-0": NOW + 120}, id="the node is gone and pods name it"),
+        pytest.param([], (), {}, id="the node and its pods are gone"),
+    ],
+)
+def test_the_end_of_a_notice(existing, down, expected):
+    assert notices_of(existing, down, {"spot-0": NOW + 120}, NOW + 50) == expected
 
 
 def failures(*places: str | None, revision: str = "7f3c", ended: bool = False) -> list[ReplicaFailure]:

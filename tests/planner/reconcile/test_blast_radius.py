@@ -1,6 +1,7 @@
 """Limits on what one planner may do, even when its input is wrong."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,15 @@ def a_fleet(count: int = 12) -> World:
     service = a_service(min_replicas=12, max_replicas=12)
     pods = pods_of(service, count)
     return a_world(service, pods=pods, signals=signals_of(pods), nodes=nodes(4))
+
+
+DEAD_NODE_AND_TWO = (a_node("node-0", ready=False, unready_since=NOW - 999), a_node("node-1"), a_node("node-2"))
+
+
+def a_fleet_on_a_dead_node(count: int = 12, **limits: Any) -> World:
+    service = a_service(min_replicas=count, max_replicas=count)
+    pods = pods_of(service, count, node="node-0")
+    return a_world(service, pods=pods, nodes=DEAD_NODE_AND_TWO, settings=Settings(**limits))
 
 
 def after(first: World, *others: World) -> tuple[Plan, State]:
@@ -79,18 +89,40 @@ def test_drains_per_ten_minutes_are_bounded_over_all_services():
     assert len(drains(plan(world, state, NOW + 600)[0])) == 5
 
 
-def test_a_mistaken_loss_of_nodes_is_bounded_like_drains():
-    service = a_service(min_replicas=12, max_replicas=12)
-    pods = pods_of(service, 12, node="node-0")
-    world = a_world(
-        service,
-        pods=pods,
-        nodes=(a_node("node-0", ready=False, unready_since=NOW - 999), a_node("node-1"), a_node("node-2")),
-        settings=Settings(max_drains_per_10_minutes=3),
-    )
-    done, _ = plan(world, LONG_AGO, NOW)
-    assert len(deletes(done)) == 3
-    assert len(creates(done)) == 3, "no more than have gone: those left still hold their places"
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param({"max_drains_per_10_minutes": 3}, id="few drains are allowed"),
+        pytest.param({"max_drains_per_10_minutes": 0}, id="no drain is allowed"),
+        pytest.param({"max_creates_per_minute": 3}, id="few creations are allowed"),
+        pytest.param({"max_gpus": 12}, id="the lost pods alone would fill the ceiling of GPUs"),
+    ],
+)
+def test_lost_replicas_are_charged_to_no_limit(limits):
+    done, state = plan(a_fleet_on_a_dead_node(**limits), LONG_AGO, NOW)
+    assert len(deletes(done)) == 12
+    assert len(creates(done)) == 12
+    assert (state.drains, state.creates) == ((), ())
+
+
+def test_creations_beyond_those_that_replace_lost_replicas_are_charged():
+    world = a_fleet_on_a_dead_node(12, max_creates_per_minute=3)
+    done, state = plan(replace(world, pods=world.pods[:10]), LONG_AGO, NOW)
+    assert len(creates(done)) == 12
+    assert len(state.creates) == 2
+
+
+def test_the_ceiling_of_gpus_bounds_the_replacements_of_lost_replicas():
+    done, _ = plan(a_fleet_on_a_dead_node(max_gpus=5), LONG_AGO, NOW)
+    assert (len(deletes(done)), len(creates(done))) == (12, 5)
+
+
+def test_a_terminating_pod_of_a_lost_node_holds_no_ceiling():
+    """Its kubelet is gone, so the pod stays for as long as the node object does."""
+    service = a_service(min_replicas=4, max_replicas=4)
+    pods = pods_of(service, 4, node="node-0", deleting=True)
+    world = a_world(service, pods=pods, nodes=DEAD_NODE_AND_TWO, settings=Settings(max_gpus=4))
+    assert len(creates(plan(world, LONG_AGO, NOW)[0])) == 4
 
 
 def test_creations_per_minute_are_bounded_and_services_without_any_replica_come_first():

@@ -42,6 +42,23 @@ def test_the_end_of_a_drain(since, in_flight, sampled, reason):
     )
 
 
+@pytest.mark.parametrize(
+    ("in_flight", "ends_in", "reason"),
+    [
+        pytest.param(3.0, 1, None, id="the node still lasts"),
+        pytest.param(3.0, 0, "NodeNotice", id="the node ends"),
+        pytest.param(None, 0, "NodeNotice", id="nobody knows what is left"),
+        pytest.param(0.0, 0, "Drained", id="it is empty in time"),
+    ],
+)
+def test_the_end_of_a_drain_on_a_node_with_a_notice(in_flight, ends_in, reason):
+    replica = a_replica(state=ReplicaState.DRAINING, in_flight=in_flight, drain_started_at=NOW - 20)
+    steps = drain.finish(replica, 300.0, SETTINGS, NOW, NOW + ends_in)
+    assert [step.actions[0].reason for step in steps if isinstance(step.actions[0], DeletePod)] == (
+        [reason] if reason else []
+    )
+
+
 def test_a_drain_that_cuts_requests_warns_with_their_number():
     replica = a_replica(state=ReplicaState.DRAINING, in_flight=3.0, drain_started_at=NOW - 300)
     (step,) = drain.finish(replica, 300.0, SETTINGS, NOW)

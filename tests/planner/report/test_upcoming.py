@@ -54,6 +54,14 @@ class TestMany:
         assert sum("no node since" in what for what in upcoming(cluster)) == 3
         assert sum(what.startswith("1 more replica is stuck; by then it") for what in upcoming(cluster)) == 1
 
+    def test_draining_replicas_of_a_node_with_a_notice(self):
+        cluster = a_served_cluster(6, max_replicas=6)
+        cluster.give_notice("node-0")
+        cluster.run(75)
+        named = [what for what in upcoming(cluster) if "latest: the spot or maintenance notice of its node" in what]
+        assert len(named) == 3
+        assert 40 <= seconds_until(cluster, named[0].split()[0]) <= 60
+
     def test_draining_replicas(self):
         cluster = a_served_cluster(6)
         cluster.stream_seconds = 600

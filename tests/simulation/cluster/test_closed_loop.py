@@ -129,6 +129,26 @@ class TestEndings:
         assert done.ticks[-1].serving >= 2
         assert {r.view.node for r in loop.cluster.pods.values() if r.view.ready} == {"gpu-1"}
 
+    @pytest.mark.parametrize(
+        ("ready_seconds", "in_time", "unserved_seconds"),
+        [
+            pytest.param(45.0, 0.99, 0, id="others serve in time"),
+            pytest.param(115.0, 0.96, 25, id="others come late: the last seconds are for the streams"),
+        ],
+    )
+    def test_a_spot_notice_cuts_no_stream(self, ready_seconds, in_time, unserved_seconds):
+        starts = replace(EXACT, ready_seconds=ready_seconds)
+        loop = a_loop(8.0, 600, control=PlannerControl(), initial_replicas=2, min_replicas=2, starts=starts)
+        loop.at(100, lambda at: at.cluster.give_notice("gpu-0"))
+        loop.at(220, lambda at: at.cluster.kill_node("gpu-0"))
+        done = loop.run(700)[CHAT]
+        summary = done.summary(PROMISE)
+        assert (summary.failed, summary.shed, summary.unfinished) == (0, 0, 0)
+        assert summary.attainment >= in_time
+        unserved = [tick.at for tick in done.ticks if tick.serving == 0]
+        assert max(unserved, default=0.0) - min(unserved, default=0.0) <= unserved_seconds
+        assert done.ticks[-1].serving >= 2
+
 
 class TestGateway:
     def test_requests_are_held_until_a_replica_serves(self):

@@ -25,13 +25,31 @@ NODE_REMOVAL_TAINTS: Final = frozenset(
         "karpenter.sh/disrupted",
         "karpenter.sh/disruption",
         "ToBeDeletedByClusterAutoscaler",
-        "cloud.google.com/impending-node-termination",
+        "aws-node-termination-handler/rebalance-recommendation",
+        "cloud.google.com/maintenance-window-started",
+    }
+)
+"""Taints by which autoscalers and clouds announce the removal of a node without a deadline, before or instead of a
+cordon.
+
+`DeletionCandidateOfClusterAutoscaler` is none of them: the autoscaler considers the node and has not decided. Nor are
+taints that only say what the node is, such as `kubernetes.azure.com/scalesetpriority` of spot nodes.
+"""
+NODE_NOTICE_TAINTS: Final = frozenset(
+    {
         "aws-node-termination-handler/spot-itn",
         "aws-node-termination-handler/scheduled-maintenance",
         "aws-node-termination-handler/asg-lifecycle-termination",
+        "cloud.google.com/impending-node-termination",
+        "remediator.kubernetes.azure.com/unschedulable",
+        "remediator.aks.microsoft.com/unschedulable",
     }
 )
-"""Taints by which autoscalers and clouds announce the removal of a node, before or instead of a cordon."""
+"""Taints by which clouds and their termination handlers give notice that the machine of a node ends within minutes."""
+NODE_SHUT_DOWN_TAINTS: Final = frozenset(
+    {"node.kubernetes.io/out-of-service", "node.cloudprovider.kubernetes.io/shutdown"}
+)
+"""Taints of a node whose machine is off. The first may outlast the shutdown, until an administrator removes it."""
 
 IMAGE_REASONS: Final = frozenset(
     {
@@ -132,7 +150,9 @@ def pod_view(pod: PodObject) -> PodView:
 def node_view(node: NodeObject) -> NodeView:
     ready = _condition(node.status.conditions, "Ready")
     is_ready = ready is not None and ready.status == "True"
-    leaving = any(taint.key in NODE_REMOVAL_TAINTS for taint in node.spec.taints or ())
+    taints = {taint.key for taint in node.spec.taints or ()}
+    notice, shut_down = not taints.isdisjoint(NODE_NOTICE_TAINTS), not taints.isdisjoint(NODE_SHUT_DOWN_TAINTS)
+    leaving = notice or shut_down or not taints.isdisjoint(NODE_REMOVAL_TAINTS)
     return NodeView(
         name=node.metadata.name,
         ready=is_ready,
@@ -141,6 +161,8 @@ def node_view(node: NodeObject) -> NodeView:
         labels=node.metadata.labels or {},
         unready_since=unix_seconds(ready.last_transition_time) if ready and not is_ready else None,
         created_at=unix_seconds(node.metadata.creation_timestamp) or 0.0,
+        notice=notice,
+        shut_down=shut_down and not is_ready,
     )
 
 

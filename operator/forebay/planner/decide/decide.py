@@ -7,7 +7,7 @@ from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.decide.service_schedules import service_schedules_of
 from forebay.planner.decide.wake_request import first_start, wake_request_of
 from forebay.planner.observe.fleet_context import FleetContext
-from forebay.planner.observe.free_gpus import FreeGpus, free_gpus_for, looks_ahead
+from forebay.planner.observe.free_gpus import FreeGpus, free_gpus_for, gpus_under_ceiling, looks_ahead
 from forebay.planner.observe.isolation import isolated
 from forebay.planner.observe.service_context import ServiceContext, UnplannedService
 from forebay.scaling.desired import decide as decide_replicas
@@ -70,6 +70,6 @@ def _free_gpus(fleet: FleetContext, target: Revision, window_floors: tuple[Windo
     checked."""
     if not any(looks_ahead(window_floor, fleet.now) for window_floor in window_floors):
         return None
-    used = sum(pod.gpus for pod in fleet.world.pods if pod.service_uid is not None or pod.owner_uid is not None)
+    used = gpus_under_ceiling(fleet.world.pods, fleet.lost_nodes)
     nodes = (node for node in fleet.world.nodes if node.name not in fleet.lost_nodes)
     return free_gpus_for(target.shape, nodes, fleet.gpus_taken, used, fleet.world.settings)

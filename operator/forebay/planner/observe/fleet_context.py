@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from forebay.api.reasons import Reason
 from forebay.planner.memory import Preemptions, State
 from forebay.planner.observe.free_gpus import gpus_taken
-from forebay.planner.observe.nodes import lost_nodes, nodes_down
+from forebay.planner.observe.nodes import lost_nodes, nodes_down, notices_of
 from forebay.planner.observe.placeholder_preemption import HeldPlaces, preemptions_of
 from forebay.planner.observe.placement import free_places
 from forebay.workloads.objects.ranks import hostnames_of
@@ -35,6 +35,8 @@ class FleetContext:
     """Names of all pods by namespace."""
     lost_nodes: frozenset[str]
     cordoned: frozenset[str]
+    notices: Mapping[str, float]
+    """By when each node with a spot or maintenance notice ends."""
     refusals: Mapping[str, tuple[Refusal, ...]]
     """Refused pods of replicas by service uid, oldest first."""
     refused_placeholders: Mapping[str, tuple[Refusal, ...]]
@@ -58,6 +60,7 @@ class FleetContext:
 def fleet_context_of(world: World, state: State, now: float) -> FleetContext:
     preemptions = preemptions_of(world, state.preemptions, now)
     down = nodes_down(world.nodes, world.pods, state.nodes_down, now)
+    notices = notices_of(world.nodes, down, state.notices, now)
     pods: dict[str, list[PodView]] = {}
     placeholders: dict[str, list[PodView]] = {}
     names: dict[str, set[str]] = {}
@@ -78,8 +81,9 @@ def fleet_context_of(world: World, state: State, now: float) -> FleetContext:
         pods=_by_name(pods),
         placeholders=_by_name(placeholders),
         names={namespace: frozenset(pod_names) for namespace, pod_names in names.items()},
-        lost_nodes=lost_nodes(world.nodes, down, world.settings, now),
+        lost_nodes=lost_nodes(world.nodes, down, world.settings, now, notices),
         cordoned=frozenset(node.name for node in world.nodes if node.cordoned),
+        notices=notices,
         refusals=_by_time(refusal for refusal in world.refusals if not refusal.placeholder),
         refused_placeholders=_by_time(refusal for refusal in world.refusals if refusal.placeholder),
         quota_refusals=_quota_short(world),

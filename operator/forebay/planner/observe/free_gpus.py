@@ -4,7 +4,7 @@ The count is the GPUs of ready nodes that match the node selector, minus those o
 nodes that an autoscaler would add are unknown here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,22 @@ def gpus_taken(pods: Iterable[PodView]) -> dict[str, int]:
     """GPUs in use by node. Draining and terminating pods do not count because they will be gone by then, and
     placeholders do not count because they can be preempted."""
     return gpus_by_node(pod for pod in pods if not _leaves(pod) and pod.phase not in ("Failed", "Succeeded"))
+
+
+def gpus_under_ceiling(pods: Iterable[PodView], lost_nodes: Collection[str]) -> int:
+    """GPUs that count against the operator's ceiling: those of all replicas that any node still runs, terminating ones
+    included.
+
+    Placeholders do not count, because replicas preempt them. Pods of lost nodes do not count, because nothing runs them
+    and nothing ends them either: they stay until the node returns or is removed.
+    """
+    return sum(
+        pod.gpus
+        for pod in pods
+        if pod.place is None
+        and (pod.service_uid is not None or pod.owner_uid is not None)
+        and pod.node not in lost_nodes
+    )
 
 
 def _leaves(pod: PodView) -> bool:

@@ -87,6 +87,7 @@ def observed_service(
         orphans=observed.orphans,
         taken_names=_taken_names(fleet, service),
         cordoned=fleet.cordoned,
+        notices=fleet.notices,
         avoid_nodes=avoided_nodes(observed_memory.failures, fleet.world.nodes, _serving_on(observed)),
         memory=observed_memory,
         learned=learned,
@@ -228,13 +229,14 @@ def _blocked_for_all(live: list[Replica]) -> int:
 
 def _wanted_before(live: list[Replica], service: ServiceView, fleet: FleetContext, variant_order: VariantOrder) -> int:
     """The count that a newly started operator assumes was wanted: the one in the status, and at least the live
-    replicas that are not stuck.
+    replicas that are not stuck. Those whose node ends soon are left out, because others replace all of them at once.
 
     During a rollout or a node drain there may be maxSurge replicas more than wanted; they are subtracted.
     """
     assert service.spec is not None
-    unblocked = sum(replica.state is not ReplicaState.BLOCKED for replica in live)
-    if any(_is_to_be_replaced(replica, fleet, variant_order) for replica in live):
+    lasting = [replica for replica in live if fleet.notices.keys().isdisjoint(replica.nodes)]
+    unblocked = sum(replica.state is not ReplicaState.BLOCKED for replica in lasting)
+    if any(_is_to_be_replaced(replica, fleet, variant_order) for replica in lasting):
         unblocked -= service.spec.rollout.max_surge
     return max(service.status.replicas.desired, unblocked, 0)
 

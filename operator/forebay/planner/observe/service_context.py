@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from forebay.api.inference_service import InferenceServiceSpec
 from forebay.planner.memory import Halt, Learned, ServiceMemory
+from forebay.planner.observe.nodes import earliest_end
 from forebay.planner.observe.replicas import LIVE, Replica, ReplicaState
 from forebay.planner.observe.variant_order import VariantOrder
 from forebay.scaling.learning.lead_time import Prospect
@@ -44,6 +45,8 @@ class ServiceContext:
     """Names of the objects in the namespace with which a new pod could collide."""
     cordoned: frozenset[str]
     """Nodes that replicas have to leave."""
+    notices: Mapping[str, float]
+    """By when each node with a spot or maintenance notice ends."""
     avoid_nodes: tuple[str, ...]
     """Nodes on which replicas of this service failed."""
     memory: ServiceMemory
@@ -86,6 +89,10 @@ class ServiceContext:
     def must_leave(self, replica: Replica) -> bool:
         """Whether the replica is on a cordoned node."""
         return bool(self.cordoned) and not self.cordoned.isdisjoint(replica.nodes)
+
+    def ends_at(self, replica: Replica) -> float | None:
+        """By when the first of the replica's nodes ends; None without a notice."""
+        return earliest_end(replica.nodes, self.notices) if self.notices else None
 
     def having(self, *states: ReplicaState) -> tuple[Replica, ...]:
         # Lists are built faster than generators are drained, and every rule of every service asks.

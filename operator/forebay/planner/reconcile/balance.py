@@ -7,11 +7,12 @@ removed only after its replacement serves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.replicas import Replica, ReplicaState
 from forebay.planner.observe.variant_order import variant_label
-from forebay.planner.reconcile import drain, variant_failback
+from forebay.planner.reconcile import drain, notices, variant_failback
 from forebay.planner.reconcile.rollout import Replacement, lacks_spare, may_replace_without_spare, replacement_of
 from forebay.planner.reconcile.steps import Step, StepKind, normal
 from forebay.planner.reconcile.variant_failback import failback_of
@@ -40,7 +41,15 @@ def balance(context: DecidedContext, terminating: Mapping[str, Step], grant: Gra
     adopted, steps = _adopt(context, live, grant)
     replacement = replacement_of(context, (*live, *adopted))
     settled = {replica.name for replica in adopted}
-    for remove in (_replaced_by_another_shape, _superseded, _above_the_limit, _surplus, _replaced, _failed_back):
+    for remove in (
+        _replaced_by_another_shape,
+        _superseded,
+        _ending,
+        _above_the_limit,
+        _surplus,
+        _replaced,
+        _failed_back,
+    ):
         chosen = [(r, step) for r, step in remove(context, replacement) if r.name not in settled and grant(step)]
         steps += [step for _, step in chosen]
         replacement = _without(replacement, [replica for replica, _ in chosen])
@@ -123,14 +132,28 @@ def _superseded(context: DecidedContext, replacement: Replacement) -> Removals:
             and (replacement.proven or replica.revision != replacement.growth.hash or context.must_leave(replica))
         )
     ]
-    return _removals(useless, *_why_leaving(context, useless))
+    return _departures(context, useless)
+
+
+def _ending(context: DecidedContext, replacement: Replacement) -> Removals:
+    """Replicas whose node ends soon, when the rest of its time is what their requests take."""
+    return _departures(
+        context,
+        [
+            replica
+            for replica in replacement.ending
+            if replica.state is ReplicaState.SERVING
+            and (ends_at := context.ends_at(replica)) is not None
+            and context.now >= notices.latest_start(context, ends_at)
+        ],
+    )
 
 
 def _above_the_limit(context: DecidedContext, replacement: Replacement) -> Removals:
     """Replicas above maxReplicas, removed at once whatever the load: maxReplicas was lowered, or pods came from
     elsewhere."""
     limits = context.limits
-    above = len(replacement.live) - limits.max_replicas - _surge(context, replacement)
+    above = len(replacement.lasting) - limits.max_replicas - _surge(context, replacement)
     if above <= 0:
         return []
     victims = _victims(context, replacement)[:above]
@@ -141,8 +164,9 @@ def _surplus(context: DecidedContext, replacement: Replacement) -> Removals:
     """Replicas above the wanted count: all that have not started, else one serving replica at a time, or a tenth of
     many."""
     failback = failback_of(context, replacement)
-    surge = context.spec.rollout.max_surge if replacement.leaving else variant_failback.extra_replicas(failback)
-    surplus = len(replacement.staying) + len(replacement.leaving) - context.desired - surge
+    later = replacement.leaving_later
+    surge = context.spec.rollout.max_surge if later else variant_failback.extra_replicas(failback)
+    surplus = len(replacement.staying) + len(later) - context.desired - surge
     if surplus <= 0:
         return []
     victims = _victims(context, replacement)
@@ -169,7 +193,7 @@ def _replaced(context: DecidedContext, replacement: Replacement) -> Removals:
         replica for replica in _victims(context, replacement) if replica in replacement.leaving and replica in serving
     ]
     spared = leaving[: max(0, len(serving) - context.desired)]
-    return [pair for replica in spared for pair in _removals([replica], *_why_leaving(context, [replica]))]
+    return _departures(context, spared)
 
 
 def _failed_back(context: DecidedContext, replacement: Replacement) -> Removals:
@@ -197,8 +221,7 @@ def _without_spare(context: DecidedContext, replacement: Replacement) -> tuple[R
     if not leaving or len(serving) < context.desired:
         return [], ""
     if may_replace_without_spare(context):
-        reason, why = _why_leaving(context, leaving[:1])
-        return _removals(leaving[:1], reason, f"{why}, in place because {lack}"), ""
+        return _departures(context, leaving[:1], f", in place because {lack}"), ""
     shape = context.variant_order.next_target.shape
     remedy = (
         f"Free {shape.gpus} × {shape.resource_name}" if context.spec.rollout.max_surge else "Raise rollout.maxSurge"
@@ -209,8 +232,25 @@ def _without_spare(context: DecidedContext, replacement: Replacement) -> tuple[R
     )
 
 
-def _why_leaving(context: DecidedContext, replicas: Sequence[Replica]) -> tuple[Reason, str]:
-    nodes = sorted(node for replica in replicas for node in replica.nodes & context.cordoned)
+def _departures(context: DecidedContext, replicas: Sequence[Replica], detail: str = "") -> Removals:
+    """Removals of leaving replicas. Those whose node ends soon are not charged to the limit of drains, because they end
+    with the node in any case."""
+    removals: Removals = []
+    for replica in replicas:
+        reason, why = _why_leaving(context, replica)
+        charged = context.ends_at(replica) is None
+        removals += [
+            (replica, replace(step, charged=charged)) for step in drain.remove(replica, reason, f"{why}{detail}")
+        ]
+    return removals
+
+
+def _why_leaving(context: DecidedContext, replica: Replica) -> tuple[Reason, str]:
+    ends_at = context.ends_at(replica)
+    if ends_at is not None:
+        node = min(replica.nodes & context.notices.keys())
+        return Reason.NODE_NOTICE, f"node {node} has a spot or maintenance notice and ends by {rfc3339(ends_at)}"
+    nodes = sorted(replica.nodes & context.cordoned)
     if nodes:
         return Reason.NODE_DRAIN, f"node {nodes[0]} is cordoned or about to be removed"
     return Reason.ROLLOUT, f"revision {context.variant_order.next_target.hash} replaces it"
@@ -246,6 +286,7 @@ def _without(replacement: Replacement, removed: Sequence[Replica]) -> Replacemen
         replacement,
         staying=tuple(replica for replica in replacement.staying if replica.name not in names),
         leaving=tuple(replica for replica in replacement.leaving if replica.name not in names),
+        ending=tuple(replica for replica in replacement.ending if replica.name not in names),
         failing=tuple(replica for replica in replacement.failing if replica.name not in names),
         suspects=tuple(replica for replica in replacement.suspects if replica.name not in names),
     )
@@ -256,8 +297,7 @@ def _grow(
 ) -> list[Step]:
     """Add the missing replicas: drains are cancelled before anything is created."""
     missing = _missing(context, replacement)
-    still_there = sum(replica.name not in terminating for replica in context.having(ReplicaState.LOST))
-    room = context.limits.max_replicas + _surge(context, replacement) - len(replacement.live) - still_there
+    room = context.limits.max_replicas + _surge(context, replacement) - len(replacement.lasting)
     steps: list[Step] = []
     if missing and len(missing) > room and replacement.failing:
         # A failing replica is removed to make room; its replacement follows in a later tick.
@@ -285,11 +325,12 @@ def _missing(context: DecidedContext, replacement: Replacement) -> list[Revision
     """The revision of each replica to create.
 
     Until a replica of a target serves, only the surge is tried with the target, and all other new replicas get the
-    fallback revision that is known to work.
+    fallback revision that is known to work. Replicas whose node ends soon are replaced all at once.
     """
-    counted = len(replacement.staying) + len(replacement.leaving)
+    later = replacement.leaving_later
+    counted = len(replacement.staying) + len(later)
     tried_in_vain = any(replica.state is ReplicaState.BLOCKED for replica in replacement.staying)
-    surge = context.spec.rollout.max_surge if replacement.leaving and not tried_in_vain else 0
+    surge = context.spec.rollout.max_surge if later and not tried_in_vain else 0
     missing = max(0, context.desired + surge - counted)
     if context.halt is not None:
         return [replacement.growth] * missing
@@ -324,7 +365,14 @@ def _may_serve_instead(context: DecidedContext, replica: Replica, revision: Revi
     return replica.revision == revision.hash or (revision.hash in hashes and replica.revision in hashes)
 
 
-_REVOCABLE = (Reason.SCALE_DOWN, Reason.NOT_NEEDED, Reason.ROLLOUT, Reason.NODE_DRAIN, Reason.VARIANT_RETURN)
+_REVOCABLE = (
+    Reason.SCALE_DOWN,
+    Reason.NOT_NEEDED,
+    Reason.ROLLOUT,
+    Reason.NODE_DRAIN,
+    Reason.NODE_NOTICE,
+    Reason.VARIANT_RETURN,
+)
 """Reasons of drains that are cancelled when the replica is wanted again."""
 
 

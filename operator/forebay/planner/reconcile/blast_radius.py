@@ -4,10 +4,11 @@ A wrong input may then cost a few replicas in ten minutes, but not the fleet. `o
 implausible inputs before that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.planner.observe.free_gpus import gpus_under_ceiling
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.world.settings import Settings
 from forebay.world.world import World
@@ -24,22 +25,23 @@ class Budget:
     drains: int
     creates: int
     gpus: int | None
-    """GPUs left under the ceiling; None without a ceiling. Placeholders do not count, because replicas preempt them."""
+    """GPUs left under the ceiling; None without a ceiling."""
     drained: int = 0
     created: int = 0
     refused: dict[str, str] = field(default_factory=dict)
     """The limit that refused a step, as a clause, by service uid."""
     refused_by_ceiling: set[str] = field(default_factory=set)
     """Uids of services of which the GPU ceiling refused a step."""
+    lost: dict[str, int] = field(default_factory=dict)
+    """Pods that the cluster has taken and that nothing replaces yet, by service uid. Their replacements do not count
+    as creations."""
 
     @classmethod
-    def of(cls, world: World, drains: Sequence[float], creates: Sequence[float]) -> "Budget":
+    def of(
+        cls, world: World, lost_nodes: Collection[str], drains: Sequence[float], creates: Sequence[float]
+    ) -> "Budget":
         settings = world.settings
-        used = sum(
-            pod.gpus
-            for pod in world.pods
-            if pod.place is None and (pod.service_uid is not None or pod.owner_uid is not None)
-        )
+        used = gpus_under_ceiling(world.pods, lost_nodes)
         return cls(
             settings=settings,
             drains=max(0, settings.max_drains_per_10_minutes - len(drains)),
@@ -50,10 +52,13 @@ class Budget:
     def grant(self, uid: str, step: Step) -> bool:
         """Whether the step may be taken. It is granted as a whole or not at all."""
         if step.kind is StepKind.DRAIN:
-            return self._drain(uid)
+            return self._drain(uid, step)
         return step.kind is not StepKind.CREATE or self._create(uid, step)
 
-    def _drain(self, uid: str) -> bool:
+    def _drain(self, uid: str, step: Step) -> bool:
+        if not step.charged:
+            self.lost[uid] = self.lost.get(uid, 0) + len(step.actions)
+            return True
         if self.drains < 1:
             limit = self.settings.max_drains_per_10_minutes
             self.refused[uid] = f"the operator's limit of {limit} drains per 10 minutes is reached"
@@ -63,7 +68,9 @@ class Budget:
         return True
 
     def _create(self, uid: str, step: Step) -> bool:
-        if self.creates < len(step.actions):
+        replacing = min(self.lost.get(uid, 0), len(step.actions))
+        charged = len(step.actions) - replacing
+        if self.creates < charged:
             limit = self.settings.max_creates_per_minute
             self.refused[uid] = f"the operator's limit of {limit} pods created per minute is reached"
             return False
@@ -71,8 +78,10 @@ class Budget:
             self.refused[uid] = f"the operator's ceiling of {self.settings.max_gpus} GPUs is reached"
             self.refused_by_ceiling.add(uid)
             return False
-        self.creates -= len(step.actions)
-        self.created += len(step.actions)
+        self.creates -= charged
+        self.created += charged
+        if replacing:
+            self.lost[uid] -= replacing
         self.gpus = None if self.gpus is None else self.gpus - step.gpus
         return True
 

@@ -5,6 +5,7 @@ drain is an annotation on the pods, so another operator can continue it. A drain
 deleted.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from forebay.api.reasons import Reason
@@ -49,22 +50,29 @@ def cancel(replica: Replica, why: str) -> Step:
     )
 
 
-def delete(
-    replica: Replica, reason: Reason, why: str, *, alarming: bool = False, kind: StepKind = StepKind.OTHER
-) -> Step:
+def delete(replica: Replica, reason: Reason, why: str, *, alarming: bool = False) -> Step:
     pods = [pod for pod in replica.pods if not pod.deleting]
     event = warning if alarming else normal
     grace_seconds = NEVER_SERVED_GRACE_SECONDS if replica.started is False else None
     return Step(
-        kind,
+        StepKind.OTHER,
         tuple(DeletePod(pod.name, pod.uid, pod.resource_version, reason, grace_seconds) for pod in pods),
         subject=replica.name,
         event=event(reason.of_replica, f"{replica.name} is deleted: {why}."),
     )
 
 
-def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, now: float) -> tuple[Step, ...]:
-    """The deletion that ends a drain, when it is due.
+def delete_lost(replica: Replica) -> Step:
+    """Delete a replica whose node is lost. No limit holds this back: nothing serves there any more, and the replacement
+    waits for it."""
+    step = delete(replica, Reason.NODE_LOST, replica.message.rstrip("."), alarming=True)
+    return replace(step, kind=StepKind.DRAIN, charged=False)
+
+
+def finish(
+    replica: Replica, drain_timeout_seconds: float, settings: Settings, now: float, node_ends_at: float | None = None
+) -> tuple[Step, ...]:
+    """The deletion that ends a drain, when it is due: at the latest after drainTimeout, and at `node_ends_at`.
 
     Only a sample taken some seconds after the start proves that nothing is in flight, because proxies may still send
     requests before that. A pod without metrics gets the whole drainTimeout.
@@ -79,9 +87,12 @@ def finish(replica: Replica, drain_timeout_seconds: float, settings: Settings, n
         return (delete(replica, Reason.DRAINED, "all its requests are finished"),)
     if any(not pod.ready and pod.blocked == Reason.CRASH_LOOP for pod in replica.pods):
         return (delete(replica, Reason.CRASHED, "its engine crashed during the drain", alarming=True),)
+    left = "an unknown number of" if replica.in_flight is None else number(replica.in_flight)
+    if node_ends_at is not None and now >= node_ends_at:
+        why = f"its node ends by a spot or maintenance notice, with {left} requests in flight"
+        return (delete(replica, Reason.NODE_NOTICE, why, alarming=replica.in_flight != 0),)
     if now - started_at < drain_timeout_seconds:
         return ()
-    left = "an unknown number of" if replica.in_flight is None else number(replica.in_flight)
     why = f"drainTimeout ({seconds(drain_timeout_seconds)}) passed with {left} requests in flight"
     return (delete(replica, Reason.DRAIN_TIMEOUT, why, alarming=replica.in_flight != 0),)
 

@@ -10,6 +10,7 @@ from forebay.api.inference_service import ScalingMode
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.isolation import failed
+from forebay.planner.observe.nodes import earliest_end
 from forebay.planner.observe.pod_histories import histories_of
 from forebay.planner.observe.replicas import ReplicaState, ReplicaStateInputs, replicas_of
 from forebay.planner.observe.revision_choice import revisions_to_delete
@@ -38,7 +39,7 @@ def reconcile(fleet: FleetContext, services: tuple[DecidedContext | UnplannedSer
     now, before = fleet.now, fleet.before
     drains = blast_radius.recent(before.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
     creates = blast_radius.recent(before.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
-    budget = Budget.of(fleet.world, drains, creates)
+    budget = Budget.of(fleet.world, fleet.lost_nodes, drains, creates)
     by_uid = {service.service.uid: service for service in services}
     outcomes = {
         uid: _reconciled(fleet, by_uid[uid], budget)
@@ -162,7 +163,9 @@ def _unplanned(fleet: FleetContext, unplanned: UnplannedService) -> UnplannedOut
         step
         for replica in replicas
         if replica.state is ReplicaState.DRAINING
-        for step in drain.finish(replica, timeout, fleet.world.settings, fleet.now)
+        for step in drain.finish(
+            replica, timeout, fleet.world.settings, fleet.now, earliest_end(replica.nodes, fleet.notices)
+        )
     )
     actions = tuple(action for step in steps for action in step.actions)
     return UnplannedOutcome(unplanned, replicas, histories, steps, _finished(fleet, service, actions))

@@ -24,6 +24,9 @@ class Replacement:
     staying: tuple[Replica, ...]
     leaving: tuple[Replica, ...]
     """Replicas of a revision that is no target, or on a cordoned node."""
+    ending: tuple[Replica, ...]
+    """Those of `leaving` whose node ends soon, by a spot or maintenance notice. They hold no place under maxReplicas,
+    so that the replacements of all of them can start at once."""
     failing: tuple[Replica, ...]
     """Faulty replicas of the halted revision, kept for inspection as long as their place is not needed."""
     suspects: tuple[Replica, ...]
@@ -32,6 +35,16 @@ class Replacement:
     """The revision of new replicas until a target is proven."""
     proven: bool
     """Whether a replica of a target serves, or there is no other revision to fall back on."""
+
+    @property
+    def lasting(self) -> tuple[Replica, ...]:
+        """The replicas that hold a place under maxReplicas."""
+        return tuple(replica for replica in self.live if replica not in self.ending)
+
+    @property
+    def leaving_later(self) -> tuple[Replica, ...]:
+        """The leaving replicas that stay until others serve in their place."""
+        return tuple(replica for replica in self.leaving if replica not in self.ending)
 
     @property
     def live(self) -> tuple[Replica, ...]:
@@ -52,7 +65,8 @@ def replacement_of(context: DecidedContext, live: Sequence[Replica]) -> Replacem
             continue
         rolled = replica.revision in targets or context.halt is not None
         (staying if rolled and not context.must_leave(replica) else leaving).append(replica)
-    return Replacement(tuple(staying), tuple(leaving), failing, suspects, growth, proven)
+    ending = tuple(replica for replica in leaving if context.ends_at(replica) is not None)
+    return Replacement(tuple(staying), tuple(leaving), ending, failing, suspects, growth, proven)
 
 
 def _fallback(context: DecidedContext, old: Sequence[Replica]) -> Revision:

@@ -12,7 +12,7 @@ class StepKind(StrEnum):
 
     CREATE = "Create"
     DRAIN = "Drain"
-    """Takes a replica out of service that may be serving."""
+    """Takes a replica out of service that may be serving, or removes one whose node is lost."""
     OTHER = "Other"
 
 
@@ -24,6 +24,9 @@ class Step:
     """GPUs that a creation requests."""
     subject: str = ""
     """Name of the replica. An event of one reason is sent once per subject."""
+    charged: bool = True
+    """Whether a drain counts against the limit of drains. It does not when the cluster has taken the node, because
+    refusing the step would keep nothing."""
     event: EventRecord | None = None
 
 

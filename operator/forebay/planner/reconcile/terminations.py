@@ -33,7 +33,7 @@ def ended(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 def node_lost(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.state is not ReplicaState.LOST:
         return ()
-    return (drain.delete(replica, Reason.NODE_LOST, replica.message.rstrip("."), alarming=True, kind=StepKind.DRAIN),)
+    return (drain.delete_lost(replica),)
 
 
 def drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
@@ -42,7 +42,7 @@ def drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     if replica.drain_started_at is None:
         return (drain.start(replica, Reason.LABEL_REMOVED, "its serving label was removed"),)
     timeout_seconds = context.spec.rollout.drain_timeout.seconds
-    return drain.finish(replica, timeout_seconds, context.settings, context.now)
+    return drain.finish(replica, timeout_seconds, context.settings, context.now, context.ends_at(replica))
 
 
 def half_drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:

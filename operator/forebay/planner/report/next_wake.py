@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.free_gpus import LOOKAHEAD_SECONDS
 from forebay.planner.observe.replicas import ReplicaState
+from forebay.planner.reconcile import notices
 from forebay.schedules.schedule_floors import WindowFloor
 
 SOONEST_SECONDS = 0.5
@@ -30,6 +31,9 @@ def _due(context: DecidedContext) -> Iterator[float]:
         if started_at is not None:
             yield started_at + settings.drain_grace_seconds
             yield started_at + context.spec.rollout.drain_timeout.seconds
+    for node_ends_at in context.notices.values():
+        yield notices.latest_start(context, node_ends_at)
+        yield node_ends_at
     for replica in context.having(ReplicaState.LOADING):
         for pod in replica.pods:
             yield pod.waiting_since + settings.pending_timeout_seconds

@@ -33,6 +33,7 @@ def report(fleet: FleetContext, outcome: FleetOutcome) -> tuple[Plan, State]:
         pools={pool_plan.uid: memory for pool_plan, memory in pools},
         preemptions=fleet.preemptions,
         nodes_down=fleet.nodes_down,
+        notices=fleet.notices,
         drains=outcome.drains,
         creates=outcome.creates,
         object_counts=fleet.before.object_counts,

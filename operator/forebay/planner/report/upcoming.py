@@ -153,10 +153,13 @@ def _draining_due(context: DecidedContext, replica: Replica) -> Due | None:
     left = (
         "its requests, whose number is unknown" if replica.in_flight is None else f"its {_requests(replica.in_flight)}"
     )
+    ends_at, limit = started_at + timeout, f"drainTimeout ({seconds(timeout)})"
+    node_ends_at = context.ends_at(replica)
+    if node_ends_at is not None and node_ends_at < ends_at:
+        ends_at, limit = node_ends_at, "the spot or maintenance notice of its node"
     return Due(
-        started_at + timeout,
-        f"{replica.name} is deleted at the latest: drainTimeout ({seconds(timeout)}). It is deleted earlier once it "
-        f"has finished {left}.",
+        ends_at,
+        f"{replica.name} is deleted at the latest: {limit}. It is deleted earlier once it has finished {left}.",
     )
 
 

@@ -188,6 +188,11 @@ class ClusterModel(ClusterWrites):
         self.nodes.change(name, cordoned=True)
         self.on_change()
 
+    def give_notice(self, name: str) -> None:
+        """Announce the end of the node, as a cloud does before it takes a spot instance back."""
+        self.nodes.change(name, cordoned=True, notice=True)
+        self.on_change()
+
     # Writes
 
     def _note_wanted(self, key: ServiceKey) -> None:
