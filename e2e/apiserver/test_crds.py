@@ -294,7 +294,7 @@ WINDOW = {"name": "morning", "start": "0 8 * * *", "duration": "4h", "placeholde
     [
         ([WINDOW | {"placeholders": 0}], [WINDOW], "spec.schedules[0].placeholders"),
         ([WINDOW | {"start": "0 25 * * *"}], [WINDOW], '"0 25 * * *" is not a cron line'),
-        ([WINDOW | {"at": ["2026-11-27T18:00"]}], [WINDOW], "needs exactly one of start and at for those"),
+        ([WINDOW | {"at": ["2026-11-27T18:00"]}], [WINDOW], "needs exactly one of start and at"),
         ([WINDOW | {"duration": "30s"}], [WINDOW | {"duration": "1m"}], "is not a duration from 1m to 744h"),
         ([WINDOW, WINDOW], [WINDOW, WINDOW | {"name": "evening"}], "Duplicate value"),
     ],
