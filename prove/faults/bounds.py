@@ -10,7 +10,7 @@ FAULTS = (
         planted="no proposal is cut, creation knows no limit, and what is above a lowered maxReplicas stays",
         changes=(
             at("max_replicas", returns("proposal")),
-            at("_grow", replaced("max", "None", nth=2)),
+            at("grow", replaced("max", "None", nth=2)),
             at("_above_the_limit", returns("[]")),
         ),
         guards=(

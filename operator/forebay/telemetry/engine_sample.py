@@ -11,6 +11,7 @@ import math
 import re
 from itertools import pairwise
 
+from forebay.scaling.load.pod_history import FULLEST
 from forebay.scaling.load.signals import EngineSample, HistogramSample
 from forebay.telemetry.metric_catalogue import (
     ALL_WAITING,
@@ -26,8 +27,6 @@ from forebay.telemetry.text_format import Readings, SeriesReading, TextReader
 _READER = TextReader(wire_names())
 _PREFIX = ENGINE_PREFIX.encode()
 _WORK_COUNTERS = ("engine_steps", "generation_tokens")
-KV_ROUNDING = 1.01
-"""The largest plausible KV fraction: vLLM counts one block less than it has, so a full cache reads slightly above 1."""
 
 
 class NotAnEngine(ValueError):  # noqa: N818 - reads as a sentence where it is raised and caught
@@ -126,7 +125,7 @@ class _PodReadings:
 
     def _kv_fraction(self) -> float:
         fullest = max(self._gauge("kv_fraction"), default=0.0)
-        if fullest > KV_ROUNDING:
+        if fullest > FULLEST:
             name = self._catalogue.expected["kv_fraction"]
             raise SignalMissing(f"{name} is {fullest:g} and not a fraction from 0 to 1")
         return min(fullest, 1.0)

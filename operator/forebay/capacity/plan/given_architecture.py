@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from forebay.api.inference_service import ArchitectureSpec
 from forebay.capacity.model.architecture import Architecture, Experts, Mla, SlidingWindow
@@ -30,7 +30,7 @@ def missing_fields(given: ArchitectureSpec) -> list[str]:
 
 def with_given_fields(base: Architecture | None, given: ArchitectureSpec) -> Architecture:
     """The base with the manifest's fields over it; without a base, the manifest sets all required fields."""
-    changes: dict[str, object] = {name: value for name in SIMPLE_FIELDS if (value := getattr(given, name)) is not None}
+    changes: dict[str, Any] = {name: value for name in SIMPLE_FIELDS if (value := getattr(given, name)) is not None}
     if given.mla is not None:
         changes["mla"] = Mla(given.mla.kv_lora_rank, given.mla.rope_dim)
     if given.sliding_window is not None:
@@ -38,7 +38,7 @@ def with_given_fields(base: Architecture | None, given: ArchitectureSpec) -> Arc
     if given.experts is not None:
         changes["experts"] = Experts(given.experts.count, given.experts.active)
     base = base or Architecture(parameters=1, layers=1, attention_heads=1, kv_heads=1, head_dim=1)
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return replace(base, **changes)
 
 
 def contradictions(shape: Architecture) -> list[PlanProblem]:

@@ -18,6 +18,8 @@ def replaceable(context: DecidedContext) -> tuple[Replica, ...]:
     """The stalled replicas that are replaced now: at most two for each that serves, so that a wrong suspicion costs
     little."""
     stalled = _stalled(context)
+    if not stalled:
+        return ()
     serving = len(context.having(ReplicaState.SERVING))
     if len(stalled) > 1 and not serving:
         return ()

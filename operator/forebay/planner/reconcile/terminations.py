@@ -55,7 +55,7 @@ def half_drained(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
 def hung(context: DecidedContext, replica: Replica) -> tuple[Step, ...]:
     """An engine that makes no step is drained once its replacement serves, so that requests that can still finish have
     the time. Where there are no GPUs for a replacement, it makes room for one, one replica at a time."""
-    if replica not in stalls.replaceable(context):
+    if replica.reason != Reason.STALLED or replica not in stalls.replaceable(context):
         return ()
     if replica not in stalls.replaced(context) and (
         context.having(ReplicaState.DRAINING) or not lacks_spare(context, context.live)

@@ -135,7 +135,8 @@ def load_of(
     Values over a time span (smoothed KV, latencies) begin at `since`, the time when the number of serving replicas last
     rose: values from before it were measured on fewer replicas.
     """
-    states = [(reading, _freshness(reading, now, ages, watching_since)) for reading in by_name(serving)]
+    readings = by_name(serving)
+    states = [(reading, _freshness(reading, now, ages, watching_since)) for reading in readings]
     fresh = [(r.history, r.weight) for r, state in states if state is Freshness.FRESH and r.history is not None]
     known = [history for history, _ in fresh]
     spans = [(oldest, history.newest) for history in known if (oldest := history.oldest(since)) is not None]
@@ -174,9 +175,9 @@ def load_of(
         ready_since=max((reading.ready_since for reading in serving), default=-inf),
         known_weight=None if weights.even else fsum(weight for _, weight in fresh),
         weights=weights,
-        distrusted=_distrusted(serving),
+        distrusted=_distrusted(readings),
         all_own=all(reading.own for reading in serving),
-        missing=_missing(serving),
+        missing=_missing(readings),
     )
 
 
@@ -184,18 +185,18 @@ def by_name(readings: Iterable[ReplicaReading]) -> list[ReplicaReading]:
     return sorted(readings, key=lambda reading: reading.pod)
 
 
-def _distrusted(serving: Sequence[ReplicaReading]) -> tuple[tuple[str, str], ...]:
+def _distrusted(readings: Sequence[ReplicaReading]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (reading.pod, reading.history.distrusted_because)
-        for reading in by_name(serving)
+        for reading in readings
         if reading.history is not None and reading.history.distrusted_at is not None
     )
 
 
-def _missing(serving: Sequence[ReplicaReading]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _missing(readings: Sequence[ReplicaReading]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple(
         (reading.pod, reading.history.newest.missing)
-        for reading in by_name(serving)
+        for reading in readings
         if reading.history is not None and reading.history.newest.missing
     )
 
