@@ -38,4 +38,15 @@ FAULTS = (
             "test_a_lost_lease_ends_the_process_without_further_writes",
         ),
     ),
+    Fault(
+        "loop.a-change-is-slept-through",
+        claim="a service keeps its plan only while none of its objects has changed and nothing of it is due",
+        planted="a service at rest stays at rest, whatever changes and whatever is due",
+        changes=(at("_holds", returns("True")),),
+        guards=(
+            "test_a_change_ends_the_rest_of_the_service_it_concerns",
+            "test_a_rest_ends_when_something_of_the_service_is_due",
+        ),
+        quick=True,
+    ),
 )

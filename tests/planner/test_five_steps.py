@@ -9,6 +9,7 @@ from forebay.planner import planner
 from forebay.planner.decide.decide import decide
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.memory import ObjectCounts, State
+from forebay.planner.observe.fleet_context import fleet_context_of
 from forebay.planner.observe.observe import observe
 from forebay.planner.observe.service_context import ServiceContext
 from forebay.planner.planner import plan
@@ -55,8 +56,14 @@ def test_a_plan_takes_the_five_steps_in_order_each_with_what_the_one_before_made
     done = plan(WORLD, STATE, NOW)
     assert tuple(name for name, _, _ in record.calls) == STEPS
     inputs = [arguments for _, arguments, _ in record.calls]
-    (fleet, observed), decided, shared, outcome, reported = [made for _, _, made in record.calls]
-    assert inputs == [(WORLD, STATE, NOW), (fleet, observed), (decided,), (fleet, shared), (fleet, outcome)]
+    observed, decided, shared, outcome, reported = [made for _, _, made in record.calls]
+    fleet = inputs[0][0]
+    assert [arguments[:2] for arguments in inputs[1:]] == [
+        (fleet, observed),
+        (decided,),
+        (fleet, shared),
+        (fleet, outcome),
+    ]
     assert done == reported
 
 
@@ -68,14 +75,16 @@ def test_an_implausible_world_is_not_even_observed(record: Record):
 
 
 def test_observing_decides_nothing():
-    fleet, (context,) = observe(WORLD, STATE, NOW)
+    fleet = fleet_context_of(WORLD, STATE, NOW)
+    (context,) = observe(fleet, WORLD.services)
     assert type(context) is ServiceContext
     assert (context.counts.serving, context.load.waiting_requests) == (1, 40)
     assert [pod.name for pod in fleet.pods[SERVICE.uid]] == [PODS[0].name]
 
 
 def test_deciding_writes_nothing():
-    fleet, observed = observe(WORLD, STATE, NOW)
+    fleet = fleet_context_of(WORLD, STATE, NOW)
+    observed = observe(fleet, WORLD.services)
     (context,) = decide(fleet, observed)
     assert isinstance(context, DecidedContext)
     assert context.desired == 2
@@ -83,13 +92,15 @@ def test_deciding_writes_nothing():
 
 
 def test_sharing_writes_what_scaling_remembers():
-    (context,) = share(decide(*observe(WORLD, STATE, NOW)))
+    fleet = fleet_context_of(WORLD, STATE, NOW)
+    (context,) = share(decide(fleet, observe(fleet, WORLD.services)))
     assert isinstance(context, DecidedContext)
     assert (context.memory.scaling.desired, context.memory.scaling.raised_at) == (2, NOW)
 
 
 def test_reconciling_gives_the_actions():
-    fleet, observed = observe(WORLD, STATE, NOW)
+    fleet = fleet_context_of(WORLD, STATE, NOW)
+    observed = observe(fleet, WORLD.services)
     outcome = reconcile(fleet, share(decide(fleet, observed)))
     (service,) = outcome.services
     assert isinstance(service, ServiceOutcome)
@@ -98,8 +109,9 @@ def test_reconciling_gives_the_actions():
 
 
 def test_reporting_gives_the_plan_and_what_is_remembered():
-    fleet, observed = observe(WORLD, STATE, NOW)
-    done, after = report(fleet, reconcile(fleet, share(decide(fleet, observed))))
+    fleet = fleet_context_of(WORLD, STATE, NOW)
+    observed = observe(fleet, WORLD.services)
+    done, after = report(fleet, reconcile(fleet, share(decide(fleet, observed))), {})
     assert (done, after) == plan(WORLD, STATE, NOW)
     assert done.services[0].status.replicas.desired == 2
     assert after.services[SERVICE.uid].scaling.desired == 2

@@ -19,6 +19,7 @@ from forebay.scaling.load.arrivals import RequestLengths
 from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.rules.situation import ScalingMemory
 from forebay.schedules.timetable import Timetable
+from forebay.world.settings import Settings
 
 MOST_SENT_EVENTS: Final = 64
 
@@ -124,6 +125,18 @@ class Preemptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """That the last plan of a service left nothing to do, and the inputs from which this follows."""
+
+    inputs: tuple[object, ...]
+    """The objects that the service was planned from. An object that is replaced by an equal one counts as a change."""
+    room: tuple[int, int]
+    """How many more replicas the ready nodes and the held places have room for, up to maxReplicas."""
+    until: float
+    """When the service is planned again although no input has changed."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceMemory:
     scaling: ScalingMemory = field(default_factory=ScalingMemory)
     histories: Mapping[str, PodHistory] = field(default_factory=dict)
@@ -155,6 +168,8 @@ class ServiceMemory:
     """Why wanted placeholders were not created, as a clause."""
     learned: Learned | None = None
     """None until it has been read from the status that the previous operator left."""
+    rest: Rest | None = None
+    """None while there is something to do for the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +198,16 @@ class ObjectCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedInputs:
+    """What the plans of all services depend on."""
+
+    settings: Settings
+    lost_nodes: tuple[str, ...]
+    cordoned: tuple[str, ...]
+    notices: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     since: float = 0.0
     """When this operator began to lead."""
@@ -201,6 +226,8 @@ class State:
     creates: tuple[float, ...] = ()
     """Times of the creations of the last minute."""
     object_counts: ObjectCounts = field(default_factory=ObjectCounts)
+    shared_inputs: SharedInputs | None = None
+    """Those of the previous tick. When they change, no service is at rest."""
 
     @classmethod
     def empty(cls, now: float) -> Self:

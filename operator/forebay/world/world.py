@@ -197,6 +197,10 @@ class NodeView:
     """Whether an administrator or the cloud says that its machine is off."""
 
 
+ChildKey = tuple[str, str, str]
+"""Kind, namespace and name of an object that a service owns besides its pods."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChildView:
     """A Service, PodDisruptionBudget or other owned object, reduced to its owner and a fingerprint of its content."""
@@ -209,6 +213,10 @@ class ChildView:
     """Hash of the fields that Forebay sets, computed from the live object, so that manual changes are detected."""
     body: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """The object as Forebay would write it; None for an object that was read."""
+
+    @property
+    def child_key(self) -> ChildKey:
+        return self.kind, self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from forebay.api.reasons import Reason
-from forebay.planner.memory import Preemptions, State
+from forebay.planner.memory import Preemptions, SharedInputs, State
 from forebay.planner.observe.free_gpus import gpus_taken
 from forebay.planner.observe.nodes import lost_nodes, nodes_down, notices_of
 from forebay.planner.observe.placeholder_preemption import HeldPlaces, preemptions_of
 from forebay.planner.observe.placement import free_places
 from forebay.workloads.objects.ranks import hostnames_of
-from forebay.world.world import NodeView, PodView, Refusal, ReplicaShape, ServiceView, World
+from forebay.world.world import ChildKey, ChildView, NodeView, PodView, Refusal, ReplicaShape, ServiceView, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class FleetContext:
     """Placeholders by the uid of their controller."""
     names: Mapping[str, frozenset[str]]
     """Names of all pods by namespace."""
+    children: Mapping[ChildKey, ChildView]
+    """The live objects of the kinds that services own besides pods."""
     lost_nodes: frozenset[str]
     cordoned: frozenset[str]
     notices: Mapping[str, float]
@@ -55,6 +57,15 @@ class FleetContext:
     held_places: HeldPlaces
     preempting_pods: frozenset[str]
     """Uids of pods that started in the place of a placeholder."""
+
+    @property
+    def shared_inputs(self) -> SharedInputs:
+        return SharedInputs(
+            self.world.settings,
+            tuple(sorted(self.lost_nodes)),
+            tuple(sorted(self.cordoned)),
+            tuple(sorted(self.notices.items())),
+        )
 
 
 def fleet_context_of(world: World, state: State, now: float) -> FleetContext:
@@ -81,6 +92,7 @@ def fleet_context_of(world: World, state: State, now: float) -> FleetContext:
         pods=_by_name(pods),
         placeholders=_by_name(placeholders),
         names={namespace: frozenset(pod_names) for namespace, pod_names in names.items()},
+        children={child.child_key: child for child in world.children},
         lost_nodes=lost_nodes(world.nodes, down, world.settings, now, notices),
         cordoned=frozenset(node.name for node in world.nodes if node.cordoned),
         notices=notices,

@@ -1,29 +1,28 @@
-"""Observe: the first step. It turns World and memory into one context per service and one for the fleet."""
+"""Observe: the first step. It turns World and memory into one context per service, beside the one of the fleet."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from forebay.api.reasons import Reason
-from forebay.planner.memory import ServiceMemory, State
-from forebay.planner.observe.fleet_context import FleetContext, fleet_context_of
+from forebay.planner.memory import ServiceMemory
+from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.isolation import failed
 from forebay.planner.observe.observed_service import observed_service
 from forebay.planner.observe.service_context import ServiceContext, UnplannedService
-from forebay.world.world import ChildView, ServiceView, SpecProblem, World
+from forebay.world.world import ChildKey, ChildView, ServiceView, SpecProblem, World
 
 _UNREADABLE: Final = SpecProblem(
     Reason.SPEC_UNREADABLE, "spec: the stored spec does not match this operator's schema; apply the manifest again."
 )
 
 
-def observe(
-    world: World, state: State, now: float
-) -> tuple[FleetContext, tuple[ServiceContext | UnplannedService, ...]]:
-    """The fleet's context, and those of its services in the order of their keys."""
-    fleet = fleet_context_of(world, state, now)
-    services = sorted(world.services, key=lambda service: (service.key, service.uid))
-    return fleet, tuple(_observed(fleet, service, state.services.get(service.uid)) for service in services)
+def observe(fleet: FleetContext, services: Iterable[ServiceView]) -> tuple[ServiceContext | UnplannedService, ...]:
+    """The contexts of the services, in the order of their keys."""
+    return tuple(
+        _observed(fleet, service, fleet.before.services.get(service.uid))
+        for service in sorted(services, key=lambda service: (service.key, service.uid))
+    )
 
 
 def _observed(
@@ -32,7 +31,7 @@ def _observed(
     memory = before or ServiceMemory(status=service.status)
     try:
         service = _with_misfits(service, fleet.world)
-        problems = (*service.problems, *names_taken(service, fleet.world.children))
+        problems = (*service.problems, *names_taken(service, fleet.children))
         if service.deleting or problems or service.spec is None or service.wanted is None:
             return UnplannedService(service, memory, problems or (_UNREADABLE,))
         return observed_service(fleet, service, service.wanted, memory)
@@ -55,13 +54,12 @@ def _with_misfits(service: ServiceView, world: World) -> ServiceView:
     return replace(service, problems=(*service.problems, *service.misfits))
 
 
-def names_taken(service: ServiceView, live: Iterable[ChildView]) -> tuple[SpecProblem, ...]:
+def names_taken(service: ServiceView, live: Mapping[ChildKey, ChildView]) -> tuple[SpecProblem, ...]:
     """Objects of other owners that have the names the service needs. They are not touched."""
-    wanted = {(child.kind, child.namespace, child.name) for child in service.children}
     foreign = sorted(
         (child.kind, child.name)
-        for child in live
-        if (child.kind, child.namespace, child.name) in wanted and child.owner_uid != service.uid
+        for wanted in service.children
+        if (child := live.get(wanted.child_key)) is not None and child.owner_uid != service.uid
     )
     return tuple(
         SpecProblem(

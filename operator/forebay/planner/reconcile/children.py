@@ -1,18 +1,17 @@
 """A service's own objects besides its pods: its Services and its PodDisruptionBudget."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from forebay.world.plan import ApplyChildren
-from forebay.world.world import ChildView, ServiceView
+from forebay.world.world import ChildKey, ChildView, ServiceView
 
 
-def repair(service: ServiceView, live: Iterable[ChildView]) -> tuple[ApplyChildren, ...]:
+def repair(service: ServiceView, live: Mapping[ChildKey, ChildView]) -> tuple[ApplyChildren, ...]:
     """The write of all children of each kind of which one is missing or was changed by hand."""
-    existing = {(child.kind, child.namespace, child.name): child for child in live}
     kinds = {
         wanted.kind
         for wanted in service.children
-        if (present := existing.get((wanted.kind, wanted.namespace, wanted.name))) is None
+        if (present := live.get(wanted.child_key)) is None
         or (present.owner_uid == service.uid and present.fingerprint != wanted.fingerprint)
     }
     if not kinds:

@@ -112,7 +112,7 @@ def _actions(fleet: FleetContext, context: DecidedContext, steps: tuple[Step, ..
     to_create = {action.revision.hash for action in step_actions if isinstance(action, CreatePod)}
     return (
         *_stores(context, used | to_create),
-        *children.repair(context.service, fleet.world.children),
+        *children.repair(context.service, fleet.children),
         *step_actions,
         *revisions_to_delete(stored, used | context.variant_order.hashes),
     )

@@ -2,6 +2,7 @@
 cooldown."""
 
 from collections.abc import Iterable, Iterator
+from math import inf
 
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.free_gpus import LOOKAHEAD_SECONDS
@@ -12,16 +13,17 @@ from forebay.schedules.schedule_floors import WindowFloor
 SOONEST_SECONDS = 0.5
 
 
-def wake_in_seconds(
-    contexts: Iterable[DecidedContext | None], pool_floors: Iterable[WindowFloor], now: float
-) -> float | None:
-    """Seconds until the next due time; None without one. `pool_floors` is what the schedules of all WarmPools ask
-    for."""
-    service_times = (at for context in contexts if context is not None for at in _due(context))
-    due = [
-        at for at in (*service_times, *(at for window_floor in pool_floors for at in _edges(window_floor))) if at > now
-    ]
-    return max(SOONEST_SECONDS, min(due) - now) if due else None
+def wake_in_seconds(service_times: Iterable[float], pool_floors: Iterable[WindowFloor], now: float) -> float | None:
+    """Seconds until the next due time; None without one. `service_times` are those of the services, infinite for
+    services without one, and `pool_floors` is what the schedules of all WarmPools ask for."""
+    pool_times = (at for window_floor in pool_floors for at in _edges(window_floor) if at > now)
+    due_at = min((*service_times, *pool_times), default=inf)
+    return None if due_at == inf else max(SOONEST_SECONDS, due_at - now)
+
+
+def next_due(context: DecidedContext) -> float:
+    """When something of the service is due next; infinite without such a time."""
+    return min((at for at in _due(context) if at > context.now), default=inf)
 
 
 def _due(context: DecidedContext) -> Iterator[float]:
