@@ -9,7 +9,7 @@ from tests.builders.world import a_service
 from tests.controller.two_clocks import BUSY, CALM, Ahead, Operated, always, jump, right
 
 HOUR = 3600.0
-BUSY_AT, CALM_AT, ENDS_AT = 300.0, 1200.0, 2400.0
+BUSY_AT, CALM_AT, ENDS_AT = 300.0, 1200.0, 2700.0
 DURING_LOAD = BUSY_AT + 8.0
 
 

@@ -35,7 +35,7 @@ QUICK = {"scaleDownCooldown": "120s"}
 
 
 def while_the_load_falls(page: PageFilter) -> Story:
-    return play(FALLS, 960, after=40, initial_replicas=3, page=page, ask=(LATER,), scaling=QUICK)
+    return play(FALLS, 1080, after=40, initial_replicas=3, page=page, ask=(LATER,), scaling=QUICK)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ class ScalingMemory:
     """When the count last rose."""
     guard_raised_at: float | None = None
     """When a guard last made it rise."""
+    lowered_at: float | None = None
+    """When the count last fell."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     queue_recovery: QueueRecovery = field(default_factory=QueueRecovery)
     arrivals: Arrivals = field(default_factory=Arrivals)
@@ -82,6 +84,8 @@ class Situation:
     """When the count last rose."""
     guard_raised_at: float = 0.0
     """When a guard last made it rise."""
+    lowered_at: float | None = None
+    """When the count last fell; None when this operator process has not seen it fall."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     idleness: Idleness = field(default_factory=Idleness)
     queue_recovery: QueueRecovery = field(default_factory=QueueRecovery)
@@ -149,6 +153,7 @@ def situation_of(
         desired=desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
         guard_raised_at=began if memory.guard_raised_at is None else memory.guard_raised_at,
+        lowered_at=memory.lowered_at,
         load_window=window,
         idleness=update_idleness(memory.idleness, load, scaling_inputs.demand, counts.draining, now),
         queue_recovery=update_queue_recovery(
@@ -170,6 +175,7 @@ def remember(situation: Situation, decision: Decision) -> ScalingMemory:
         desired=decision.applied,
         raised_at=situation.now if rose else situation.raised_at,
         guard_raised_at=situation.now if by_guard else situation.guard_raised_at,
+        lowered_at=situation.now if decision.applied < situation.desired else situation.lowered_at,
         load_window=situation.load_window,
         queue_recovery=situation.queue_recovery,
         arrivals=situation.arrivals,
