@@ -6,6 +6,7 @@ The final count may be lower than the decision, since the operator shares GPUs b
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision, Proposal
@@ -21,6 +22,9 @@ from forebay.scaling.rules.backlog import replicas_with_backlog
 from forebay.scaling.rules.feed_forward import replicas_for_arrivals
 from forebay.scaling.rules.queue_recovery import QueueRecovery, update_queue_recovery
 from forebay.scaling.scaling_inputs import ScalingInputs
+
+FEWEST_COUNTED: Final = 0.5
+"""Share of the serving replicas that have to count requests before the work is known for a step down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,14 @@ def situation_of(
     began = now if counts.newest_created_at is None else min(now, counts.newest_created_at)
     held = _arrivals_unknown(load, scaling_inputs)
     received_requests = scaling_inputs.demand.received_requests
-    arrivals = update_arrivals(memory.arrivals, load.flow, now, received_requests, holds=held)
+    arrivals = update_arrivals(
+        memory.arrivals,
+        load.flow,
+        now,
+        received_requests,
+        holds=held,
+        doubted=frozenset(pod for pod, _ in load.distrusted),
+    )
     refinement = _refined(memory, arrivals, replica_capacity, load, limits, scaling_inputs, now)
     result = compute_offered_work(replica_capacity, arrivals, refinement, scaling_inputs.lengths, now, held=held)
     offered_work = result if isinstance(result, OfferedWork) else None
@@ -215,11 +226,18 @@ def _refined(
     return refine(memory.refinement, replica_capacity, lengths, load, bool(guards.propose(load, limits)), now)
 
 
+def _mostly_counted(load: ServiceLoad) -> bool:
+    """Whether half of the replicas count requests. What a few of many get is no measure of the whole: a router sends
+    them less or more than the others."""
+    return load.flow is None or load.flow.counted_share >= FEWEST_COUNTED
+
+
 def _replicas_for_work(
     offered_work: OfferedWork | None, load: ServiceLoad, limits: Limits, scaling_inputs: ScalingInputs
 ) -> float | None:
-    """The replicas that arrivals and backlog ask for, before rounding; None while arrivals are unknown."""
+    """The replicas that arrivals and backlog ask for, before rounding; None while arrivals are unknown, or only known
+    of a minority of the replicas."""
     arriving = None if offered_work is None else replicas_for_arrivals(offered_work, limits, scaling_inputs)
-    if offered_work is None or arriving is None:
+    if offered_work is None or arriving is None or not _mostly_counted(load):
         return None
     return max(arriving, replicas_with_backlog(offered_work, load, scaling_inputs))
