@@ -93,8 +93,8 @@ test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in
 test-schedules: install ## 10,000 schedules around clock changes: floor by the minute, ready by start or AtRisk
 	FOREBAY_SCHEDULES=10000 $(BIN)/pytest tests/schedules/test_schedule_minutes.py tests/planner/test_schedule_loop.py
 
-test-lies: install ## 100,000 random lies of metrics: never over bounds, never down on doubt
-	FOREBAY_LIES=100000 $(BIN)/pytest tests/planner/test_hostile_signals.py
+test-lies: install ## 100,000 random lies of metrics, and 1,000 in the closed loop: never over bounds, never down on doubt
+	FOREBAY_LIES=100000 $(BIN)/pytest tests/planner/test_hostile_signals.py tests/simulation/cluster/test_hostile_loop.py
 
 test-long: install ## the property tests that take longest, with three times the examples of make test
 	FOREBAY_SCHEDULES=300 FOREBAY_HISTORIES=25 $(BIN)/pytest -n $(UNIT_WORKERS) tests/schedules/test_schedule_minutes.py \

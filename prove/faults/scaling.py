@@ -60,6 +60,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        "scaling.taken-back",
+        claim="the last replicas go one cooldown apart, and the KV cache left has room for a few more requests",
+        planted="each step follows at once, and the headroom is a fifth of however few requests",
+        changes=(at("recently_lowered", returns("None")), at("kv_margin", returns("limits.headroom"))),
+        guards=(
+            "test_reasons_to_keep_the_replica_count",
+            "test_each_of_the_last_steps_down_waits_a_cooldown_after_the_change_before_it",
+            "test_few_steps_down_are_taken_back",
+        ),
+    ),
+    Fault(
         "scaling.arrivals-ignored",
         claim="replicas follow the work that arrives, at once in a surge, and unknown arrivals are not none",
         planted="no rule reads arrivals, a surge waits for its minute, and an engine that counts none has none",

@@ -9,8 +9,9 @@ from tests.builders.world import a_service
 from tests.controller.two_clocks import BUSY, CALM, Ahead, Operated, always, jump, right
 
 HOUR = 3600.0
-BUSY_AT, CALM_AT, ENDS_AT = 300.0, 1200.0, 2400.0
+BUSY_AT, CALM_AT, ENDS_AT = 300.0, 1200.0, 2700.0
 DURING_LOAD = BUSY_AT + 8.0
+COOLDOWN_SECONDS = 300.0
 
 
 def rises_and_falls(seconds: float) -> Demand:
@@ -50,6 +51,26 @@ def test_a_local_clock_that_jumps_changes_no_decision(during: str, ahead: float)
     assert jumped.desired == with_right_clocks().desired
 
 
+def steered_back_and_forth(seconds: float) -> float:
+    return 600.0 if seconds % 60 < 30 else -600.0
+
+
+@pytest.mark.parametrize(
+    "local",
+    [
+        pytest.param(lambda seconds: -0.05 * seconds, id="one that runs 5 % slow"),
+        pytest.param(lambda seconds: 0.05 * seconds, id="one that runs 5 % fast"),
+        pytest.param(steered_back_and_forth, id="one that is set twice a minute"),
+        pytest.param(jump(HOUR, at=DURING_LOAD + 30), id="one that jumps while replicas load"),
+        pytest.param(jump(-HOUR, at=DURING_LOAD + 30), id="one that goes back while replicas load"),
+    ],
+)
+def test_no_local_clock_changes_a_decision(local: Ahead):
+    wrong = operated(local=local)
+    assert wrong.decisions == with_right_clocks().decisions
+    assert wrong.desired == with_right_clocks().desired
+
+
 @pytest.mark.parametrize("ahead", [pytest.param(HOUR, id="ahead"), pytest.param(-HOUR, id="behind")])
 def test_an_operator_that_starts_with_a_wrong_clock_decides_as_with_a_right_one(ahead: float):
     wrong = operated(local=always(ahead))
@@ -69,4 +90,29 @@ def test_a_servers_clock_that_is_set_costs_no_stream_and_no_replica(during: str,
     assert stepped.created_at(8) == pytest.approx(honest.created_at(8), abs=60.0)
     assert stepped.drains().keys() == {name for _, action, name in stepped.decisions if action == "DeletePod"}
     assert all(20.0 <= seconds <= 30.0 for seconds in stepped.drains().values())
+    assert stepped.desired[-1][1] == honest.desired[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("server", "local", "steps"),
+    [
+        pytest.param(jump(HOUR, at=DURING_LOAD + 30), right, 1, id="ahead while replicas load"),
+        pytest.param(jump(-HOUR, at=DURING_LOAD + 30), right, 1, id="back while replicas load"),
+        pytest.param(
+            lambda seconds: HOUR if DURING_LOAD <= seconds < DURING_LOAD + 120 else 0.0,
+            right,
+            2,
+            id="ahead and back within a cooldown",
+        ),
+        pytest.param(jump(HOUR, at=DURING_LOAD), jump(HOUR, at=DURING_LOAD), 1, id="both clocks at the same time"),
+        pytest.param(jump(HOUR, at=DURING_LOAD), always(-HOUR), 1, id="ahead, of an operator that is behind"),
+    ],
+)
+def test_a_servers_clock_that_is_set_is_over_within_two_cooldowns(server: Ahead, local: Ahead, steps: int):
+    honest, stepped = with_right_clocks(), operated(local=local, server=server)
+    assert stepped.clock.steps == steps
+    assert stepped.created() == honest.created()
+    assert stepped.serving_least(since=DURING_LOAD) == honest.serving_least(since=DURING_LOAD)
+    for seconds in range(round(DURING_LOAD + 2 * COOLDOWN_SECONDS), round(CALM_AT), 10):
+        assert stepped.desired_at(seconds) == honest.desired_at(seconds)
     assert stepped.desired[-1][1] == honest.desired[-1][1]

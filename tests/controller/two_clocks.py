@@ -65,6 +65,7 @@ class Operated:
     server: Ahead = right
     decisions: list[tuple[float, str, str]] = field(default_factory=list)
     desired: list[tuple[float, int]] = field(default_factory=list)
+    serving: list[tuple[float, int]] = field(default_factory=list)
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,6 +108,7 @@ class Operated:
             date = formatdate(floor(cluster.now + self.server(now())), usegmt=True)
             self.clock.answered(date, now(), now())
         self._stamp_samples()
+        self.serving.append((now(), len(cluster.serving("chat"))))
         world = cluster.world()
         return replace(world, pods=tuple(map(self._as_stored, world.pods)), signals=dict(self._signals))
 
@@ -155,6 +157,14 @@ class Operated:
 
     def created(self) -> list[str]:
         return [name for _, action, name in self.decisions if action == "CreatePod"]
+
+    def desired_at(self, seconds: float) -> int:
+        """The desired count at that time."""
+        return [desired for at, desired in self.desired if at <= seconds][-1]
+
+    def serving_least(self, *, since: float) -> int:
+        """Fewest replicas that served at any look from then on."""
+        return min(count for at, count in self.serving if at >= since)
 
     def created_at(self, count: int) -> float:
         """Seconds until so many pods had been created."""

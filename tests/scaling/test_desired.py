@@ -284,7 +284,7 @@ def test_at_zero_guards_see_no_load_and_stay_there():
     decision, _ = decided(
         a_load(1),
         ReplicaCounts(serving=1),
-        ScalingMemory(1, NOW - 9999, NOW - 9999, watched_idle(1)),
+        ScalingMemory(1, NOW - 9999, NOW - 9999, load_window=watched_idle(1)),
         replace(LIMITS, min_replicas=0),
     )
     assert (decision.desired, decision.rule) == (1, "last_replica")

@@ -14,6 +14,7 @@ from forebay.simulation.cluster.cold_start import NodePool
 from forebay.simulation.cluster.planner_control import PlannerControl
 from forebay.simulation.compare.outcome import RunOutcome
 from forebay.simulation.traffic.traces import Rate
+from forebay.world.settings import Settings
 from tests.simulation.loops import CHAT, PROMISE, a_loop
 
 _NUMBER = r"[0-9.]+"
@@ -67,6 +68,7 @@ def play(
     seconds: float,
     *,
     after: float = 120.0,
+    settings: Settings | None = None,
     prepare: Callable[[ClosedLoop], object] = id,
     ask: Sequence[float] = (),
     **given: Any,
@@ -75,7 +77,7 @@ def play(
 
     The explanation of each second in `ask` is kept.
     """
-    control = PlannerControl()
+    control = PlannerControl(settings)
     fields: dict[str, Any] = {"lengths": LENGTHS, "max_replicas": 100, "pools": (NodePool(nodes=13),)} | given
     loop = a_loop(rate, seconds, control=control, **fields)
     prepare(loop)

@@ -205,6 +205,13 @@ def test_an_absent_counter_is_missing_and_named(field, name):
     assert read.missing == (name,)
 
 
+def test_counters_whose_sum_is_beyond_any_number_are_missing_and_named():
+    read = sample(re.sub(r"(?m)^(vllm:request_success_total{[^}]*}) \S+$", r"\1 1.7e308", LOAD))
+
+    assert read.finished_requests is None
+    assert read.missing == ("vllm:request_success_total",)
+
+
 @pytest.mark.parametrize(("field", "name"), COUNTERS)
 def test_a_counter_without_a_number_is_missing_and_named(field, name):
     read = sample(re.sub(rf"(?m)^({name}{{[^}}]*}}) \S+$", r"\1 NaN", LOAD))

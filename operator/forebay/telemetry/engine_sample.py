@@ -9,6 +9,7 @@ stays and ages. Everything else may be None, and `missing` names it.
 
 import math
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 
 from forebay.scaling.load.pod_history import FULLEST
@@ -61,12 +62,12 @@ class _PodReadings:
         self._missing: dict[str, None] = {}
 
     def sample(self, taken_at: float) -> EngineSample:
-        waiting = math.fsum(self._gauge("waiting_requests"))
+        waiting = _sum(self._gauge("waiting_requests"))
         return EngineSample(
             taken_at=taken_at,
-            running_requests=math.fsum(self._gauge("running_requests")),
+            running_requests=_sum(self._gauge("running_requests")),
             waiting_requests=waiting,
-            deferred_requests=max(0.0, math.fsum(self._gauge(ALL_WAITING)) - waiting),
+            deferred_requests=max(0.0, _sum(self._gauge(ALL_WAITING)) - waiting),
             kv_fraction=self._kv_fraction(),
             engine_steps=self._counter("engine_steps"),
             prompt_tokens=self._counter("prompt_tokens"),
@@ -116,7 +117,7 @@ class _PodReadings:
             series = self._series(counter)
             if series is None:
                 continue
-            total = math.fsum(reading.value for reading in series[1])
+            total = _sum(reading.value for reading in series[1])
             if total != 0:
                 raise SignalMissing(
                     f"{self._catalogue.expected[signal]} is missing, although {series[0]} is {total:g}; "
@@ -137,7 +138,7 @@ class _PodReadings:
                 self._note_missing(self._catalogue.expected[signal])
             return None
         name, readings = series
-        total = math.fsum(reading.value for reading in readings)
+        total = _sum(reading.value for reading in readings)
         if not math.isfinite(total) or total < 0:
             self._note_missing(name)
             return None
@@ -179,6 +180,14 @@ class _PodReadings:
         self._missing[name] = None
 
 
+def _sum(values: Iterable[float]) -> float:
+    """The sum; infinite when it is beyond the largest float, so that it is refused as any other value without sense."""
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        return math.inf
+
+
 def _has_label_of(series: Series, reading: SeriesReading) -> bool:
     return series.label is None or reading.labels.get(series.label[0]) == series.label[1]
 
@@ -195,8 +204,8 @@ def _sum_engines(buckets: list[SeriesReading], sums: list[SeriesReading]) -> His
     bounds = tuple(sorted(engines[0]))
     if bounds[-1] != math.inf or any(engine.keys() != engines[0].keys() for engine in engines):
         return None
-    counts = tuple(math.fsum(engine[bound] for engine in engines) for bound in bounds)
-    total = math.fsum(reading.value for reading in sums)
+    counts = tuple(_sum(engine[bound] for engine in engines) for bound in bounds)
+    total = _sum(reading.value for reading in sums)
     if len(sums) != len(engines) or not _is_cumulative(counts) or not math.isfinite(total):
         return None
     return HistogramSample(bounds=bounds, counts=counts, sum=total)

@@ -1,6 +1,7 @@
 """Arrivals from counters: resets, gaps, and pods that are added or deleted."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -159,6 +160,27 @@ def test_lengths_follow_slowly_and_a_quiet_night_does_not_forget_them():
     for second in range(3660, 40_000, 5):
         arrivals = update_arrivals(arrivals, flow(0, 0, 0), NOW + second)
     assert 900 < known(arrivals.lengths).prompt_tokens < 1600
+
+
+def with_one_wrong_reading(output: float, **later: Any) -> list[float]:
+    """The mean answer after calm readings, at one in which answers have another length, and at the next."""
+    arrivals, seen = Arrivals(), [0.0]
+    for second in range(0, 160, 5):
+        length, given = (output, {}) if second == 150 else (200, later if second == 155 else {})
+        arrivals = update_arrivals(arrivals, flow(10, 500, length), NOW + second, **given)
+        seen.append(seen[0] if arrivals.lengths is None else arrivals.lengths.output_tokens)
+    return seen[-3:]
+
+
+def test_a_reading_that_makes_requests_far_longer_counts_once_the_next_one_confirms_it():
+    before, at, after = with_one_wrong_reading(200_000)
+    assert (before, at) == (200, 200)
+    assert after > 2_000
+
+
+@pytest.mark.parametrize("output", [200_000, 1])
+def test_lengths_of_the_last_minute_are_forgotten_when_counters_turn_out_to_be_wrong(output: float):
+    assert with_one_wrong_reading(output, doubted=frozenset({"chat-0"}))[-1] == 200
 
 
 def test_a_prefix_cache_spares_work_and_not_length():

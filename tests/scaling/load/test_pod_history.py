@@ -7,7 +7,7 @@ import pytest
 from forebay.scaling.load.counters import EngineBounds
 from forebay.scaling.load.pod_history import MOST_MARKS, is_sound, remember
 from tests.builders.loads import a_history
-from tests.builders.world import NOW, a_sample
+from tests.builders.world import NOW, a_histogram, a_sample
 
 EVER = -inf
 
@@ -151,3 +151,20 @@ def test_a_request_that_has_just_come_is_no_stall():
     assert not history.motionless(20)
     later = remember(history, a_sample(at=NOW + 30, running=1, steps=7))
     assert later.motionless(20)
+
+
+@pytest.mark.parametrize(
+    ("later", "trusted"),
+    [
+        pytest.param(10 * 5.0, True, id="ten requests add up to the time that passed"),
+        pytest.param(10 * 60.0, True, id="and to what they waited for after a pause"),
+        pytest.param(10 * 70.0, False, id="no ten requests have so much time between their tokens"),
+        pytest.param(-0.1, False, id="time between tokens does not go down"),
+    ],
+)
+def test_latencies_are_trusted_as_far_as_requests_can_have_had_them(later: float, trusted: bool):
+    samples = [
+        {"running": 10, "finished": 100, "inter_token_latency": a_histogram({0.04: 1000.0}, total=100.0 + more)}
+        for more in (0.0, later)
+    ]
+    assert (a_history(*samples, every_seconds=5).distrusted_at is None) == trusted

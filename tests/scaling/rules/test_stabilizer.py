@@ -52,6 +52,7 @@ def down(
     serving: int | None = None,
     draining: int = 0,
     raised_ago: float = 9999.0,
+    lowered_ago: float | None = None,
     load: ServiceLoad | None = None,
     load_window: LoadWindow | None = None,
     limits: Limits | None = None,
@@ -70,6 +71,7 @@ def down(
             counts=ReplicaCounts(serving=serving, draining=draining),
             desired=desired,
             raised_at=NOW - raised_ago,
+            lowered_at=None if lowered_ago is None else NOW - lowered_ago,
             load_window=load_window or a_window(),
             scaling_inputs=ScalingInputs(floors=(Proposal(floor, "floor", "the test says so"),)),
             offered_work=offered_work if counts_work else None,
@@ -88,6 +90,9 @@ SILENT = SilentReplica("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 
         ),
         pytest.param(down(3, serving=0), "metrics_unknown", id="no replica serves: the load is unknown"),
         pytest.param(down(3, raised_ago=299), "recently_raised", id="the cooldown counts from the last rise"),
+        pytest.param(down(3, lowered_ago=299), "recently_lowered", id="a third goes after a whole cooldown"),
+        pytest.param(down(3, lowered_ago=300), None, id="it is over"),
+        pytest.param(down(4, lowered_ago=0), None, id="a quarter does not wait"),
         pytest.param(down(3, load_window=a_window(watched=299)), "not_watched_in_full", id="the window is too short"),
         pytest.param(down(3, load_window=LoadWindow()), "not_watched_in_full", id="no window"),
         pytest.param(down(3, load_window=a_window(waiting=34)), "queue_would_grow", id="34 + 20 % wait on 2, 20 each"),
@@ -96,8 +101,17 @@ SILENT = SilentReplica("chat-1", Freshness.STALE, NOW - 40, "no answer within 4 
             "queue_would_grow",
             id="480 + 20 % run on 2 of 256: 64 would wait",
         ),
-        pytest.param(down(3, load_window=a_window(kv=1.4)), "kv_cache_would_fill", id="1.4 + 20 % on 2 is 84 %"),
-        pytest.param(down(5, load_window=a_window(kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
+        pytest.param(
+            down(3, load_window=a_window(running=99, kv=1.4)),
+            "kv_cache_would_fill",
+            id="1.4 + 20 % on 2 is 84 %",
+        ),
+        pytest.param(
+            down(3, load_window=a_window(running=6, kv=1.2)),
+            "kv_cache_would_fill",
+            id="1.2 of 6 requests vary by 41 %: 85 % on 2",
+        ),
+        pytest.param(down(5, load_window=a_window(running=99, kv=3.25)), "kv_cache_would_fill", id="65 % on 5 stays"),
         pytest.param(down(3, load_window=a_window(late="queue wait …")), "latency_was_late", id="it was nearly late"),
         pytest.param(
             down(3, load_window=a_window(running=90, overloads=(Overload(NOW - 900, 45.0, "time_to_first_token"),))),
@@ -155,12 +169,14 @@ def test_reasons_to_keep_the_replica_count(case, rule):
     [
         pytest.param(down(3), id="idle"),
         pytest.param(down(3, load_window=a_window(waiting=33)), id="33 + 20 % wait on 2, 20 each"),
-        pytest.param(down(3, load_window=a_window(kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
+        pytest.param(down(3, load_window=a_window(running=99, kv=1.3)), id="1.3 + 20 % on 2 is 78 %"),
         pytest.param(
             down(3, load_window=a_window(running=88, overloads=(Overload(NOW - 900, 45.0, "queue_wait"),))),
             id="44 on each is less than what was too many",
         ),
-        pytest.param(down(3, serving=2, load_window=a_window(kv=1.3)), id="one that never started has no load"),
+        pytest.param(
+            down(3, serving=2, load_window=a_window(running=99, kv=1.3)), id="one that never started has no load"
+        ),
     ],
 )
 def test_one_replica_less(case):
@@ -170,7 +186,7 @@ def test_one_replica_less(case):
 
 def test_a_replica_that_has_not_started_takes_no_load_with_it():
     """Two serve and a third never came: giving it up leaves the two, not one."""
-    full = a_window(kv=1.2)
+    full = a_window(running=99, kv=1.2)
     assert stabilize(down(3, serving=2, load_window=full)).rule == "scale_down"
     assert stabilize(down(2, serving=2, load_window=full)).rule == "kv_cache_would_fill"
 
@@ -184,7 +200,7 @@ def test_the_sentences_give_the_numbers():
         "4",
         "40 %",
     ]
-    held = stabilize(down(3, load_window=a_window(kv=1.4)))
+    held = stabilize(down(3, load_window=a_window(running=99, kv=1.4)))
     assert re.findall(r"\d+ (?:replicas|%)", held.because) == ["2 replicas", "84 %", "20 %", "80 %"]
 
 
@@ -215,7 +231,7 @@ def test_fewest_replicas_for_the_present_load(load, expected):
         pytest.param(down(19, load_window=a_window(work=2)), 18, id="one of 19"),
         pytest.param(down(40, load_window=a_window(work=2)), 36, id="a tenth of 40, far below"),
         pytest.param(down(40, load_window=a_window(work=31.5)), 38, id="as many as the work allows"),
-        pytest.param(down(40, load_window=a_window(work=2, kv=26)), 39, id="as many as the guards allow"),
+        pytest.param(down(40, load_window=a_window(work=2, running=999, kv=26)), 39, id="as many as the guards allow"),
         pytest.param(down(40, load_window=a_window(work=2), floor=38), 38, id="not below the floor"),
         pytest.param(
             down(40, load_window=a_window(work=2), draining=2), 40, id="the next batch waits for the one before"

@@ -81,6 +81,21 @@ def test_a_kv_cache_at_the_threshold_removes_a_replica(replicas: int):
     assert decided(replicas, kv=most + 0.01).desired == replicas
 
 
+@pytest.mark.parametrize(
+    ("replicas", "expected"),
+    [
+        pytest.param(3, [NOW + 200], id="a third goes when the cooldown is over"),
+        pytest.param(4, [], id="a quarter waits for nothing"),
+    ],
+)
+def test_the_end_of_the_cooldown_after_a_step_down_is_upcoming(replicas: int, expected: list[float]):
+    memory = replace(watched(replicas, LIMITS, kv=0.79), lowered_at=NOW - 100)
+    decision, _ = decided_once(
+        LIMITS, a_load(replicas, kv=0.79), ReplicaCounts(serving=replicas), ScalingMode.AUTO, memory, NOW
+    )
+    assert [due.at for due in decision.upcoming] == expected
+
+
 def test_work_past_its_threshold_asks_for_more():
     def at(requests_per_second: float) -> Decision:
         memory, load = ScalingMemory(3, NOW - 9999, NOW - 9999), a_load(3, flow=ArrivalFlow(requests_per_second))

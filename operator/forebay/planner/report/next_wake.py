@@ -52,6 +52,8 @@ def _due(context: DecidedContext) -> Iterator[float]:
         yield scaling.guard_raised_at + context.limits.scale_up_cooldown_seconds
     if scaling.raised_at is not None:
         yield scaling.raised_at + context.limits.scale_down_cooldown_seconds
+    if scaling.lowered_at is not None:
+        yield scaling.lowered_at + context.limits.scale_down_cooldown_seconds
 
 
 def _window_times(context: DecidedContext) -> Iterator[float]:

@@ -41,6 +41,8 @@ FEWEST_REQUESTS: Final = 20.0
 """Requests that have to finish before their lengths are used. This many keep their full weight whatever their age."""
 FEWEST_COMPUTED: Final = 0.05
 """Smallest share of prompt tokens that is assumed to be computed: a new replica starts with an empty prefix cache."""
+LARGEST_LEAP: Final = 1.5
+"""Factor by which one reading may lengthen the mean request at once. A true change is answered one scrape later."""
 LARGEST_SHARE: Final = 3.0
 """Largest ratio of prompt tokens computed in an interval to prompt tokens of requests that finished in it."""
 USUAL_DISPERSION: Final = 4.0
@@ -63,6 +65,8 @@ class ArrivalFlow:
     computed_prompt_tokens: float = 0.0
     span_seconds: float = SPACING_SECONDS
     """Mean time between the two samples of each pod."""
+    counted_share: float = 1.0
+    """Share of the serving replicas that count requests; the others are taken to get as much."""
 
     def extended(self, share: ArrivalFlow, factor: float) -> ArrivalFlow:
         """This flow and `factor` times another one, over the same span."""
@@ -73,6 +77,7 @@ class ArrivalFlow:
             finished_output_tokens=self.finished_output_tokens + factor * share.finished_output_tokens,
             computed_prompt_tokens=self.computed_prompt_tokens + factor * share.computed_prompt_tokens,
             span_seconds=self.span_seconds,
+            counted_share=1 / (1 + factor),
         )
 
 
@@ -86,6 +91,16 @@ class RequestLengths:
     """Share of the prompt tokens that is computed and not found in a prefix cache."""
     requests: float = 0.0
     """Finished requests behind the means, the older ones with less weight; 0 for lengths that were only declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class OlderArrivals:
+    """The arrivals at an earlier time, for when later ones turn out to be wrong."""
+
+    at: float
+    rate: float | None
+    """Requests per second in the minute before; None while unknown."""
+    gathering: RequestLengths | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +118,10 @@ class Arrivals:
     received: tuple[float, float] | None = None
     """(time, value of the gateway's request counter at that time)."""
     updated_at: float = 0.0
+    older: tuple[OlderArrivals, ...] = ()
+    """Two, a minute apart, the older one first."""
+    doubted: frozenset[str] = frozenset()
+    """Pods whose counters are not trusted."""
     held: bool = False
     """Whether the newest mark repeats the mean of those before it, because nobody counts requests now."""
 
@@ -152,13 +171,15 @@ def update_arrivals(
     received_requests: float | None = None,
     *,
     holds: bool = False,
+    doubted: frozenset[str] = frozenset(),
 ) -> Arrivals:
     """The arrivals with one more measurement. Without a flow, the rate becomes unknown after a minute.
 
     With `holds`, the mean of the last minute stays in force instead: requests are served that nobody counts.
     `received_requests` is the gateway's counter. It takes precedence, since a gateway receives requests before the
-    engines do.
+    engines do. `doubted` names the pods whose counters are not trusted.
     """
+    before = _without_the_doubted(before, doubted)
     marks = before.marks
     if marks and now - before.updated_at > SMOOTHING_SECONDS:
         marks = ()
@@ -178,12 +199,35 @@ def update_arrivals(
     gathering = _lengths(before.gathering, flow, min(seconds, SMOOTHING_SECONDS))
     return Arrivals(
         marks=marks,
-        lengths=_usable_lengths(gathering),
+        lengths=_usable_lengths(before.gathering if _leaps(before.gathering, gathering) else gathering),
         gathering=gathering,
+        older=_older(before, now),
+        doubted=doubted,
         dispersion=_dispersion(before, flow, seconds, now),
         received=None if received_requests is None else (now, received_requests),
         updated_at=now,
     )
+
+
+def _without_the_doubted(before: Arrivals, doubted: frozenset[str]) -> Arrivals:
+    """The arrivals of a minute ago or more once another pod's counters are doubted, since they may have been wrong.
+
+    A wrong rate and wrong lengths go together: ten times as many requests look a tenth as long. Wrong lengths would
+    otherwise count for ten minutes, and too short ones would lower the count.
+    """
+    if doubted == before.doubted:
+        return before
+    if doubted <= before.doubted or not before.older or before.older[0].rate is None:
+        return replace(before, doubted=doubted)
+    rate, gathering = before.older[0].rate, before.older[0].gathering
+    marks = tuple((at, rate) for at, _ in before.marks)
+    return replace(before, doubted=doubted, marks=marks, gathering=gathering, lengths=_usable_lengths(gathering))
+
+
+def _older(before: Arrivals, now: float) -> tuple[OlderArrivals, ...]:
+    if before.older and now - before.older[-1].at < SMOOTHING_SECONDS:
+        return before.older
+    return (*before.older, OlderArrivals(now, before.in_the_last_minute(now), before.gathering))[-2:]
 
 
 def _with_gateway_rate(
@@ -290,6 +334,14 @@ def _lengths(before: RequestLengths | None, flow: ArrivalFlow, seconds: float) -
         computed_share=before.computed_share + part * (share - before.computed_share),
         requests=kept + new,
     )
+
+
+def _leaps(before: RequestLengths | None, now: RequestLengths | None) -> bool:
+    """Whether one reading made requests so much longer that the next one has to confirm it."""
+    if before is None or now is None:
+        return False
+    longer = max(now.prompt_tokens / before.prompt_tokens, now.output_tokens / before.output_tokens)
+    return longer > LARGEST_LEAP
 
 
 def _usable_lengths(gathering: RequestLengths | None) -> RequestLengths | None:

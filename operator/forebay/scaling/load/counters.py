@@ -20,6 +20,8 @@ MOST_STEPS_PER_SECOND: Final = 10_000.0
 """More steps than all engines of any pod make."""
 PROFILE_SLACK: Final = 3.0
 """How many times faster than its profile an engine may be."""
+LONGEST_PAUSE_SECONDS: Final = 60.0
+"""Longest time without a token of a request before the interval that shows its next one."""
 JITTER_SECONDS: Final = 1.0
 """How much longer than the time between two samples their counters may have counted."""
 FELL: Final = "its counters fell although its container did not restart"
@@ -83,6 +85,7 @@ _COUNTERS: Final[tuple[Counter, ...]] = (
     lambda sample: sample.finished_output_tokens,
     lambda sample: sample.rejected_requests,
     lambda sample: sample.preemptions,
+    lambda sample: None if sample.inter_token_latency is None else sample.inter_token_latency.sum,
 )
 
 
@@ -90,12 +93,14 @@ def _too_fast(earlier: EngineSample, later: EngineSample, bounds: EngineBounds) 
     seconds = later.taken_at - earlier.taken_at + JITTER_SECONDS
     finished = _rise(lambda sample: sample.finished_requests, earlier, later)
     # A prompt is computed before its request finishes, so requests in flight may have added theirs.
+    # The times between its tokens add up to the time of a request, and that before the interval if it paused.
     open_requests = inf if finished is None else finished + max(earlier.in_flight, later.in_flight)
     tokens = _longest_request(later, bounds)
     limits: tuple[tuple[Counter, float], ...] = (
         (lambda sample: sample.engine_steps, bounds.steps_per_second * seconds),
         (lambda sample: sample.generation_tokens, bounds.output_tokens_per_second * seconds),
         (lambda sample: sample.prompt_tokens, open_requests * tokens),
+        (_COUNTERS[-1], (open_requests or inf) * (seconds + LONGEST_PAUSE_SECONDS)),
         (lambda sample: sample.finished_prompt_tokens, (inf if finished is None else finished) * tokens),
         (lambda sample: sample.finished_output_tokens, (inf if finished is None else finished) * tokens),
     )

@@ -6,6 +6,7 @@ The final count may be lower than the decision, since the operator shares GPUs b
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision, Proposal
@@ -21,6 +22,9 @@ from forebay.scaling.rules.backlog import replicas_with_backlog
 from forebay.scaling.rules.feed_forward import replicas_for_arrivals
 from forebay.scaling.rules.queue_recovery import QueueRecovery, update_queue_recovery
 from forebay.scaling.scaling_inputs import ScalingInputs
+
+FEWEST_COUNTED: Final = 0.5
+"""Share of the serving replicas that have to count requests before the work is known for a step down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class ScalingMemory:
     """When the count last rose."""
     guard_raised_at: float | None = None
     """When a guard last made it rise."""
+    lowered_at: float | None = None
+    """When the count last fell."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     queue_recovery: QueueRecovery = field(default_factory=QueueRecovery)
     arrivals: Arrivals = field(default_factory=Arrivals)
@@ -82,6 +88,8 @@ class Situation:
     """When the count last rose."""
     guard_raised_at: float = 0.0
     """When a guard last made it rise."""
+    lowered_at: float | None = None
+    """When the count last fell; None when this operator process has not seen it fall."""
     load_window: LoadWindow = field(default_factory=LoadWindow)
     idleness: Idleness = field(default_factory=Idleness)
     queue_recovery: QueueRecovery = field(default_factory=QueueRecovery)
@@ -131,7 +139,14 @@ def situation_of(
     began = now if counts.newest_created_at is None else min(now, counts.newest_created_at)
     held = _arrivals_unknown(load, scaling_inputs)
     received_requests = scaling_inputs.demand.received_requests
-    arrivals = update_arrivals(memory.arrivals, load.flow, now, received_requests, holds=held)
+    arrivals = update_arrivals(
+        memory.arrivals,
+        load.flow,
+        now,
+        received_requests,
+        holds=held,
+        doubted=frozenset(pod for pod, _ in load.distrusted),
+    )
     refinement = _refined(memory, arrivals, replica_capacity, load, limits, scaling_inputs, now)
     result = compute_offered_work(replica_capacity, arrivals, refinement, scaling_inputs.lengths, now, held=held)
     offered_work = result if isinstance(result, OfferedWork) else None
@@ -149,6 +164,7 @@ def situation_of(
         desired=desired,
         raised_at=began if memory.raised_at is None else memory.raised_at,
         guard_raised_at=began if memory.guard_raised_at is None else memory.guard_raised_at,
+        lowered_at=memory.lowered_at,
         load_window=window,
         idleness=update_idleness(memory.idleness, load, scaling_inputs.demand, counts.draining, now),
         queue_recovery=update_queue_recovery(
@@ -170,6 +186,7 @@ def remember(situation: Situation, decision: Decision) -> ScalingMemory:
         desired=decision.applied,
         raised_at=situation.now if rose else situation.raised_at,
         guard_raised_at=situation.now if by_guard else situation.guard_raised_at,
+        lowered_at=situation.now if decision.applied < situation.desired else situation.lowered_at,
         load_window=situation.load_window,
         queue_recovery=situation.queue_recovery,
         arrivals=situation.arrivals,
@@ -209,11 +226,18 @@ def _refined(
     return refine(memory.refinement, replica_capacity, lengths, load, bool(guards.propose(load, limits)), now)
 
 
+def _mostly_counted(load: ServiceLoad) -> bool:
+    """Whether half of the replicas count requests. What a few of many get is no measure of the whole: a router sends
+    them less or more than the others."""
+    return load.flow is None or load.flow.counted_share >= FEWEST_COUNTED
+
+
 def _replicas_for_work(
     offered_work: OfferedWork | None, load: ServiceLoad, limits: Limits, scaling_inputs: ScalingInputs
 ) -> float | None:
-    """The replicas that arrivals and backlog ask for, before rounding; None while arrivals are unknown."""
+    """The replicas that arrivals and backlog ask for, before rounding; None while arrivals are unknown, or only known
+    of a minority of the replicas."""
     arriving = None if offered_work is None else replicas_for_arrivals(offered_work, limits, scaling_inputs)
-    if offered_work is None or arriving is None:
+    if offered_work is None or arriving is None or not _mostly_counted(load):
         return None
     return max(arriving, replicas_with_backlog(offered_work, load, scaling_inputs))

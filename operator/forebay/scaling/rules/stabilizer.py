@@ -1,12 +1,14 @@
 """Stabilizer: the only rule that lowers the count, down to the last replica, which only the idle clock removes.
 
 Scaling up is immediate. Scaling down requires that fewer replicas could have served the load of a whole window. A step
-removes one replica, or a tenth of a large fleet. Every check returns the sentence that explains why the count stays, or
+removes one replica, or a tenth of a large fleet; one that removes a third or more waits for a whole window after the
+step before it. Every check returns the sentence that explains why the count stays, or
 nothing; the first check that returns a sentence names the decision.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Final
 
 from forebay.scaling.decision import Proposal, count, number, percent, seconds
@@ -23,6 +25,9 @@ LONG_MARGIN: Final = 1.1
 """The multiple for the most work in the last half hour. Either margin is enough."""
 LARGEST_BATCH: Final = 10
 """One step removes at most one in this many replicas."""
+LARGE_STEP: Final = 3
+"""A step that removes one in this many replicas, or more, is large: it leaves the others at least half as much load
+again."""
 UNKNOWN_WORK_SECONDS: Final = 60.0
 """Time to wait for arrivals to become known, where they can be known at all."""
 
@@ -43,6 +48,11 @@ class ScaleDownInput:
     def left(self) -> int:
         """Serving replicas after the step. Replicas that have not started are removed first."""
         return min(self.wanted, self.situation.counts.serving)
+
+    @property
+    def large(self) -> bool:
+        """Whether it removes so large a share that the load on the replicas left has to be seen before the next one."""
+        return self.step * LARGE_STEP >= self.situation.desired
 
     @property
     def left_capacity(self) -> float:
@@ -81,6 +91,17 @@ def recently_raised(down: ScaleDownInput) -> str | None:
     return (
         f"the count rose less than scaleDownCooldown ({seconds(cooldown)}) ago; no replica is removed until it has "
         "passed"
+    )
+
+
+def recently_lowered(down: ScaleDownInput) -> str | None:
+    """A large step waits until the load has been seen for a whole cooldown on the replicas that the last step left."""
+    cooldown, fell_at = down.situation.limits.scale_down_cooldown_seconds, down.situation.lowered_at
+    if fell_at is None or down.situation.now - fell_at >= cooldown or not down.large:
+        return None
+    return (
+        f"the count fell less than scaleDownCooldown ({seconds(cooldown)}) ago; a step from "
+        f"{down.situation.desired} to {count(down.wanted, 'replica')} waits until it has passed"
     )
 
 
@@ -140,6 +161,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     metrics_unknown,
     nobody_left,
     recently_raised,
+    recently_lowered,
     not_watched_in_full,
     work_would_not_fit,
     queue_would_grow,
@@ -232,13 +254,23 @@ def _queue(load_window: LoadWindow, limits: Limits, replicas: int, weights: Repl
     )
 
 
+def kv_margin(load_window: LoadWindow, limits: Limits) -> float:
+    """Headroom for the KV cache, at least one standard deviation of the number of requests that filled it.
+
+    The number of random requests in flight, N, varies by √N. A fifth of six requests is less than a request and a half,
+    so without this the next moment fills the replicas left.
+    """
+    return max(limits.headroom, 1 / sqrt(max(1.0, load_window.running_requests)))
+
+
 def _kv(load_window: LoadWindow, limits: Limits, replicas: int, weights: ReplicaWeights) -> str | None:
-    filled = load_window.kv_total / weights.capacity_of(replicas) * (1 + limits.headroom)
+    margin = kv_margin(load_window, limits)
+    filled = load_window.kv_total / weights.capacity_of(replicas) * (1 + margin)
     if filled <= limits.kv_fraction:
         return None
     return (
         f"the KV cache of {count(replicas, 'replica')} would have been {percent(filled)} full, "
-        f"{percent(limits.headroom)} headroom included, target {percent(limits.kv_fraction)}"
+        f"{percent(margin)} headroom included, target {percent(limits.kv_fraction)}"
     )
 
 

@@ -15,7 +15,7 @@ from forebay.scaling.limits import Limits
 from forebay.scaling.load.observed_latency import Latency
 from forebay.scaling.rules.feed_forward import headroom
 from forebay.scaling.rules.situation import Situation
-from forebay.scaling.rules.stabilizer import MARGIN, ScaleDownInput
+from forebay.scaling.rules.stabilizer import MARGIN, ScaleDownInput, kv_margin
 
 _COOLED: Final = "scaleUpCooldown ({}) is over: guards count again, unless replicas they asked for are still loading."
 
@@ -69,15 +69,17 @@ def upcoming(threshold: ThresholdInput) -> tuple[Due, ...]:
         due.append(Due(guards_wait_until, _COOLED.format(seconds(limits.scale_up_cooldown_seconds))))
     if threshold.desired > situation.floor and threshold.desired == situation.desired and threshold.down.wanted >= 1:
         cooldown = limits.scale_down_cooldown_seconds
-        after_rise, after_gap = (
-            situation.raised_at + cooldown,
-            (situation.load_window.since or situation.now) + cooldown,
+        lowered_at = situation.lowered_at if threshold.down.large else None
+        waits = (
+            (situation.raised_at, "the last rise"),
+            (situation.load_window.since or situation.now, "the load was last unknown"),
+            (lowered_at or 0.0, "the last step down"),
         )
-        if situation.load.complete and max(after_rise, after_gap) > situation.now:
-            event = "the last rise" if after_rise >= after_gap else "the load was last unknown"
+        began, event = max(waits, key=lambda wait: wait[0])
+        if situation.load.complete and began + cooldown > situation.now:
             due.append(
                 Due(
-                    max(after_rise, after_gap),
+                    began + cooldown,
                     f"scaleDownCooldown ({seconds(cooldown)}) since {event} is over: a replica is removed if "
                     "the load allows it.",
                 )
@@ -175,7 +177,7 @@ def _low_enough(threshold: ThresholdInput) -> Iterator[str]:
     in_flight = floor((capacity * limits.queue_depth + left * limits.max_num_seqs) / margin)
     if load_window.in_flight > in_flight:
         yield f"at most {count(in_flight, 'request')} waiting or running (the most was {number(load_window.in_flight)})"
-    share = capacity * limits.kv_fraction / margin / serving
+    share = capacity * limits.kv_fraction / (1 + kv_margin(load_window, limits)) / serving
     yield (
         f"the KV cache of {count(situation.counts.serving, 'replica')} at most {percent(share)} full "
         f"(the most was {percent(load_window.kv_total / serving)})"
