@@ -4,13 +4,14 @@ Feed-forward, backlog and floors compute what is needed; warm replicas are added
 stabilizer start from the replicas that exist, which already include the warm ones.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from forebay.api.inference_service import ScalingMode
 from forebay.scaling.decision import Decision, Proposal, count, seconds
 from forebay.scaling.decision_inputs import inputs_of
+from forebay.scaling.limits import Limits
 from forebay.scaling.rules import floors, guards
 from forebay.scaling.rules.backlog import backlog
 from forebay.scaling.rules.feed_forward import feed_forward
@@ -78,7 +79,8 @@ RULES: Final[tuple[Rule, ...]] = (guard_rules, arrival_rules, stabilizer_rules, 
 def decide(situation: Situation) -> Decision:
     """The decision for one service. Nothing is stored here: `situation.remember` does that once the count is final."""
     limits = situation.limits
-    proposals = tuple(proposal for rule in RULES for proposal in rule(situation))
+    by_rule = {rule: rule(situation) for rule in RULES}
+    proposals = tuple(proposal for of_rule in by_rule.values() for proposal in of_rule)
     largest = binding(proposals)
     bound = floors.max_replicas(largest, limits)
     threshold_input = ThresholdInput(situation, proposals, bound.replicas, largest.replicas)
@@ -91,17 +93,16 @@ def decide(situation: Situation) -> Decision:
         inputs=inputs_of(situation, proposals),
         unbounded=largest.replicas,
         before=situation.desired,
-        needed=_needed(situation),
+        needed=_needed((*by_rule[arrival_rules], *by_rule[floor_rules]), limits),
         would_raise=would_raise(threshold_input),
         would_lower=would_lower(threshold_input),
         upcoming=upcoming(threshold_input),
     )
 
 
-def _needed(situation: Situation) -> int:
-    """The largest proposal of the arrival and floor rules, without the warm replicas that were added to it."""
-    proposals = (*arrival_rules(situation), *floor_rules(situation))
-    return max(proposal.replicas for proposal in proposals) - situation.limits.warm_replicas
+def _needed(proposals: Iterable[Proposal], limits: Limits) -> int:
+    """The largest of the proposals of the arrival and floor rules, without the warm replicas that were added to it."""
+    return max(proposal.replicas for proposal in proposals) - limits.warm_replicas
 
 
 def _advised_only(situation: Situation) -> int:

@@ -87,8 +87,7 @@ class CheckedBy:
 
 def check(rules: tuple[Rule[Any], ...], value: Any) -> None:
     """Raises a ValidationError that lists every broken rule with its field."""
-    broken = [rule for rule in rules if not rule.holds(value)]
-    if broken:
+    if rules and (broken := [rule for rule in rules if not rule.holds(value)]):
         raise ValidationError.from_exception_data(type(value).__name__, [_details(rule, value) for rule in broken])
 
 

@@ -2,7 +2,7 @@
 called without a decision."""
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Final, Self
 
 from forebay.planner.decide.service_schedules import ServiceSchedules
 from forebay.planner.decide.wake_request import WakeRequest
@@ -12,6 +12,8 @@ from forebay.scaling.decision import Decision
 from forebay.scaling.rules.situation import Situation
 from forebay.scaling.rules.stabilizer import enough_for_window
 from forebay.schedules.schedule_floors import WindowFloor
+
+_OBSERVED: Final = tuple(field.name for field in fields(ServiceContext))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class DecidedContext(ServiceContext):
     @classmethod
     def of(cls, context: ServiceContext, **decided: object) -> Self:
         """The context with `decided`: the fields that this class adds, and those that deciding has changed."""
-        observed = {field.name: getattr(context, field.name) for field in fields(context)}
+        observed = {name: getattr(context, name) for name in _OBSERVED}
         return cls(**{**observed, **decided})
 
     @property

@@ -234,7 +234,7 @@ def _wanted_before(live: list[Replica], service: ServiceView, fleet: FleetContex
     During a rollout or a node drain there may be maxSurge replicas more than wanted; they are subtracted.
     """
     assert service.spec is not None
-    lasting = [replica for replica in live if fleet.notices.keys().isdisjoint(replica.nodes)]
+    lasting = [r for r in live if not fleet.notices or fleet.notices.keys().isdisjoint(r.nodes)]
     unblocked = sum(replica.state is not ReplicaState.BLOCKED for replica in lasting)
     if any(_is_to_be_replaced(replica, fleet, variant_order) for replica in lasting):
         unblocked -= service.spec.rollout.max_surge
@@ -242,7 +242,9 @@ def _wanted_before(live: list[Replica], service: ServiceView, fleet: FleetContex
 
 
 def _is_to_be_replaced(replica: Replica, fleet: FleetContext, variant_order: VariantOrder) -> bool:
-    return replica.revision not in variant_order.hashes or not fleet.cordoned.isdisjoint(replica.nodes)
+    return replica.revision not in variant_order.hashes or bool(
+        fleet.cordoned and not fleet.cordoned.isdisjoint(replica.nodes)
+    )
 
 
 def _settled(replicas: tuple[Replica, ...]) -> bool:

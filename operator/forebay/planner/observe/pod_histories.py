@@ -75,11 +75,12 @@ def why_silent(reading: PodSignals | None, history: PodHistory | None) -> str | 
     """What is wrong with the pod's last answer; None when nothing is, or when there is no answer."""
     if reading is None or reading.sample is None or reading.error is not None:
         return None if reading is None else reading.error
-    if not is_sound(reading.sample):
+    known = history is not None and history.received is reading.sample
+    if not known and not is_sound(reading.sample):
         return f"its gauges are not numbers that an engine can reach, such as at most {MOST_REQUESTS:,.0f} requests"
     if history is not None and history.motionless(MOTIONLESS_SECONDS):
         requests = history.newest.running_requests + history.newest.waiting_requests
         return f"it has {requests:.0f} requests and makes no step"
-    if history is not None and leaps(history.received, reading.sample):
+    if history is not None and not known and leaps(history.received, reading.sample):
         return f"it reports more than {MOST_REQUESTS_PER_SECOND:,.0f} new requests per second"
     return None

@@ -103,6 +103,8 @@ def placeholder_outcome_of(
     wanted: WantedPlaceholders, fleet: FleetContext, budget: PlaceholderBudget
 ) -> PlaceholderOutcome:
     """Delete ended and surplus placeholders and create missing ones, within what replicas leave of the limits."""
+    if not wanted.count and not wanted.pods:
+        return PlaceholderOutcome()
     removed = {
         pod.uid: reason for pod in wanted.pods if not pod.deleting and (reason := _removal_reason(pod, wanted, fleet))
     }

@@ -45,6 +45,9 @@ PRIOR_SECONDS: Final[Mapping[WarmState, float]] = {
 """Lead times until something has been learned. 120 s: an engine on a node that has the image (llm-d measures 100 to
 109 s for 32B on H100). 300 s: DESIGN's value for an unknown start. 420 s: the longest start that the documentation of
 the Workload Variant Autoscaler gives (2 to 7 min)."""
+_WARMER: Final = {
+    state: tuple(other for other in WarmState if PRIOR_SECONDS[other] < PRIOR_SECONDS[state]) for state in WarmState
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,7 @@ class LeadTimes:
         learned = estimate(durations) if durations else 0.0
         if len(durations) >= ENOUGH_STARTS:
             return learned
-        warmer = (other for other in WarmState if PRIOR_SECONDS[other] < PRIOR_SECONDS[state])
-        return max(learned, PRIOR_SECONDS[state], *(self._or_prior(other, estimate) for other in warmer), 0.0)
+        return max(learned, PRIOR_SECONDS[state], *(self._or_prior(other, estimate) for other in _WARMER[state]))
 
 
 def _nearest_rank(durations: Sequence[int], quantile: float) -> float:

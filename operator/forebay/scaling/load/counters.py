@@ -5,9 +5,9 @@ answer on one port, a page from a cache or a broken exporter violate that. Such 
 plausible each single value is.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
+from operator import attrgetter
 from typing import Final
 
 from forebay.scaling.load.signals import EngineSample
@@ -44,16 +44,20 @@ ANY_ENGINE: Final = EngineBounds()
 
 def why_invalid(sample: EngineSample) -> str:
     """Why no process can have these counters; empty when one can."""
-    values = [value for counter in _COUNTERS if (value := counter(sample)) is not None]
-    return "" if all(0 <= value < inf for value in values) else INVALID
+    # Loops instead of generators: every sample of every pod comes through here.
+    for value in _counters(sample):
+        if value is not None and not 0 <= value < inf:
+            return INVALID
+    return ""
 
 
 def why_implausible(earlier: EngineSample, later: EngineSample, bounds: EngineBounds) -> str:
     """Why the counters of `later` cannot follow those of `earlier` in one process; empty when they can."""
     if invalid := why_invalid(later):
         return invalid
-    if any(rise < 0 for counter in _COUNTERS if (rise := _rise(counter, earlier, later)) is not None):
-        return FELL
+    for before, after in zip(_counters(earlier), _counters(later), strict=True):
+        if before is not None and after is not None and after < before:
+            return FELL
     return FAST if _too_fast(earlier, later, bounds) else ""
 
 
@@ -75,43 +79,45 @@ def without_counters(sample: EngineSample) -> EngineSample:
     )
 
 
-Counter = Callable[[EngineSample], float | None]
-_COUNTERS: Final[tuple[Counter, ...]] = (
-    lambda sample: sample.engine_steps,
-    lambda sample: sample.prompt_tokens,
-    lambda sample: sample.generation_tokens,
-    lambda sample: sample.finished_requests,
-    lambda sample: sample.finished_prompt_tokens,
-    lambda sample: sample.finished_output_tokens,
-    lambda sample: sample.rejected_requests,
-    lambda sample: sample.preemptions,
-    lambda sample: None if sample.inter_token_latency is None else sample.inter_token_latency.sum,
+_of_engine: Final = attrgetter(
+    "engine_steps",
+    "prompt_tokens",
+    "generation_tokens",
+    "finished_requests",
+    "finished_prompt_tokens",
+    "finished_output_tokens",
+    "rejected_requests",
+    "preemptions",
 )
+
+
+def _counters(sample: EngineSample) -> tuple[float | None, ...]:
+    latency = sample.inter_token_latency
+    return (*_of_engine(sample), None if latency is None else latency.sum)
 
 
 def _too_fast(earlier: EngineSample, later: EngineSample, bounds: EngineBounds) -> bool:
     seconds = later.taken_at - earlier.taken_at + JITTER_SECONDS
-    finished = _rise(lambda sample: sample.finished_requests, earlier, later)
+    rises = [
+        None if before is None or after is None else after - before
+        for before, after in zip(_counters(earlier), _counters(later), strict=True)
+    ]
+    steps, prompts, generated, finished, finished_prompts, finished_outputs, _, _, token_seconds = rises
     # A prompt is computed before its request finishes, so requests in flight may have added theirs.
     # The times between its tokens add up to the time of a request, and that before the interval if it paused.
     open_requests = inf if finished is None else finished + max(earlier.in_flight, later.in_flight)
     tokens = _longest_request(later, bounds)
-    limits: tuple[tuple[Counter, float], ...] = (
-        (lambda sample: sample.engine_steps, bounds.steps_per_second * seconds),
-        (lambda sample: sample.generation_tokens, bounds.output_tokens_per_second * seconds),
-        (lambda sample: sample.prompt_tokens, open_requests * tokens),
-        (_COUNTERS[-1], (open_requests or inf) * (seconds + LONGEST_PAUSE_SECONDS)),
-        (lambda sample: sample.finished_prompt_tokens, (inf if finished is None else finished) * tokens),
-        (lambda sample: sample.finished_output_tokens, (inf if finished is None else finished) * tokens),
+    finished_tokens = (inf if finished is None else finished) * tokens
+    return (
+        (steps or 0.0) > bounds.steps_per_second * seconds
+        or (generated or 0.0) > bounds.output_tokens_per_second * seconds
+        or (prompts or 0.0) > open_requests * tokens
+        or (token_seconds or 0.0) > (open_requests or inf) * (seconds + LONGEST_PAUSE_SECONDS)
+        or (finished_prompts or 0.0) > finished_tokens
+        or (finished_outputs or 0.0) > finished_tokens
     )
-    return any((_rise(counter, earlier, later) or 0.0) > most for counter, most in limits)
 
 
 def _longest_request(sample: EngineSample, bounds: EngineBounds) -> float:
     """Tokens of the longest request. vLLM does not start unless one request of max-model-len fits into its KV cache."""
     return min(bounds.max_model_len, sample.kv_cache_tokens or inf)
-
-
-def _rise(counter: Counter, earlier: EngineSample, later: EngineSample) -> float | None:
-    before, after = counter(earlier), counter(later)
-    return None if before is None or after is None else after - before

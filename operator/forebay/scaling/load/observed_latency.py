@@ -5,7 +5,7 @@ means that there were no observations, not that all of them were fast.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum, isinf
 from operator import sub
 
@@ -14,12 +14,13 @@ from forebay.scaling.load.signals import HistogramSample
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Distribution of one kind of latency over a time span."""
+    """Distribution of one kind of latency over a time span. Several rules ask for the same quantile, so it is kept."""
 
     bounds: tuple[float, ...]
     counts: tuple[float, ...]
     """Cumulative counts, as in HistogramSample."""
     sum: float
+    _quantiles: dict[float, float | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def count(self) -> float:
@@ -35,6 +36,11 @@ class Latency:
 
         Above the last finite bound nothing is known, so the result is that bound (as in Prometheus).
         """
+        if quantile not in self._quantiles:
+            self._quantiles[quantile] = self._quantile(quantile)
+        return self._quantiles[quantile]
+
+    def _quantile(self, quantile: float) -> float | None:
         if self.count <= 0:
             return None
         rank = quantile * self.count

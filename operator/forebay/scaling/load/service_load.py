@@ -247,7 +247,7 @@ def _flow(
     Serving pods that do not count are taken to get as much as the others: a part of a sum is not the whole.
     """
     share = flow_of(history for history, _ in counted)
-    flow = flow_of([*(history for history, _ in counted), *leaving])
+    flow = flow_of([*(history for history, _ in counted), *leaving]) if leaving else share
     if share is None or flow is None:
         return None
     return flow.extended(share, uncounted_weight / fsum(weight for _, weight in counted)) if uncounted_weight else flow

@@ -6,6 +6,7 @@ The final count may be lower than the decision, since the operator shares GPUs b
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from forebay.api.inference_service import ScalingMode
@@ -73,7 +74,7 @@ class ScalingMemory:
     idleness: Idleness = field(default_factory=Idleness)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Situation:
     """Everything that a scaling rule may read."""
 
@@ -101,7 +102,7 @@ class Situation:
     unknown_because: str = ""
     """Why the offered work is unknown."""
 
-    @property
+    @cached_property
     def floor(self) -> int:
         """The highest floor, within maxReplicas: the count that holds under any load."""
         proposals = floors.floor_rules(self.limits, self.scaling_inputs.floors)
