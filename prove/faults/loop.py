@@ -47,6 +47,5 @@ FAULTS = (
             "test_a_change_ends_the_rest_of_the_service_it_concerns",
             "test_a_rest_ends_when_something_of_the_service_is_due",
         ),
-        quick=True,
     ),
 )
