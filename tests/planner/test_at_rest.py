@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -51,8 +52,8 @@ def test_a_service_of_which_nothing_has_changed_keeps_its_plan():
     assert status_of(done, "chat") is state.services[SERVICE.uid].status
 
 
-def with_pod(world: World, **changes: object) -> World:
-    return replace(world, pods=(replace(PODS[0], **changes), *world.pods[1:]))  # type: ignore[arg-type]
+def with_pod(world: World, **changes: Any) -> World:
+    return replace(world, pods=(replace(PODS[0], **changes), *world.pods[1:]))
 
 
 CHANGES: dict[str, Callable[[World], World]] = {
@@ -120,8 +121,7 @@ def test_a_rest_ends_when_something_of_the_service_is_due():
 
 
 def test_a_service_with_something_to_wait_for_does_not_rest():
-    loading = replace(PODS[0], ready=False, ready_since=None, unready_since=NOW - 10)
-    world = replace(WORLD, pods=(loading, *WORLD.pods[1:]))
+    world = with_pod(WORLD, ready=False, ready_since=None, unready_since=NOW - 10)
     assert "chat" not in at_rest(world, settled(world), NOW + 1)
     silent = replace(WORLD, signals={PODS[0].uid: WORLD.signals[PODS[0].uid]})
     assert "chat" not in at_rest(silent, settled(silent), NOW + 1)

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
@@ -16,6 +16,7 @@ from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.scaling.load.signals import EngineSample, PodSignals
 from forebay.world.world import PodView, ServiceView
+from tests.builders.lies import LIARS, Liar
 from tests.builders.loads import a_replica_capacity
 from tests.builders.plans import drains, only
 from tests.builders.world import NOW, a_sample, a_service, a_world, pods_of
@@ -28,18 +29,7 @@ TICK_SECONDS = 20
 REQUESTS_PER_SECOND = 35.0
 """Of each replica, so that the replicas are just enough for the work that arrives."""
 FIELDS = tuple(field.name for field in fields(EngineSample) if field.type in ("float", "float | None", float))
-LIARS: dict[str, Callable[[float, float], float | None]] = {
-    "NaN": lambda honest, first: float("nan"),
-    "infinite": lambda honest, first: float("inf"),
-    "huge": lambda honest, first: 1.7e308,
-    "a million times as much": lambda honest, first: honest * 1e6 + 1e6,
-    "negative": lambda honest, first: -honest - 1,
-    "zero": lambda honest, first: 0.0,
-    "frozen": lambda honest, first: first,
-    "reset": lambda honest, first: honest - first,
-    "missing": lambda honest, first: None,
-    "skewed": lambda honest, first: honest - 3600,
-}
+HOW: Mapping[str, Liar] = {**LIARS, "skewed": lambda honest, first: honest - 3600}
 
 Lie = tuple[int, str, str]
 """The number of a pod, a field of its samples, and how it lies."""
@@ -67,7 +57,7 @@ def lying(sample: EngineSample, first: EngineSample, field: str, how: str) -> En
     honest, before = getattr(sample, field), getattr(first, field)
     if honest is None:
         return sample
-    value = LIARS[how](honest, before)
+    value = HOW[how](honest, before)
     if value is None and field in ("taken_at", "running_requests", "waiting_requests", "kv_fraction"):
         return None
     changed: dict[str, Any] = {field: 0.0 if value is None and field == "deferred_requests" else value}
@@ -93,7 +83,7 @@ def calm_state(replicas: int) -> State:
 
 
 lies = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from(FIELDS), st.sampled_from(sorted(LIARS))), min_size=1, max_size=4
+    st.tuples(st.integers(0, 3), st.sampled_from(FIELDS), st.sampled_from(sorted(HOW))), min_size=1, max_size=4
 )
 
 

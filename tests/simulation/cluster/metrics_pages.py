@@ -1,7 +1,7 @@
 """Metrics pages that differ from the true state of the engine, as `page` functions for the scrape model."""
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from math import inf
 
 from forebay.simulation.cluster.scrape_model import PageFilter
@@ -59,6 +59,18 @@ def removed(*series: str) -> Callable[[str], str]:
 def on_replicas(numbers: Container[int], page: PageFilter) -> PageFilter:
     """Apply `page` only on the replicas with these numbers."""
     return lambda replica, text: page(replica, text) if replica.number in numbers else text
+
+
+def one_after_another(pages: Sequence[PageFilter]) -> PageFilter:
+    """Apply all of `pages`, each to what the one before it made of the page."""
+
+    def page(replica: SimulatedReplica, text: str) -> str | None:
+        changed: str | None = text
+        for change in pages:
+            changed = None if changed is None else change(replica, changed)
+        return changed
+
+    return page
 
 
 def dead_requests(since: float, most: int = 35) -> PageFilter:

@@ -6,15 +6,16 @@ effects. `make test-lies` plays 1,000 such runs.
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forebay.simulation.cluster.scrape_model import PageFilter
-from forebay.simulation.cluster.simulated_replica import SimulatedReplica
 from forebay.simulation.traffic.traces import steady
+from tests.builders.lies import LIARS, Liar
+from tests.simulation.cluster.metrics_pages import between, one_after_another
 from tests.simulation.stories import Story, play
 
 RUNS = int(os.environ.get("FOREBAY_LIES", "2000")) // 100
@@ -38,42 +39,35 @@ SERIES = (
     "vllm:inter_token_latency_seconds_sum",
     "vllm:request_queue_time_seconds_bucket",
 )
-LIARS: dict[str, Callable[[float, float], float | None]] = {
-    "NaN": lambda honest, first: float("nan"),
-    "infinite": lambda honest, first: float("inf"),
-    "huge": lambda honest, first: 1.7e308,
-    "a million times as much": lambda honest, first: honest * 1e6 + 1e6,
+HOW: Mapping[str, Liar] = {
+    **LIARS,
     "ten times as much": lambda honest, first: honest * 10,
     "half": lambda honest, first: honest / 2,
-    "negative": lambda honest, first: -honest - 1,
-    "zero": lambda honest, first: 0.0,
-    "frozen": lambda honest, first: first,
-    "reset": lambda honest, first: honest - first,
-    "missing": lambda honest, first: None,
 }
 
 Lie = tuple[int, str, str]
 """The number of a replica, a series of its page, and how it lies."""
 
 
+def told_as(lie: Lie, first: dict[tuple[int, str], float]) -> Callable[[str], str]:
+    """The page with this lie in it. `first` holds the first values, by replica and series."""
+    number, series, how = lie
+    pattern = re.compile(rf"^({series}(?:\{{.*\}})?) (\S+)\n", re.MULTILINE)
+
+    def changed(match: re.Match[str]) -> str:
+        honest = float(match[2])
+        value = HOW[how](honest, first.setdefault((number, match[1]), honest))
+        return "" if value is None else f"{match[1]} {value}\n"
+
+    return lambda text: pattern.sub(changed, text)
+
+
 def lying(told: list[Lie], seconds: float) -> PageFilter:
     """The pages with these lies in them, from `LIES_FROM` on for so many seconds."""
     first: dict[tuple[int, str], float] = {}
-
-    def page(replica: SimulatedReplica, text: str) -> str:
-        assert replica.engine is not None
-        for number, series, how in told if LIES_FROM <= replica.engine.now < LIES_FROM + seconds else []:
-
-            def changed(match: re.Match[str], number: int = number, how: str = how) -> str:
-                honest = float(match[2])
-                value = LIARS[how](honest, first.setdefault((number, match[1]), honest))
-                return "" if value is None else f"{match[1]} {value}\n"
-
-            if number == replica.number:
-                text = re.sub(rf"^({series}(?:\{{.*\}})?) (\S+)\n", changed, text, flags=re.MULTILINE)
-        return text
-
-    return page
+    return one_after_another(
+        [between(LIES_FROM, LIES_FROM + seconds, told_as(lie, first), only=lie[0]) for lie in told]
+    )
 
 
 def run(page: PageFilter) -> Story:
@@ -96,7 +90,7 @@ def honest() -> Story:
 
 
 lies = st.lists(
-    st.tuples(st.integers(0, REPLICAS - 1), st.sampled_from(SERIES), st.sampled_from(sorted(LIARS))),
+    st.tuples(st.integers(0, REPLICAS - 1), st.sampled_from(SERIES), st.sampled_from(sorted(HOW))),
     min_size=1,
     max_size=4,
 )
