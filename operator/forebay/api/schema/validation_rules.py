@@ -87,7 +87,8 @@ class CheckedBy:
 
 def check(rules: tuple[Rule[Any], ...], value: Any) -> None:
     """Raises a ValidationError that lists every broken rule with its field."""
-    if rules and (broken := [rule for rule in rules if not rule.holds(value)]):
+    broken = [rule for rule in rules if not rule.holds(value)]
+    if broken:
         raise ValidationError.from_exception_data(type(value).__name__, [_details(rule, value) for rule in broken])
 
 

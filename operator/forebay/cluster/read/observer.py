@@ -252,9 +252,9 @@ class Observer:
 
     def _known_children(self, now: float) -> tuple[ChildView, ...]:
         cached = [child for cache in self._children for child in cache.views.values()]
-        names = {(child.kind, child.namespace, child.name) for child in cached}
+        names = {child.child_key for child in cached}
         foreign = self.refusals.foreign_children(now)
-        return (*cached, *(child for child in foreign if (child.kind, child.namespace, child.name) not in names))
+        return (*cached, *(child for child in foreign if child.child_key not in names))
 
 
 def _labelled(label: str) -> Callable[[PodObject], bool]:

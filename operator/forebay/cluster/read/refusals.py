@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from forebay.api.reasons import Reason
-from forebay.world.world import ChildView, Refusal
+from forebay.world.world import ChildKey, ChildView, Refusal
 
 REFUSALS_KEPT_SECONDS = 600.0
 FOREIGN_KEPT_SECONDS = 60.0
@@ -16,7 +16,7 @@ class Refusals:
 
     _pods: dict[tuple[str, str], Refusal] = field(default_factory=dict)
     """By service uid and pod name."""
-    _foreign: dict[tuple[str, str, str], tuple[float, ChildView]] = field(default_factory=dict)
+    _foreign: dict[ChildKey, tuple[float, ChildView]] = field(default_factory=dict)
     """Foreign objects with the time of the refusal, by kind, namespace and name."""
 
     def add(self, refusal: Refusal) -> None:
@@ -41,7 +41,7 @@ class Refusals:
 
     def add_foreign(self, child: ChildView, now: float) -> None:
         """Remember that a foreign object has a name that one of our services needs."""
-        self._foreign[child.kind, child.namespace, child.name] = (now, child)
+        self._foreign[child.child_key] = (now, child)
 
     def clear(self) -> None:
         """Forget all refusals, when their times can no longer be compared with the present."""

@@ -1,9 +1,9 @@
 """Services at rest: those of which nothing has changed since a plan that left nothing to do. They keep that plan.
 
 Planning a service costs about a millisecond, and in a large fleet few services change between two ticks: a tick comes
-with every event, while a scrape round of 10,000 pods takes 20 s. Leaving a service out is the same as a tick that comes
-later, so no decision may depend on how often a service is planned. It lasts half a minute at most, because the memory
-of the load takes a longer time without an observation for a gap.
+with every event and with every part of a scrape round. Leaving a service out is the same as a tick that comes later, so
+no decision may depend on how often a service is planned. It lasts half a minute at most, because the memory of the load
+takes a longer time without an observation for a gap.
 
 Watch caches and signal sources keep an object until it changes, so the inputs are compared by identity.
 """
@@ -21,7 +21,7 @@ LONGEST_REST_SECONDS: Final = 30.0
 
 def services_at_rest(fleet: FleetContext, services: Iterable[ServiceView]) -> dict[str, ServiceMemory]:
     """The memories of the services that keep their plan in this tick, by uid."""
-    if fleet.before.shared_inputs is None or fleet.before.shared_inputs != fleet.shared_inputs:
+    if fleet.before.shared_inputs != fleet.shared_inputs:
         return {}
     memories = ((service, fleet.before.services.get(service.uid)) for service in services)
     return {

@@ -242,9 +242,8 @@ def _wanted_before(live: list[Replica], service: ServiceView, fleet: FleetContex
 
 
 def _is_to_be_replaced(replica: Replica, fleet: FleetContext, variant_order: VariantOrder) -> bool:
-    return replica.revision not in variant_order.hashes or bool(
-        fleet.cordoned and not fleet.cordoned.isdisjoint(replica.nodes)
-    )
+    must_leave = bool(fleet.cordoned) and not fleet.cordoned.isdisjoint(replica.nodes)
+    return replica.revision not in variant_order.hashes or must_leave
 
 
 def _settled(replicas: tuple[Replica, ...]) -> bool:

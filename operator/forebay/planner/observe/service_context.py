@@ -96,9 +96,6 @@ class ServiceContext:
 
     def having(self, *states: ReplicaState) -> tuple[Replica, ...]:
         # Lists are built faster than generators are drained, and every rule of every service asks.
-        if len(states) == 1:
-            (state,) = states
-            return tuple([replica for replica in self.replicas if replica.state is state])
         return tuple([replica for replica in self.replicas if replica.state in states])
 
 

@@ -5,6 +5,7 @@ answer on one port, a page from a cache or a broken exporter violate that. Such 
 plausible each single value is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
@@ -44,21 +45,22 @@ ANY_ENGINE: Final = EngineBounds()
 
 def why_invalid(sample: EngineSample) -> str:
     """Why no process can have these counters; empty when one can."""
-    # Loops instead of generators: every sample of every pod comes through here.
-    for value in _counters(sample):
-        if value is not None and not 0 <= value < inf:
-            return INVALID
-    return ""
+    return _invalid(_counters(sample))
 
 
 def why_implausible(earlier: EngineSample, later: EngineSample, bounds: EngineBounds) -> str:
     """Why the counters of `later` cannot follow those of `earlier` in one process; empty when they can."""
-    if invalid := why_invalid(later):
+    counters = _counters(later)
+    if invalid := _invalid(counters):
         return invalid
-    for before, after in zip(_counters(earlier), _counters(later), strict=True):
-        if before is not None and after is not None and after < before:
+    rises = [
+        None if before is None or after is None else after - before
+        for before, after in zip(_counters(earlier), counters, strict=True)
+    ]
+    for rise in rises:
+        if rise is not None and rise < 0:
             return FELL
-    return FAST if _too_fast(earlier, later, bounds) else ""
+    return FAST if _too_fast(rises, earlier, later, bounds) else ""
 
 
 def without_counters(sample: EngineSample) -> EngineSample:
@@ -91,17 +93,25 @@ _of_engine: Final = attrgetter(
 )
 
 
-def _counters(sample: EngineSample) -> tuple[float | None, ...]:
+Counters = tuple[float | None, ...]
+
+
+def _counters(sample: EngineSample) -> Counters:
     latency = sample.inter_token_latency
     return (*_of_engine(sample), None if latency is None else latency.sum)
 
 
-def _too_fast(earlier: EngineSample, later: EngineSample, bounds: EngineBounds) -> bool:
+def _invalid(counters: Counters) -> str:
+    # A loop instead of a generator: every sample of every pod comes through here.
+    for value in counters:
+        if value is not None and not 0 <= value < inf:
+            return INVALID
+    return ""
+
+
+def _too_fast(rises: Sequence[float | None], earlier: EngineSample, later: EngineSample, bounds: EngineBounds) -> bool:
+    """Whether a counter rose by more than an engine can do between the two samples; `rises` are in their order."""
     seconds = later.taken_at - earlier.taken_at + JITTER_SECONDS
-    rises = [
-        None if before is None or after is None else after - before
-        for before, after in zip(_counters(earlier), _counters(later), strict=True)
-    ]
     steps, prompts, generated, finished, finished_prompts, finished_outputs, _, _, token_seconds = rises
     # A prompt is computed before its request finishes, so requests in flight may have added theirs.
     # The times between its tokens add up to the time of a request, and that before the interval if it paused.

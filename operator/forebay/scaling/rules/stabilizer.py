@@ -2,8 +2,8 @@
 
 Scaling up is immediate. Scaling down requires that fewer replicas could have served the load of a whole window. A step
 removes one replica, or a tenth of a large fleet; one that removes a third or more waits for a whole window after the
-step before it. Every check returns the sentence that explains why the count stays, or
-nothing; the first check that returns a sentence names the decision.
+step before it. Every check returns the sentence that explains why the count stays, or nothing; the first check that
+returns a sentence names the decision.
 """
 
 from collections.abc import Callable
