@@ -10,7 +10,7 @@ from forebay.planner.observe.replicas import ReplicaState
 from forebay.planner.reconcile.reconcile_outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.planner.reconcile.terminations import blocked_event
-from forebay.planner.report.events import events_to_send, learned_reset, rule_changed, scaled, transitions
+from forebay.planner.report.events import events_to_send, learned_reset, quota_held, rule_changed, scaled, transitions
 from forebay.planner.report.next_wake import wake_in_seconds
 from forebay.planner.report.pool_status import pool_report
 from forebay.planner.report.service_status import status_of, unplanned_status
@@ -51,11 +51,12 @@ def service_report(outcome: ServiceOutcome | UnplannedOutcome, now: float) -> tu
 
 def _planned(outcome: ServiceOutcome, now: float) -> tuple[ServicePlan, ServiceMemory]:
     context, service, memory = outcome.context, outcome.service, outcome.memory
+    hold = outcome.quota_hold
     before = memory.status or service.status
     status = status_of(outcome, before, now)
     blocks = tuple(step for replica in context.replicas if (step := blocked_event(replica)))
     changes = (*scaled(context.decision), *learned_reset(memory.learned), *transitions(before, status))
-    steps = (*rule_changed(context.decision, before.decision), *blocks, *outcome.steps)
+    steps = (*rule_changed(context.decision, before.decision), *blocks, *quota_held(hold), *outcome.steps)
     events, sent_events = events_to_send(steps, changes, memory.sent_events, now)
     placeholders = outcome.placeholders
     remembered = replace(
@@ -64,6 +65,7 @@ def _planned(outcome: ServiceOutcome, now: float) -> tuple[ServicePlan, ServiceM
         sent_events=sent_events,
         retries=memory.retries + _retried(context, outcome.steps),
         held_back=outcome.held_back if outcome.held_back_by_ceiling else "",
+        quota_holds={} if hold is None else dict.fromkeys(sorted(hold.revisions), hold.why),
         learned=None if memory.learned is None else replace(memory.learned, reset=""),
         placeholders_held_back=memory.placeholders_held_back if placeholders is None else placeholders.held_back,
     )
