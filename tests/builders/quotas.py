@@ -1,6 +1,7 @@
 """Builders of ResourceQuotas, and a count of what a plan adds to them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -32,17 +33,21 @@ def a_quota(
     )
 
 
+def used_by(quota: QuotaView, specs: Iterable[Mapping[str, Any]]) -> QuotaView:
+    """The quota when pods with these specs exist and no others."""
+    return replace(quota, used=_with(dict.fromkeys(quota.hard, Fraction(0)), quota, specs))
+
+
 def charged_by(quota: QuotaView, actions: Iterable[Action]) -> dict[str, Fraction]:
     """What the quota's use becomes when the actions' pods are created, counted from the pods as they are written."""
-    used = dict(quota.used)
-    for action in actions:
-        if isinstance(action, CreatePod | CreatePlaceholder):
-            add(used, quota, action.body["spec"])
-    return used
+    created = (action.body["spec"] for action in actions if isinstance(action, CreatePod | CreatePlaceholder))
+    return _with(quota.used, quota, created)
 
 
-def add(used: dict[str, Fraction], quota: QuotaView, spec: Mapping[str, Any]) -> None:
-    charge = charge_of(spec)
-    for resource, amount in charge.usage.items():
-        if resource in quota.hard and applies(quota, charge):
-            used[resource] = used.get(resource, Fraction(0)) + amount
+def _with(used: Mapping[str, Fraction], quota: QuotaView, specs: Iterable[Mapping[str, Any]]) -> dict[str, Fraction]:
+    after = dict(used)
+    for charge in map(charge_of, specs):
+        for resource, amount in charge.usage.items():
+            if resource in quota.hard and applies(quota, charge):
+                after[resource] += amount
+    return after

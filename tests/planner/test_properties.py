@@ -16,6 +16,7 @@ from forebay.world.world import PodView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.plans import actions, creates, drains
+from tests.builders.quotas import charged_by
 from tests.builders.world import NOW, a_revision, a_service, a_spec, a_world, pods_of, signals_of
 from tests.planner.any_world import clusters, quick, slow, states, worlds
 
@@ -102,6 +103,17 @@ def test_creations_never_lead_above_maxreplicas_and_surge(world, state):
         surge = service.spec.rollout.max_surge if replaced else 0
         if gained:
             assert len(held) <= service.spec.scaling.max_replicas + surge
+
+
+@quick
+@given(worlds(), states)
+def test_creations_never_exceed_a_quota(world, state):
+    done, _ = plan(world, state, NOW)
+    planned = (done.services, done.warm_pools)
+    for quota in world.quotas:
+        shares = [share for kind in planned for share in kind if share.key.namespace == quota.namespace]
+        after = charged_by(quota, (action for share in shares for action in share.actions))
+        assert all(used <= max(quota.hard[name], quota.used[name]) for name, used in after.items())
 
 
 @quick

@@ -1,14 +1,17 @@
 """ResourceQuotas bound what a tick creates, and the status says which limit and what would work."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from forebay.api.inference_service import WhenNoSpare
+from forebay.api.inference_service import Condition, WhenNoSpare
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.world.plan import CreatePod, Plan
-from forebay.world.quota import QuotaScope
+from forebay.world.quota import QuotaScope, QuotaView
+from forebay.world.world import PodView, ServiceView
 from tests.builders.plans import actions, creates, drains, given_up, held, only
 from tests.builders.pools import a_pool
 from tests.builders.quotas import GPUS, a_quota
@@ -27,12 +30,13 @@ from tests.builders.world import (
 SINCE_LONG = State.empty(NOW - 3600)
 
 
-def planned(*services, pods=(), **fields):
-    done, _ = plan(a_world(*services, pods=pods, signals=signals_of(pods), **fields), SINCE_LONG, NOW)
+def planned(*services: ServiceView, pods: Iterable[PodView] = (), **fields: Any) -> Plan:
+    existing = tuple(pods)
+    done, _ = plan(a_world(*services, pods=existing, signals=signals_of(existing), **fields), SINCE_LONG, NOW)
     return done
 
 
-def ready(done):
+def ready(done: Plan) -> Condition:
     return next(condition for condition in only(done).status.conditions if condition.type == "Ready")
 
 
@@ -79,7 +83,7 @@ def test_the_condition_names_the_limit_and_what_would_work():
     assert (said.status, said.reason) == ("False", "QuotaExceeded")
     for part in ("2 of 4 replicas", "ResourceQuota gpus", "2 more replicas", f"2 of 2 {GPUS}", "takes 1", "to 4"):
         assert part in said.message
-    assert [event.reason for event in only(done).events].count("QuotaExceeded") == 1
+    assert [str(event.reason) for event in only(done).events].count("QuotaExceeded") == 1
 
 
 def test_the_use_in_the_condition_includes_what_this_tick_creates():
@@ -111,14 +115,14 @@ def test_a_raised_quota_is_used_in_the_next_tick():
     assert len(creates(done)) == 2
 
 
-def two_ticks(service, quotas):
+def two_ticks(service: ServiceView, quotas: Iterable[QuotaView]) -> tuple[Plan, State]:
     """The second plan while the quotas stay as they are."""
     world = a_world(service, quotas=quotas)
     _, state = plan(world, SINCE_LONG, NOW)
     return plan(world, state, NOW + 5)
 
 
-def of_variant(done):
+def of_variant(done: Plan) -> list[str]:
     return [action.revision.variant for action in actions(done) if isinstance(action, CreatePod)]
 
 

@@ -1,6 +1,7 @@
 """What a pod costs in a ResourceQuota, and which quotas count it."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.builders.world import a_place
 POD = {"pods": 1, "count/pods": 1}
 
 
-def a_container(*, restart: str | None = None, **resources):
+def a_container(*, restart: str | None = None, **resources: dict[str, str]) -> dict[str, Any]:
     policy = {"restartPolicy": restart} if restart else {}
     return {"name": "x", "resources": resources, **policy}
 
@@ -73,7 +74,8 @@ def test_charge(spec, usage):
 
 def test_a_placeholder_costs_what_its_container_requests():
     charge = charge_of_placeholder(a_place(gpus=2), "placeholders")
-    assert (charge.usage, charge.priority_class) == ({**POD, GPUS: 2}, "placeholders")
+    assert charge.usage == {**POD, GPUS: 2}
+    assert charge.priority_class == "placeholders"
 
 
 PLAIN = PodCharge({})
