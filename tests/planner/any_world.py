@@ -149,9 +149,12 @@ QUOTA_SCOPES = (
 
 
 @st.composite
-def quotas(draw: st.DrawFn, namespaces: list[str]) -> list[QuotaView]:
+def quotas(draw: st.DrawFn, namespaces: list[str], at_least: int = 0) -> list[QuotaView]:
+    """Quotas that leave little, or are exceeded."""
+
     def a_limit() -> tuple[int, int]:
-        return draw(st.integers(0, 6)), draw(st.integers(0, 12))
+        used = draw(st.integers(0, 6))
+        return used, max(0, used + draw(st.integers(-2, 4)))
 
     return [
         a_quota(
@@ -161,7 +164,7 @@ def quotas(draw: st.DrawFn, namespaces: list[str]) -> list[QuotaView]:
             namespace=draw(st.sampled_from(namespaces)),
             scopes=draw(mostly((), *((scope,) for scope in QUOTA_SCOPES))),
         )
-        for number in range(draw(mostly(0, 1, 2)))
+        for number in range(draw(st.integers(at_least, 2)))
     ]
 
 
@@ -226,7 +229,7 @@ def worlds(draw: st.DrawFn) -> World:
             for service in drawn_services
             if draw(st.booleans())
         ],
-        quotas=draw(quotas(["default", *(pool.key.namespace for pool in warm_pools)])),
+        quotas=draw(mostly((), draw(quotas(["default", *(pool.key.namespace for pool in warm_pools)])))),
     )
 
 

@@ -30,10 +30,14 @@ class QuotaHold:
     """Hashes of the revisions that were held back, by any limit."""
 
     @property
+    def fact(self) -> str:
+        """Which limit, and what is used of it, as a clause."""
+        return _fact(self.block, self.replicas, "replica")
+
+    @property
     def why(self) -> str:
-        """Which limit, and what would work, as a clause."""
-        full = _full(self.block, self.replicas, "replica", self.needed)
-        return f"{full}, or lower scaling.maxReplicas"
+        """The fact, and what would work."""
+        return f"{self.fact}; {_remedy(self.block, self.needed)}, or lower scaling.maxReplicas"
 
 
 @dataclass(slots=True)
@@ -99,12 +103,16 @@ def _held(before: QuotaHold | None, block: QuotaBlock, revisions: frozenset[str]
 
 def placeholder_hold(block: QuotaBlock, placeholders: int) -> str:
     """Which limit stops the creation of placeholders, and what would work, as a clause."""
-    return _full(block, placeholders, "placeholder", block.needed * placeholders)
+    return f"{_fact(block, placeholders, 'placeholder')}; {_remedy(block, block.needed * placeholders)}"
 
 
-def _full(block: QuotaBlock, pods: int, noun: str, needed: Fraction) -> str:
-    each, used, hard, enough = map(block.text, (block.needed, block.used, block.hard, block.used + needed))
+def _fact(block: QuotaBlock, pods: int, noun: str) -> str:
+    each, used, hard = (block.text(amount) for amount in (block.needed, block.used, block.hard))
     return (
         f"ResourceQuota {block.quota.name} leaves no space for {count(pods, f'more {noun}')}: {used} of {hard} "
-        f"{block.resource} are used and a {noun} takes {each}; raise the limit to {enough}"
+        f"{block.resource} are used and a {noun} takes {each}"
     )
+
+
+def _remedy(block: QuotaBlock, needed: Fraction) -> str:
+    return f"raise the limit to {block.text(block.used + needed)}"

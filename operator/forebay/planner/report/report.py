@@ -65,7 +65,7 @@ def _planned(outcome: ServiceOutcome, now: float) -> tuple[ServicePlan, ServiceM
         sent_events=sent_events,
         retries=memory.retries + _retried(context, outcome.steps),
         held_back=outcome.held_back if outcome.held_back_by_ceiling else "",
-        quota_holds={} if hold is None else dict.fromkeys(sorted(hold.revisions), hold.why),
+        quota_holds={} if hold is None else dict.fromkeys(sorted(hold.revisions), hold.fact),
         learned=None if memory.learned is None else replace(memory.learned, reset=""),
         placeholders_held_back=memory.placeholders_held_back if placeholders is None else placeholders.held_back,
     )
