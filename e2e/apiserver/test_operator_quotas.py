@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import time
 from collections.abc import Iterator
 
@@ -12,9 +14,14 @@ from e2e.harness import eventually
 from e2e.harness.kubectl import Object
 from e2e.manifests import an_inference_service
 from e2e.operator_suite import OPERATOR_NAMESPACE, RELEASE, Request, Suite, condition, reason, rights_of_the_chart
+from forebay.cluster.read.projections import QuotaObject
+from forebay.cluster.read.quota_views import quota_view
+from forebay.workloads.objects.pod_charge import applies, charge_of
+from forebay.workloads.spec.quantities import amount_of
 
 PRODUCT = "LIMITED"
 GPUS = "requests.nvidia.com/gpu"
+_numbers = itertools.count(1)
 AT_ONCE_SECONDS = 10.0
 """From a raised quota to new pods: the watch, the debounce and a tick; a back-off would have grown to minutes."""
 
@@ -150,3 +157,107 @@ def test_without_the_right_to_read_quotas_they_are_noticed_when_they_refuse(suit
         within=30,
         what="the right is back",
     )
+
+
+def a_container(*, sidecar: bool = False, **resources: dict[str, str]) -> Object:
+    """A container that never runs. A sidecar is an init container that stays."""
+    container = {"name": f"c{next(_numbers)}", "image": "registry.example/none:1", "resources": resources}
+    return container | ({"restartPolicy": "Always"} if sidecar else {})
+
+
+POD_SPECS = {
+    "gpus": {"containers": [a_container(limits={"nvidia.com/gpu": "2"})]},
+    "requests-and-limits": {
+        "containers": [a_container(requests={"cpu": "500m", "memory": "1Gi"}, limits={"memory": "2Gi"})]
+    },
+    "a-sum": {
+        "containers": [a_container(requests={"cpu": "1.5"}, limits={"cpu": "2"}), a_container(limits={"cpu": "250m"})]
+    },
+    "an-init-container": {
+        "containers": [a_container(requests={"cpu": "1"}), a_container(requests={"cpu": "1"})],
+        "initContainers": [a_container(requests={"cpu": "3", "ephemeral-storage": "1G"})],
+    },
+    "sidecars": {
+        "containers": [a_container(requests={"cpu": "1"})],
+        "initContainers": [
+            a_container(sidecar=True, requests={"cpu": "2"}),
+            a_container(requests={"cpu": "4"}),
+            a_container(sidecar=True, requests={"cpu": "3"}),
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("case", POD_SPECS)
+def test_a_pod_costs_what_admission_says(suite, namespace, case):
+    spec = POD_SPECS[case]
+    usage = charge_of(spec).usage
+    limit(suite, namespace, **dict.fromkeys(usage, "0"))
+    said = eventually(
+        lambda: tried(suite, namespace, spec), lambda said: "exceeded quota: team" in said, within=30, what="a refusal"
+    )
+    requested = re.search(r"requested: (\S+), used:", said)
+    assert requested is not None, said
+    amounts = dict(pair.split("=") for pair in requested[1].split(","))
+    assert {resource: amount_of(amount) for resource, amount in amounts.items()} == usage
+
+
+PLAIN = {"containers": [a_container()]}
+FRUGAL = {"containers": [a_container(requests={"cpu": "1m"})]}
+URGENT = PLAIN | {"priorityClassName": "forebay-placeholder"}
+BRIEF = PLAIN | {"activeDeadlineSeconds": 60}
+ELSEWHERE = PLAIN | {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "namespaceSelector": {}}
+            ]
+        }
+    }
+}
+SCOPES = [
+    pytest.param({"scopes": ["BestEffort"]}, PLAIN, FRUGAL, id="BestEffort"),
+    pytest.param({"scopes": ["NotBestEffort"]}, FRUGAL, PLAIN, id="NotBestEffort"),
+    pytest.param({"scopes": ["Terminating"]}, BRIEF, PLAIN, id="Terminating"),
+    pytest.param({"scopes": ["NotTerminating"]}, PLAIN, BRIEF, id="NotTerminating"),
+    pytest.param({"scopes": ["PriorityClass"]}, URGENT, PLAIN, id="PriorityClass"),
+    pytest.param({"scopes": ["CrossNamespacePodAffinity"]}, ELSEWHERE, PLAIN, id="CrossNamespacePodAffinity"),
+    *(
+        pytest.param(
+            {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": operator, **values}]}},
+            counted,
+            other,
+            id=f"PriorityClass-{operator}",
+        )
+        for operator, values, counted, other in (
+            ("In", {"values": ["forebay-placeholder"]}, URGENT, PLAIN),
+            ("NotIn", {"values": ["forebay-placeholder"]}, PLAIN, URGENT),
+            ("Exists", {}, URGENT, PLAIN),
+            ("DoesNotExist", {}, PLAIN, URGENT),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("scopes", "counted", "other"), SCOPES)
+def test_a_scope_counts_the_pods_that_admission_counts(suite, namespace, scopes, counted, other):
+    metadata = {"name": "team", "namespace": namespace}
+    spec = {"hard": {"pods": "0"}, **scopes}
+    suite.plane.kubectl.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
+    eventually(
+        lambda: tried(suite, namespace, counted),
+        lambda said: "exceeded quota: team" in said,
+        within=30,
+        what="a refusal",
+    )
+    assert "exceeded quota" not in tried(suite, namespace, other)
+    view = quota_view(QuotaObject.model_validate(quota(suite, namespace)))
+    assert (applies(view, charge_of(counted)), applies(view, charge_of(other))) == (True, False)
+
+
+def tried(suite: Suite, namespace: str, spec: Object) -> str:
+    """What the API server says to a pod that is not created."""
+    metadata = {"name": "tried", "namespace": namespace}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    done = suite.plane.kubectl.attempt("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+    return done.stdout + done.stderr
