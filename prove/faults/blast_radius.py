@@ -60,6 +60,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        "blast-radius.quota-scopes-ignored",
+        claim="a ResourceQuota with scopes counts the pods that all of them match, and no others",
+        planted="every quota counts every pod",
+        changes=(at("pod_charge:applies", returns("True")),),
+        guards=(
+            "test_scopes",
+            "test_creations_within_a_quota",
+            "test_placeholders_of_another_quota_stay",
+        ),
+    ),
+    Fault(
         "blast-radius.lost-replicas-charged",
         claim="lost replicas are charged to no limit, and pods of dead nodes hold no ceiling",
         planted="lost replicas are charged to the drain limit, and pods of lost nodes to the ceiling of GPUs",

@@ -48,8 +48,8 @@ class QuotaBudget:
     planned: dict[tuple[str, str, str], Fraction] = field(default_factory=dict)
     holds: dict[str, QuotaHold] = field(default_factory=dict)
     """By service uid."""
-    blocks: dict[str, list[QuotaBlock]] = field(default_factory=dict)
-    """The limits that hold replicas back, by namespace."""
+    blocks: dict[str, dict[tuple[str, str], QuotaBlock]] = field(default_factory=dict)
+    """The limits that hold replicas back, by namespace, and by quota and resource."""
 
     def limit(self, namespace: str) -> bool:
         """Whether the namespace has a quota."""
@@ -63,7 +63,7 @@ class QuotaBudget:
         if block is None:
             self._charge(namespace, charges)
             return True
-        self.blocks.setdefault(namespace, []).append(block)
+        self.blocks.setdefault(namespace, {}).setdefault(block.limit, block)
         self.holds[uid] = _held(self.holds.get(uid), block, frozenset(pod.revision.hash for pod in pods))
         return False
 
@@ -77,7 +77,7 @@ class QuotaBudget:
 
     def yields(self, namespace: str, charge: PodCharge) -> QuotaBlock | None:
         """The limit that holds a replica back and that this placeholder uses too; None without one."""
-        for block in self.blocks.get(namespace, ()):
+        for block in self.blocks.get(namespace, {}).values():
             if applies(block.quota, charge) and charge.usage.get(block.resource):
                 return block
         return None
