@@ -180,6 +180,7 @@ SERVICES = {
     "forebay.dev/inferenceservices/status": {"patch"},
     "/pods": {"get", "list", "watch", "create", "patch", "delete"},
     "/podtemplates": {"get"},
+    "/resourcequotas": {"list", "watch"},
     "/services": {"get", "list", "watch", "create", "patch"},
     "policy/poddisruptionbudgets": {"get", "list", "watch", "create", "patch"},
     "apps/controllerrevisions": {"get", "list", "watch", "create", "patch", "delete"},

@@ -51,6 +51,7 @@ VERBS = {
     "inferenceservices/status": {"patch"},
     "pods": {"list", "watch", "get", "create", "patch", "delete"},
     "nodes": {"list", "watch"},
+    "resourcequotas": {"list", "watch"},
     "services": {"list", "watch", "get", "create", "patch"},
     "poddisruptionbudgets": {"list", "watch", "get", "create", "patch"},
     "controllerrevisions": {"list", "watch", "get", "create", "patch", "delete"},

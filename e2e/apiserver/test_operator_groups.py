@@ -82,11 +82,17 @@ def endpoints_of(suite, namespace: str) -> dict[str, list[str]]:
 
 
 def test_pods_are_gated_until_both_exist(suite, namespace, operator):
-    """A quota admits one of the two pods; without gates, the first would hold half of the GPUs."""
+    """A quota admits one of the two pods; without gates, the first would hold half of the GPUs.
+
+    What the pods cost is known to admission alone, since a LimitRange adds it. Otherwise none would be created.
+    """
     suite.plane.add_gpu_nodes(2, product="QUOTA", prefix="quota")
     metadata = {"name": "one-pod", "namespace": namespace}
-    quota = {"hard": {"count/pods": "1"}}
-    suite.plane.kubectl.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": quota})
+    per_container = {"type": "Container", "defaultRequest": {"cpu": "1"}}
+    suite.plane.kubectl.apply(
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [per_container]}},
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"requests.cpu": "1"}}},
+    )
     eventually(
         lambda: suite.plane.kubectl.get("resourcequota", "one-pod", namespace),
         lambda found: bool(found and found.get("status", {}).get("hard")),
@@ -100,7 +106,7 @@ def test_pods_are_gated_until_both_exist(suite, namespace, operator):
     (pod,) = suite.owned(namespace, "pods")
     assert pod["spec"]["schedulingGates"] == [{"name": GATE}]
     assert "nodeName" not in pod["spec"]
-    suite.plane.kubectl("delete", "resourcequota", "one-pod", "-n", namespace)
+    suite.plane.kubectl("delete", "resourcequota,limitrange", "one-pod", "-n", namespace)
     suite.serves(manifest, ready=1, within=120)
 
 

@@ -36,6 +36,41 @@ FAULTS = (
         quick=True,
     ),
     Fault(
+        "blast-radius.quotas-ignored",
+        claim="a creation that a ResourceQuota would refuse is not attempted, of replicas or of placeholders",
+        planted="a quota leaves space for everything",
+        changes=(at("NamespaceQuotas.block", returns("None")),),
+        guards=(
+            "test_creations_within_a_quota",
+            "test_creations_never_exceed_a_quota",
+            "test_a_quota_never_has_to_refuse",
+            "test_a_quota_holds_replicas_back_without_a_single_refusal_until_it_is_raised",
+            "test_placeholders_get_what_replicas_leave",
+        ),
+    ),
+    Fault(
+        "blast-radius.quota-shared-twice",
+        claim="what one creation of a tick takes of a ResourceQuota is gone for the next, whichever service it is for",
+        planted="nothing that a tick plans is charged",
+        changes=(at("QuotaBudget._charge", returns("None")),),
+        guards=(
+            "test_creations_within_a_quota",
+            "test_services_share_a_quota_and_one_without_replicas_comes_first",
+            "test_creations_never_exceed_a_quota",
+        ),
+    ),
+    Fault(
+        "blast-radius.quota-scopes-ignored",
+        claim="a ResourceQuota with scopes counts the pods that all of them match, and no others",
+        planted="every quota counts every pod",
+        changes=(at("pod_charge:applies", returns("True")),),
+        guards=(
+            "test_scopes",
+            "test_creations_within_a_quota",
+            "test_placeholders_of_another_quota_stay",
+        ),
+    ),
+    Fault(
         "blast-radius.lost-replicas-charged",
         claim="lost replicas are charged to no limit, and pods of dead nodes hold no ceiling",
         planted="lost replicas are charged to the drain limit, and pods of lost nodes to the ceiling of GPUs",

@@ -60,4 +60,11 @@ FAULTS = (
             "test_an_operator_that_has_just_started_leaves_replicas_where_they_are",
         ),
     ),
+    Fault(
+        "variants.quota-not-asked-again",
+        claim="a shape for which a ResourceQuota left no space is used as soon as it leaves some",
+        planted="the shape waits for the end of its hold",
+        changes=(at("variant_order_of", never("by_quota")),),
+        guards=("test_when_no_shape_fits_the_first_that_fits_later_is_used_at_once",),
+    ),
 )

@@ -1,7 +1,7 @@
 """What is planned from is the cluster as it is, own writes included."""
 
 from prove.fault import Fault
-from prove.mutations import always, at, never, value, without
+from prove.mutations import always, at, never, replaced, value, without
 
 FAULTS = (
     Fault(
@@ -27,6 +27,19 @@ FAULTS = (
         guards=(
             "test_a_silent_watch_is_abandoned_after_90_s",
             "test_no_world_from_a_cache_unconfirmed_for_three_minutes",
+        ),
+    ),
+    Fault(
+        "view.unreadable-quotas-believed",
+        claim="ResourceQuotas that cannot be read stop no tick, and old ones are not used",
+        planted="a tick waits until they were listed, and they are used however old they are",
+        changes=(
+            at("Observer._require_current_caches", replaced("answered", "self._quotas.synced")),
+            at("Observer._readable_quotas", never("age")),
+        ),
+        guards=(
+            "test_forbidden_quotas_stop_no_tick_and_are_reported_once",
+            "test_quotas_unconfirmed_for_three_minutes_are_not_used",
         ),
     ),
 )

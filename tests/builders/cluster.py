@@ -4,8 +4,9 @@ The code of `forebay simulate` applies the actions and places the pods. This mod
 steps, deterministic kubelets, and engines with a simple model of load, so that a test can control them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.planner.memory import State
@@ -19,10 +20,12 @@ from forebay.world.plan import (
     EventRecord,
     Plan,
 )
+from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
 from forebay.world.world import ChildView, NodeView, PodView, Refusal, ServiceView, World
 from tests.builders.engines import Demand
 from tests.builders.machines import Machines, by_name
+from tests.builders.quotas import charged_by, used_by
 from tests.builders.world import NOW, uid_of
 
 
@@ -39,6 +42,10 @@ class Cluster(Machines, ClusterWrites):
     """Names of pods whose engines hang: the gauges stay and no step is made."""
     refuse: Callable[[CreatePod | CreatePlaceholder], str | None] = lambda action: None
     """Why the API server refuses to create a pod, such as a quota."""
+    quotas: list[QuotaView] = field(default_factory=list)
+    """ResourceQuotas that the API server enforces; what is used of them follows from the pods."""
+    specs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Specs of the pods that the operator created, by uid."""
     after_write: Callable[[], None] = lambda: None
     """Called after each single write, when a watcher would see a partly applied plan."""
     children: list[ChildView] = field(default_factory=list)
@@ -157,7 +164,12 @@ class Cluster(Machines, ClusterWrites):
             signals={uid: engine.last for uid, engine in self.engines.items() if engine.last is not None},
             settings=self.settings,
             refusals=tuple(r for r in self.refusals if self.now - r.at < 600),
+            quotas=tuple(self.counted_quotas()),
         )
+
+    def counted_quotas(self) -> list[QuotaView]:
+        """The quotas with their use, to which terminating pods contribute."""
+        return [used_by(quota, (self.specs.get(pod.uid, {}) for pod in self.pods.values())) for quota in self.quotas]
 
     def apply(self, done: Plan) -> None:
         by_uid = {service.uid: name for name, service in self.services.items()}
@@ -194,14 +206,22 @@ class Cluster(Machines, ClusterWrites):
 
     def _create(self, owner: Owner, action: CreatePod | CreatePlaceholder) -> bool:
         """Whether the API server accepts it."""
-        if (why := self.refuse(action)) is not None:
+        if (why := self.refuse(action) or self._exceeded(action)) is not None:
             place = isinstance(action, CreatePlaceholder)
             self.refusals.append(Refusal(owner.uid, action.name, "QuotaExceeded", why, self.now, placeholder=place))
             return False
         self.writes += 1
         uid = uid_of(f"{(owner.key.namespace, action.name)}/{self.writes}")
         self.put(new_pod(owner, action, uid, self.now))
+        self.specs[uid] = action.body["spec"]
         return True
+
+    def _exceeded(self, action: CreatePod | CreatePlaceholder) -> str | None:
+        for quota in self.counted_quotas():
+            used = charged_by(quota, [action])
+            if any(used[name] > max(hard, quota.used[name]) for name, hard in quota.hard.items()):
+                return f"exceeded quota: {quota.name}"
+        return None
 
     def change_pod(self, pod: PodView) -> None:
         key = (pod.key.namespace, pod.name)

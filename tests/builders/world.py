@@ -26,6 +26,7 @@ from forebay.api.reasons import Reason
 from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.load.signals import EngineSample, HistogramSample, PodSignals
+from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
 from forebay.world.world import (
     ChildView,
@@ -122,7 +123,7 @@ def a_revision(
         hash=hash,
         spec_hash=f"spec-{hash}" if spec_hash is None else spec_hash,
         shape=a_shape(gpus=gpus, pods=pods, product=product),
-        data=json.dumps({"engine": {"version": "0.32.0"}, "pod": _stored_pod(hash), "worker": _stored_pod(hash)}),
+        data=_stored_data(hash, gpus),
         number=number,
         name=(f"revision-{hash}" if number else "") if name is None else name,
         place=a_place(place, gpus),
@@ -130,15 +131,16 @@ def a_revision(
     )
 
 
-def _stored_pod(revision: str) -> dict[str, Any]:
-    """Stored data of a revision: enough to build a pod that names its revision."""
-    engine = {"name": "engine", "image": IMAGE, "args": ["serve", revision]}
-    return {"metadata": {"annotations": {}}, "spec": {"containers": [engine]}}
+def _stored_data(revision: str, gpus: int) -> str:
+    """Stored data of a revision: enough to build a pod that names its revision and requests its GPUs."""
+    engine = {"name": "engine", "image": IMAGE, "args": ["serve", revision], "resources": {"limits": {GPU: str(gpus)}}}
+    pod = {"metadata": {"annotations": {}}, "spec": {"containers": [engine]}}
+    return json.dumps({"engine": {"version": "0.32.0"}, "pod": pod, "worker": pod})
 
 
 def a_place(hash_: str = "same", gpus: int = 1, image: str = IMAGE) -> Place:
     """A place whose placeholder can be built."""
-    container = {"name": "engine", "image": image}
+    container = {"name": "engine", "image": image, "resources": {"limits": {GPU: str(gpus)}}}
     data = {"spec": {"nodeSelector": {"place": hash_}}, "spread": [], "container": container}
     return Place(hash_, gpus, json.dumps(data), image)
 
@@ -371,6 +373,7 @@ def a_world(
     settings: Settings | None = None,
     refusals: Iterable[Refusal] = (),
     warm_pools: Iterable[WarmPoolView] = (),
+    quotas: Iterable[QuotaView] = (),
 ) -> World:
     """A world. By default it has two nodes of 8 GPUs, the wanted revision of each service, and all child objects."""
     stored = revisions
@@ -386,6 +389,7 @@ def a_world(
         settings=settings or Settings(),
         refusals=tuple(refusals),
         warm_pools=tuple(warm_pools),
+        quotas=tuple(quotas),
     )
 
 

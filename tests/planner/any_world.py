@@ -10,12 +10,14 @@ from forebay.api.inference_service import InferenceServiceStatus, ReplicaStatus,
 from forebay.api.reasons import Reason
 from forebay.planner.memory import HeldPlace, Preemptions, ServiceMemory, Shortage, State
 from forebay.scaling.load.signals import PodSignals
+from forebay.world.quota import QuotaScope, QuotaView
 from forebay.world.settings import Settings
 from forebay.world.world import PodView, Refusal, ServiceView, SpecProblem, WarmPoolView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_replica_capacity
 from tests.builders.pools import a_peak, a_pool, holding
+from tests.builders.quotas import a_quota
 from tests.builders.world import (
     IMAGE,
     NOW,
@@ -138,6 +140,34 @@ def placeholders(draw: st.DrawFn, owner: ServiceView | WarmPoolView) -> tuple[Po
     return tuple(placeholder(number) for number in range(draw(st.integers(0, 4))))
 
 
+QUOTA_SCOPES = (
+    QuotaScope("NotTerminating"),
+    QuotaScope("PriorityClass", "DoesNotExist"),
+    QuotaScope("PriorityClass"),
+    QuotaScope("NotBestEffort"),
+)
+
+
+@st.composite
+def quotas(draw: st.DrawFn, namespaces: list[str], at_least: int = 0) -> list[QuotaView]:
+    """Quotas that leave little, or are exceeded."""
+
+    def a_limit() -> tuple[int, int]:
+        used = draw(st.integers(0, 6))
+        return used, max(0, used + draw(st.integers(-2, 4)))
+
+    return [
+        a_quota(
+            gpus=draw(st.sampled_from([None, a_limit()])),
+            pods=draw(st.sampled_from([None, a_limit()])),
+            name=f"quota-{number}",
+            namespace=draw(st.sampled_from(namespaces)),
+            scopes=draw(mostly((), *((scope,) for scope in QUOTA_SCOPES))),
+        )
+        for number in range(draw(st.integers(at_least, 2)))
+    ]
+
+
 samples = st.builds(
     a_sample,
     at=moments,
@@ -199,6 +229,7 @@ def worlds(draw: st.DrawFn) -> World:
             for service in drawn_services
             if draw(st.booleans())
         ],
+        quotas=draw(mostly((), draw(quotas(["default", *(pool.key.namespace for pool in warm_pools)])))),
     )
 
 

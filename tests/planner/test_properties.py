@@ -16,8 +16,10 @@ from forebay.world.world import PodView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.plans import actions, creates, drains
+from tests.builders.pools import a_pool
+from tests.builders.quotas import charged_by
 from tests.builders.world import NOW, a_revision, a_service, a_spec, a_world, pods_of, signals_of
-from tests.planner.any_world import clusters, quick, slow, states, worlds
+from tests.planner.any_world import clusters, quick, quotas, slow, states, worlds
 
 Place = tuple[str, int]
 """Revision and ordinal: a replica, of one pod or several."""
@@ -102,6 +104,18 @@ def test_creations_never_lead_above_maxreplicas_and_surge(world, state):
         surge = service.spec.rollout.max_surge if replaced else 0
         if gained:
             assert len(held) <= service.spec.scaling.max_replicas + surge
+
+
+@quick
+@given(worlds(), states, quotas(["default", a_pool().key.namespace], at_least=1))
+def test_creations_never_exceed_a_quota(world, state, quotas):
+    unlimited = replace(world.settings, max_creates_per_minute=200, max_gpus=None)
+    done, _ = plan(replace(world, settings=unlimited, quotas=tuple(quotas)), state, NOW)
+    planned = (done.services, done.warm_pools)
+    for quota in quotas:
+        shares = [share for kind in planned for share in kind if share.key.namespace == quota.namespace]
+        after = charged_by(quota, (action for share in shares for action in share.actions))
+        assert all(used <= max(quota.hard[name], quota.used[name]) for name, used in after.items())
 
 
 @quick

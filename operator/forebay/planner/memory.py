@@ -53,6 +53,8 @@ class Shortage:
     """How many attempts in a row failed."""
     why: str
     """The reason, as a clause."""
+    by_quota: bool = False
+    """Whether a ResourceQuota that can be read left no space. Such a shortage ends when it leaves some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,8 @@ class ServiceMemory:
     sent_events: tuple[SentEvent, ...] = ()
     held_back: str = ""
     """What the operator's GPU ceiling prevented in the previous tick, as a clause."""
+    quota_holds: Mapping[str, str] = field(default_factory=dict)
+    """Why a ResourceQuota held back replicas in the previous tick, as a clause, by revision hash."""
     placeholders_held_back: str = ""
     """Why wanted placeholders were not created, as a clause."""
     learned: Learned | None = None

@@ -11,6 +11,7 @@ from forebay.api.status import CapacityStatus, PlanStatus
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
 from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.load.signals import PodSignals
+from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
 
 
@@ -266,3 +267,5 @@ class World:
     settings: Settings
     refusals: tuple[Refusal, ...] = ()
     warm_pools: tuple[WarmPoolView, ...] = ()
+    quotas: tuple[QuotaView, ...] = ()
+    """ResourceQuotas of the namespaces that have services or placeholders; empty as well when they cannot be read."""

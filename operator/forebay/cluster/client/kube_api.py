@@ -32,6 +32,7 @@ EVENTS = Resource("apis/events.k8s.io/v1", "events", "Event")
 DISRUPTION_BUDGETS = Resource("apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 CONTROLLER_REVISIONS = Resource("apis/apps/v1", "controllerrevisions", "ControllerRevision")
 LEASES = Resource("apis/coordination.k8s.io/v1", "leases", "Lease")
+RESOURCE_QUOTAS = Resource("api/v1", "resourcequotas", "ResourceQuota")
 POD_TEMPLATES = Resource("api/v1", "podtemplates", "PodTemplate")
 
 NO_ANSWER = 0

@@ -19,6 +19,7 @@ from forebay.cluster.client.kube_api import (
     NO_ANSWER,
     NODES,
     PODS,
+    RESOURCE_QUOTAS,
     SERVICES,
     ApiError,
     KubeApi,
@@ -32,10 +33,12 @@ from forebay.cluster.read.projections import (
     InferenceServiceObject,
     NodeObject,
     PodObject,
+    QuotaObject,
     Reader,
     RevisionObject,
     Unreadable,
 )
+from forebay.cluster.read.quota_views import leaves_no_more, quota_view
 from forebay.cluster.read.refusals import Refusals
 from forebay.cluster.read.service_views import ServiceViews, template_name
 from forebay.cluster.read.views import (
@@ -50,11 +53,13 @@ from forebay.cluster.read.views import (
 from forebay.cluster.read.watch_cache import WatchCache, Watched, WatchPace
 from forebay.scaling.load.signals import PodSignals
 from forebay.workloads.spec.engine_versions import Defaults
+from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
 from forebay.world.world import ChildView, NodeView, Revision, ServiceView, World
 
 UNTRUSTED_CACHE_SECONDS = 180.0
 """The age at which a cache is not current: two silent watches in a row, and no successful LIST in between."""
+WITHOUT_QUOTAS = "without them, a full quota is noticed only when it refuses a pod"
 MANAGED_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
 
@@ -132,26 +137,38 @@ class Observer:
             *self._pool_pods,
         )
 
+        self._quotas: WatchCache[QuotaObject, QuotaView] = cache(
+            Watched(
+                RESOURCE_QUOTAS,
+                QuotaObject,
+                quota_view,
+                namespace=namespace,
+                same_view=self._no_more_for_us,
+                otherwise=WITHOUT_QUOTAS,
+            )
+        )
+        self._quota_namespaces: frozenset[str] = frozenset()
+
     async def run(self) -> None:
         """Keep all caches current until this task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for cache in self._caches:
+            for cache in (*self._caches, self._quotas):
                 tasks.create_task(cache.run(), name=f"watch {cache.resource.plural}")
 
     @property
     def synced(self) -> bool:
-        return all(cache.synced for cache in self._caches)
+        return all(cache.synced for cache in self._caches) and self._quotas.answered
 
     def ages(self) -> dict[str, float]:
         """Seconds since the API server last confirmed each cache, by plural; infinite before the first LIST."""
         ages: dict[str, float] = {}
-        for cache in self._caches:
+        for cache in (*self._caches, self._quotas):
             ages[cache.resource.plural] = max(cache.age, ages.get(cache.resource.plural, 0.0))
         return ages
 
     def problems(self) -> tuple[str, ...]:
         """The objects that could not be read, each with its name and the reason."""
-        faults = [(cache.resource.kind, fault) for cache in self._caches for fault in cache.unreadable]
+        faults = [(cache.resource.kind, fault) for cache in (*self._caches, self._quotas) for fault in cache.unreadable]
         faults += [(INFERENCE_SERVICES.kind, fault) for fault in self._unreadable]
         return tuple(f"{kind} {fault}" for kind, fault in faults)
 
@@ -171,6 +188,7 @@ class Observer:
             settings=self._settings,
             refusals=self.refusals.of_pods(now),
             warm_pools=pools,
+            quotas=self._readable_quotas(services),
         )
 
     def engines(self) -> tuple[EngineAddress, ...]:
@@ -230,6 +248,22 @@ class Observer:
                 raise ApiError(NO_ANSWER, "StaleCache", f"{cache.resource.plural} have not been listed yet")
             if cache.age > UNTRUSTED_CACHE_SECONDS:
                 raise ApiError(NO_ANSWER, "StaleCache", f"no news of {cache.resource.plural} for {cache.age:.0f} s")
+
+        if not self._quotas.answered:
+            raise ApiError(NO_ANSWER, "StaleCache", f"{RESOURCE_QUOTAS.plural} have not been listed yet")
+
+    def _readable_quotas(self, services: Iterable[ServiceView]) -> tuple[QuotaView, ...]:
+        """The quotas of the namespaces with our pods; none while they are not current, so that only the API server
+        decides."""
+        pool_namespaces = () if self._pools is None else (self._pools.namespace,)
+        self._quota_namespaces = frozenset((*(service.key.namespace for service in services), *pool_namespaces))
+        if self._quotas.age > UNTRUSTED_CACHE_SECONDS:
+            return ()
+        return tuple(quota for quota in self._quotas.views.values() if quota.namespace in self._quota_namespaces)
+
+    def _no_more_for_us(self, old: QuotaView, new: QuotaView) -> bool:
+        """Whether a change of a quota leaves no more for our pods, and need not wake the loop."""
+        return new.namespace not in self._quota_namespaces or leaves_no_more(old, new)
 
     def _stored_revisions(self) -> dict[str, tuple[Revision, ...]]:
         by_owner: dict[str, list[Revision]] = {}

@@ -138,6 +138,31 @@ class NodeObject(KubernetesObject):
     status: NodeStatus = NodeStatus()
 
 
+class ScopeExpression(Projection):
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class ScopeSelector(Projection):
+    match_expressions: tuple[ScopeExpression, ...] | None = None
+
+
+class QuotaSpecification(Projection):
+    scopes: tuple[str, ...] | None = None
+    scope_selector: ScopeSelector | None = None
+
+
+class QuotaStatus(Projection):
+    hard: dict[str, str | int | float] | None = None
+    used: dict[str, str | int | float] | None = None
+
+
+class QuotaObject(KubernetesObject):
+    spec: QuotaSpecification = QuotaSpecification()
+    status: QuotaStatus = QuotaStatus()
+
+
 class InferenceServiceObject(KubernetesObject):
     """Spec and status are parsed later by the models of the API, so an error affects only its own service."""
 

@@ -49,6 +49,8 @@ class Watched(Generic[M, V]):
     """Whether two views are the same for the reader; such a change does not wake the loop."""
     accepts: Callable[[M], bool] = lambda stored: True
     """Whether the answer to a write belongs to this cache, when several caches share a resource."""
+    otherwise: str = ""
+    """What the operator does without these objects, as a clause; empty when it cannot plan without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class WatchCache(Generic[M, V]):
         self._list_due_at = clock()
         self._failures = 0
         self._events_received = 0
+        self._last_failure = ""
         self.relists = 0
         self.watch_failures = 0
         """How many watches broke, went silent or sent something unreadable."""
@@ -98,6 +101,11 @@ class WatchCache(Generic[M, V]):
     def synced(self) -> bool:
         """Whether any LIST has succeeded."""
         return self._confirmed_at is not None
+
+    @property
+    def answered(self) -> bool:
+        """Whether any LIST has succeeded or failed."""
+        return self.synced or self.watch_failures > 0
 
     @property
     def age(self) -> float:
@@ -191,6 +199,7 @@ class WatchCache(Generic[M, V]):
         self._confirmed_at = asked_at
         self._list_due_at = asked_at + self._pace.relist_seconds * (1 + 0.1 * self._jitter())
         self.relists += 1
+        self._last_failure = ""
 
     def _replace(self, entries: dict[str, _Entry[V]], unreadable: list[Unreadable], version: str) -> None:
         """Replace the cache by the listed objects; only objects that were written after the list are kept."""
@@ -290,8 +299,12 @@ class WatchCache(Generic[M, V]):
             return Unreadable(stored.metadata.uid, full_name(stored.metadata), repr(error))
 
     def _note_failure(self, why: object) -> None:
+        """Log the failure. One that repeats is a warning only once if the operator can do without the objects."""
         self.watch_failures += 1
-        log.warning("watching %s: %s", self.resource.plural, why)
+        otherwise, failure = self._watched.otherwise, str(why)
+        level = logging.DEBUG if otherwise and failure == self._last_failure else logging.WARNING
+        self._last_failure = failure
+        log.log(level, "watching %s: %s%s", self.resource.plural, failure, f"; {otherwise}" if otherwise else "")
 
 
 def _is_being_cancelled() -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from forebay.api.reasons import Reason
 from forebay.planner.memory import Preemptions, SharedInputs, State
 from forebay.planner.observe.free_gpus import gpus_taken
+from forebay.planner.observe.namespace_quotas import NamespaceQuotas
 from forebay.planner.observe.nodes import lost_nodes, nodes_down, notices_of
 from forebay.planner.observe.placeholder_preemption import HeldPlaces, preemptions_of
 from forebay.planner.observe.placement import free_places
@@ -46,6 +47,8 @@ class FleetContext:
     quota_refusals: Mapping[str, Refusal]
     """The last replica pod that a ResourceQuota refused, by namespace. A quota counts placeholders too, and it refuses
     a pod before the scheduler could preempt a placeholder for it."""
+    quotas: NamespaceQuotas
+    """The ResourceQuotas that can be read."""
     nodes: Mapping[str, NodeView]
     """By name."""
     hostnames: Mapping[str, str]
@@ -99,6 +102,7 @@ def fleet_context_of(world: World, state: State, now: float) -> FleetContext:
         refusals=_by_time(refusal for refusal in world.refusals if not refusal.placeholder),
         refused_placeholders=_by_time(refusal for refusal in world.refusals if refusal.placeholder),
         quota_refusals=_quota_short(world),
+        quotas=NamespaceQuotas.of(world.quotas),
         nodes={node.name: node for node in world.nodes},
         hostnames=hostnames_of(world.nodes),
         free_places=free_places(_shapes(world.services), world.nodes, world.pods),

@@ -1,6 +1,6 @@
 """The context of one service, built from the fleet's context and the service's memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -151,12 +151,18 @@ def _observed_pods(fleet: FleetContext, service: ServiceView, wanted: Revision, 
     refusals = fleet.refusals.get(service.uid, ())
     hold_seconds = world.settings.variant_hold_seconds
     return ObservedPods(
-        variant_order=variant_order_of(choices, replicas, refusals, memory, hold_seconds, fleet.now),
+        variant_order=variant_order_of(
+            choices, replicas, refusals, memory, hold_seconds, fleet.now, _within_quota(fleet, service)
+        ),
         revisions=revisions,
         histories=histories,
         replicas=replicas,
         orphans=replicas_of((pod for pod in pods if pod.owner_uid is None and pod.revision in revisions), inputs),
     )
+
+
+def _within_quota(fleet: FleetContext, service: ServiceView) -> Callable[[Revision], bool]:
+    return lambda revision: fleet.quotas.leave_space_for(service.key.namespace, revision)
 
 
 def _learned(fleet: FleetContext, spec: InferenceServiceSpec, observed: ObservedPods, known: Learned) -> Learned:

@@ -6,7 +6,7 @@ hold time; until then new replicas get the first of the other shapes. Shortages 
 that has just started leaves replicas as they are, as if all shapes preferred to theirs had just been tried.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -134,8 +134,10 @@ def variant_order_of(
     memory: ServiceMemory,
     hold_seconds: float,
     now: float,
+    within_quota: Callable[[Revision], bool] = lambda revision: True,
 ) -> VariantOrder:
-    """The order with the shortages known before and those observed in this tick."""
+    """The order with the shortages known before and those observed in this tick. `within_quota` says whether the
+    namespace's quotas leave space for one more replica."""
     if len(choices) < 2:
         return VariantOrder(choices)
     earlier = memory.shortages
@@ -144,12 +146,16 @@ def variant_order_of(
     shortages: dict[str, Shortage] = {}
     for rank, target in enumerate(before.targets):
         known = before.shortages.get(target.variant)
-        shortage = _current_shortage(target, rank == 0, replicas, known_refusals, now) or _held_back(
-            target, before, memory, replicas
+        shortage = (
+            _current_shortage(target, rank == 0, replicas, known_refusals, now)
+            or _held_by_quota(target, memory, now, within_quota)
+            or _held_back(target, before, memory, replicas)
         )
         if shortage is not None:
             shortages[target.variant] = _counted(known, shortage, hold_seconds)
-        elif known is not None and not _serves_since(target, replicas, known.seen_at):
+        elif known is not None and not (
+            _serves_since(target, replicas, known.seen_at) or (known.by_quota and within_quota(target))
+        ):
             shortages[target.variant] = known
         elif earlier is None and _less_preferred_in_use(before, target.variant, replicas):
             shortages[target.variant] = Shortage(now, 1, JUST_STARTED)
@@ -189,6 +195,14 @@ def _failed_to_start(replica: Replica, own: bool) -> bool:
     if replica.state is not ReplicaState.BLOCKED:
         return False
     return replica.reason in SHORTAGE_REASONS or (not own and is_faulty(replica))
+
+
+def _held_by_quota(
+    target: Revision, memory: ServiceMemory, now: float, within_quota: Callable[[Revision], bool]
+) -> Shortage | None:
+    """The shortage of a target for which the quotas left no space in the previous tick, and leave none now."""
+    why = memory.quota_holds.get(target.hash)
+    return None if why is None or within_quota(target) else Shortage(now, 1, why, by_quota=True)
 
 
 def _held_back(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.planner.observe.free_gpus import gpus_under_ceiling
+from forebay.planner.observe.namespace_quotas import NamespaceQuotas
+from forebay.planner.reconcile.quota_budget import QuotaBudget
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.world.settings import Settings
 from forebay.world.world import World
@@ -26,6 +28,7 @@ class Budget:
     creates: int
     gpus: int | None
     """GPUs left under the ceiling; None without a ceiling."""
+    quotas: QuotaBudget
     drained: int = 0
     created: int = 0
     refused: dict[str, str] = field(default_factory=dict)
@@ -38,7 +41,12 @@ class Budget:
 
     @classmethod
     def of(
-        cls, world: World, lost_nodes: Collection[str], drains: Sequence[float], creates: Sequence[float]
+        cls,
+        world: World,
+        lost_nodes: Collection[str],
+        drains: Sequence[float],
+        creates: Sequence[float],
+        quotas: NamespaceQuotas,
     ) -> "Budget":
         settings = world.settings
         used = gpus_under_ceiling(world.pods, lost_nodes)
@@ -47,13 +55,14 @@ class Budget:
             drains=max(0, settings.max_drains_per_10_minutes - len(drains)),
             creates=max(0, settings.max_creates_per_minute - len(creates)),
             gpus=None if settings.max_gpus is None else max(0, settings.max_gpus - used),
+            quotas=QuotaBudget(quotas),
         )
 
-    def grant(self, uid: str, step: Step) -> bool:
-        """Whether the step may be taken. It is granted as a whole or not at all."""
+    def grant(self, uid: str, namespace: str, step: Step) -> bool:
+        """Whether the step of a service may be taken. It is granted as a whole or not at all."""
         if step.kind is StepKind.DRAIN:
             return self._drain(uid, step)
-        return step.kind is not StepKind.CREATE or self._create(uid, step)
+        return step.kind is not StepKind.CREATE or self._create(uid, namespace, step)
 
     def _drain(self, uid: str, step: Step) -> bool:
         if not step.charged:
@@ -67,7 +76,7 @@ class Budget:
         self.drained += 1
         return True
 
-    def _create(self, uid: str, step: Step) -> bool:
+    def _create(self, uid: str, namespace: str, step: Step) -> bool:
         replacing = min(self.lost.get(uid, 0), len(step.actions))
         charged = len(step.actions) - replacing
         if self.creates < charged:
@@ -77,6 +86,9 @@ class Budget:
         if self.gpus is not None and self.gpus < step.gpus:
             self.refused[uid] = f"the operator's ceiling of {self.settings.max_gpus} GPUs is reached"
             self.refused_by_ceiling.add(uid)
+            return False
+        if self.quotas.limit(namespace) and not self.quotas.grant(uid, namespace, step):
+            self.refused[uid] = self.quotas.holds[uid].why
             return False
         self.creates -= charged
         self.created += charged

@@ -17,7 +17,9 @@ from forebay.api.reasons import Reason
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.reconcile.blast_radius import Budget
+from forebay.planner.reconcile.quota_budget import QuotaBudget, placeholder_hold
 from forebay.scaling.decision import count
+from forebay.workloads.objects.pod_charge import PodCharge, charge_of_placeholder
 from forebay.world.names import placeholder_names
 from forebay.world.plan import Action, CreatePlaceholder, DeletePlaceholder
 from forebay.world.world import Place, PodView, ServiceKey
@@ -67,13 +69,14 @@ class PlaceholderBudget:
     gpus: int | None
     """GPUs left under the ceiling; None without a ceiling."""
     settings_gpus: int | None
+    quotas: QuotaBudget
     created: int = 0
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
         """The budget for placeholders. Half of all creations stay reserved for replicas of the next ticks."""
         reserved = budget.settings.max_creates_per_minute // 2
-        return cls(max(0, budget.creates - reserved), budget.gpus, budget.settings.max_gpus)
+        return cls(max(0, budget.creates - reserved), budget.gpus, budget.settings.max_gpus, budget.quotas)
 
     def places(self, place: Place) -> int | None:
         """How many of these places the ceiling allows; None without a ceiling, or for a place without GPUs."""
@@ -166,6 +169,8 @@ def _allowed(wanted: WantedPlaceholders, fleet: FleetContext, budget: Placeholde
     short = fleet.quota_refusals.get(wanted.key.namespace)
     if wanted.count and short is not None:
         return 0, f"{short.pod_name} needs their share of the quota of {wanted.key.namespace}"
+    if wanted.count and budget.quotas.blocks and (block := budget.quotas.yields(*_charged(wanted, fleet))):
+        return 0, f"replicas need their share of {block.resource} of the ResourceQuota {block.quota.name}"
     fitting = budget.places(wanted.place)
     if fitting is None or fitting >= wanted.count:
         return wanted.count, ""
@@ -179,7 +184,9 @@ def _creates(
     if missing and refused and fleet.now - refused[-1].at < RETRY_SECONDS:
         last = refused[-1]
         return [], f"the API server refused {last.pod_name}: {last.message} ({last.reason})"
-    granted = min(missing, budget.creates)
+    granted, block = min(missing, budget.creates), None
+    if granted and budget.quotas.limit(wanted.key.namespace):
+        granted, block = budget.quotas.placeholders(*_charged(wanted, fleet), granted)
     budget.creates -= granted
     budget.created += granted
     taken = {
@@ -189,7 +196,14 @@ def _creates(
     names = islice(placeholder_names(wanted.key, wanted.uid, taken), granted)
     priority = fleet.world.settings.placeholder_priority_class
     why = "" if granted == missing else f"{count(missing - granted, 'creation')} delayed to the next minute"
+    why = why if block is None else placeholder_hold(block, missing - granted)
     return [CreatePlaceholder(wanted.place, name, priority) for name in names], why
+
+
+def _charged(wanted: WantedPlaceholders, fleet: FleetContext) -> tuple[str, PodCharge]:
+    """The namespace of the placeholders, and the charge of one."""
+    charge = charge_of_placeholder(wanted.place, fleet.world.settings.placeholder_priority_class)
+    return wanted.key.namespace, charge
 
 
 def _delete(pod: PodView, reason: str) -> DeletePlaceholder:

@@ -39,7 +39,7 @@ def reconcile(fleet: FleetContext, services: tuple[DecidedContext | UnplannedSer
     now, before = fleet.now, fleet.before
     drains = blast_radius.recent(before.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
     creates = blast_radius.recent(before.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
-    budget = Budget.of(fleet.world, fleet.lost_nodes, drains, creates)
+    budget = Budget.of(fleet.world, fleet.lost_nodes, drains, creates, fleet.quotas)
     by_uid = {service.service.uid: service for service in services}
     outcomes = {
         uid: _reconciled(fleet, by_uid[uid], budget)
@@ -81,6 +81,7 @@ def _planned(fleet: FleetContext, context: DecidedContext, budget: Budget) -> Se
         balance=balanced,
         held_back=budget.refused.get(uid, "") or waits,
         held_back_by_ceiling=uid in budget.refused_by_ceiling,
+        quota_hold=budget.quotas.holds.get(uid),
         steps=steps,
         actions=_finished(fleet, context.service, _actions(fleet, context, steps)),
     )
@@ -95,7 +96,7 @@ def _steps(context: DecidedContext, budget: Budget, may_create: bool) -> tuple[t
         if context.first_round and step.kind is not StepKind.OTHER:
             budget.refused[context.service.uid] = "this operator has not read the metrics of all replicas yet"
             return False
-        return budget.grant(context.service.uid, step)
+        return budget.grant(context.service.uid, context.service.key.namespace, step)
 
     terminating = {name: step for name, step in terminations_of(context).items() if grant(step)}
     balanced = balance(context, terminating, grant, may_create)

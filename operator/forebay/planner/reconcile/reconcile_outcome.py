@@ -10,6 +10,7 @@ from forebay.planner.observe.service_context import UnplannedService
 from forebay.planner.reconcile.balance import Balance
 from forebay.planner.reconcile.placeholders import PlaceholderOutcome, WantedPlaceholders
 from forebay.planner.reconcile.pool_schedules import PoolSchedules
+from forebay.planner.reconcile.quota_budget import QuotaHold
 from forebay.planner.reconcile.steps import Step
 from forebay.scaling.load.pod_history import PodHistory
 from forebay.world.plan import Action
@@ -26,6 +27,8 @@ class ServiceOutcome:
     """Why steps are not taken, as a clause: the operator's own limits, or the back-off after failures."""
     held_back_by_ceiling: bool = False
     """Whether the ceiling of GPUs was one of those limits."""
+    quota_hold: QuotaHold | None = None
+    """The replicas that ResourceQuotas leave no space for."""
     steps: tuple[Step, ...] = ()
     actions: tuple[Action, ...] = ()
     placeholders: PlaceholderOutcome | None = None

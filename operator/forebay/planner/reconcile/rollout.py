@@ -91,7 +91,7 @@ def lacks_spare(context: DecidedContext, staying: Iterable[Replica]) -> str:
     for refusal in reversed(context.refusals):
         if refusal.reason in CAPACITY_REFUSALS:
             return f"the API server refused {refusal.pod_name} ({refusal.reason}: {refusal.message})"
-    return context.memory.held_back
+    return context.memory.held_back or next(iter(context.memory.quota_holds.values()), "")
 
 
 def may_replace_without_spare(context: DecidedContext) -> bool:

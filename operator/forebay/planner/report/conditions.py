@@ -303,4 +303,6 @@ def _why_not(outcome: ServiceOutcome) -> Reason:
         return Reason.PAUSED
     if stuck:
         return stuck[0].failure_reason
+    if outcome.quota_hold is not None and not loading:
+        return Reason.QUOTA_EXCEEDED
     return Reason.HELD_BACK if outcome.held_back and not loading else Reason.LOADING

@@ -10,6 +10,7 @@ from typing import Final
 from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, ScheduleState
 from forebay.api.reasons import Reason
 from forebay.planner.memory import MOST_SENT_EVENTS, Learned, SentEvent
+from forebay.planner.reconcile.quota_budget import QuotaHold
 from forebay.planner.reconcile.steps import Step, StepKind, normal, warning
 from forebay.planner.report.conditions import METRICS_FRESH, PLANNED, UP_TO_DATE
 from forebay.scaling.decision import Decision, count
@@ -56,6 +57,15 @@ def rule_changed(decision: Decision, before: DecisionStatus | None) -> tuple[Ste
     still = count(decision.desired, "replica")
     text = f"{decision.rule} decides instead of {before.rule}, still {still}: {decision.because}."
     return (Step(StepKind.OTHER, (), subject=decision.rule, event=normal(Reason.RULE_CHANGED, text)),)
+
+
+def quota_held(hold: QuotaHold | None) -> tuple[Step, ...]:
+    """Replicas wait for a ResourceQuota. The event is sent once per quota in ten minutes."""
+    if hold is None:
+        return ()
+    return (
+        Step(StepKind.OTHER, (), subject=hold.block.quota.name, event=warning(Reason.QUOTA_EXCEEDED, f"{hold.why}.")),
+    )
 
 
 def learned_reset(learned: Learned | None) -> tuple[EventRecord, ...]:

@@ -12,7 +12,7 @@ from forebay.planner.observe.replicas import ReplicaState
 from forebay.planner.reconcile.reconcile_outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.planner.reconcile.terminations import blocked_event
-from forebay.planner.report.events import events_to_send, learned_reset, rule_changed, scaled, transitions
+from forebay.planner.report.events import events_to_send, learned_reset, quota_held, rule_changed, scaled, transitions
 from forebay.planner.report.next_wake import next_due, wake_in_seconds
 from forebay.planner.report.pool_status import pool_report
 from forebay.planner.report.rest import rest_of
@@ -76,11 +76,12 @@ def _unchanged(service: ServiceView, memory: ServiceMemory) -> ServiceReport:
 
 def _planned(outcome: ServiceOutcome, fleet: FleetContext) -> ServiceReport:
     context, service, memory, now = outcome.context, outcome.service, outcome.memory, fleet.now
+    hold = outcome.quota_hold
     before = memory.status or service.status
     status = status_of(outcome, before, now)
     blocks = tuple(step for replica in context.replicas if (step := blocked_event(replica)))
     changes = (*scaled(context.decision), *learned_reset(memory.learned), *transitions(before, status))
-    steps = (*rule_changed(context.decision, before.decision), *blocks, *outcome.steps)
+    steps = (*rule_changed(context.decision, before.decision), *blocks, *quota_held(hold), *outcome.steps)
     events, sent_events = events_to_send(steps, changes, memory.sent_events, now)
     plan = ServicePlan(service.key, service.uid, outcome.actions, status, events, outcome.error or None)
     placeholders, due_at = outcome.placeholders, next_due(context)
@@ -90,6 +91,7 @@ def _planned(outcome: ServiceOutcome, fleet: FleetContext) -> ServiceReport:
         sent_events=sent_events,
         retries=memory.retries + _retried(context, outcome.steps),
         held_back=outcome.held_back if outcome.held_back_by_ceiling else "",
+        quota_holds={} if hold is None else dict.fromkeys(sorted(hold.revisions), hold.fact),
         learned=None if memory.learned is None else replace(memory.learned, reset=""),
         placeholders_held_back=memory.placeholders_held_back if placeholders is None else placeholders.held_back,
         rest=rest_of(plan, outcome, fleet, due_at),
