@@ -91,18 +91,23 @@ def test_ticks_are_the_differences_between_readings(monkeypatch: pytest.MonkeyPa
     assert [tick.scrapes for tick in rest.ticks] == [0.0, 0.0]
 
 
+BUSY_THEN_WAITS = """
+import sys, time
+while time.process_time() < 0.1: pass
+print(flush=True)
+sys.stdin.read()
+"""
+
+
 def test_children_count_and_shared_memory_counts_once():
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    command = [sys.executable, "-c", BUSY_THEN_WAITS]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None
         child.stdout.readline()
         assert {os.getpid(), child.pid} <= set(tree(os.getpid()))
         assert 1.0 < megabytes(child.pid) < megabytes(os.getpid())
-        assert cpu_seconds([os.getpid()]) > cpu_seconds([child.pid]) > 0.0
+        assert 0.05 < cpu_seconds([child.pid]) < cpu_seconds([os.getpid()])
     finally:
         child.communicate()
     assert megabytes(child.pid) == 0.0
