@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UNIT_WORKERS ?= 2
 APISERVER_WORKERS ?= 3
 
-.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-lies test-long e2e e2e-long prove prove-quick cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-capacity bench-engine bench-telemetry clean
+.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-lies test-long e2e e2e-long prove prove-quick cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-scale bench-capacity bench-engine bench-telemetry clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -122,6 +122,10 @@ bench-decisions: install ## does this checkout decide as COMMIT does? every call
 
 bench-plan: install ## CPU seconds of plan() for 1,000 services of 10 pods, against COMMIT in the same run
 	$(BIN)/python -m bench.plan_cost --against $(COMMIT)
+
+# Sizes, ticks and traffic: make bench-scale SCALE="--sizes 50x10 --ticks 20"
+bench-scale: install ## the operator beside 1,000 to 10,000 KWOK pods on a real API server, into docs/scale.md; no root
+	$(BIN)/python -m bench.scale $(SCALE)
 
 bench-capacity: install ## the capacity model against published rows, into docs/capacity.md
 	$(BIN)/python -m bench.capacity

@@ -67,7 +67,8 @@ Row = dict[str, Any]
 
 def page(results: Path, target: Path) -> None:
     """Write the page: one section per suite that has results."""
-    suites = [_suite(json.loads(path.read_text())) for path in sorted(results.glob("*.json"))]
+    played = [json.loads(path.read_text()) for path in sorted(results.glob("*.json"))]
+    suites = [_suite(result) for result in played if "suite" in result]
     variants = [_robustness(json.loads(path.read_text())) for path in sorted(results.glob("robustness/*.json"))]
     target.write_text("\n".join([INTRODUCTION, *suites, *variants]))
 

@@ -37,6 +37,11 @@ class FleetProcess:
         """The operator's `--metrics-url`."""
         return f"{self.url}/{{namespace}}/{{pod}}/metrics"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def __enter__(self) -> Self:
         self.start()
         return self

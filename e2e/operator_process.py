@@ -127,11 +127,23 @@ class OperatorProcess:
         """Status and body of a health endpoint; 0 while nothing listens."""
         return _get(f"http://{LOOPBACK}:{self._ports[0]}{path}")
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def metric(self, series: str) -> float | None:
         """Value of a series by its full name with labels, such as `forebay_leader`; None when it is not there."""
-        _, page = _get(f"http://{LOOPBACK}:{self._ports[1]}/metrics")
-        found = [line.rpartition(" ")[2] for line in page.splitlines() if line.rpartition(" ")[0] == series]
-        return float(found[0]) if found else None
+        return self._series("").get(series)
+
+    def metrics(self, *names: str) -> dict[str, float]:
+        """Values of the series with these names, by full name with labels."""
+        return self._series("?" + "&".join(f"name[]={name}" for name in names))
+
+    def _series(self, query: str) -> dict[str, float]:
+        _, page = _get(f"http://{LOOPBACK}:{self._ports[1]}/metrics{query}")
+        lines = (line.rpartition(" ") for line in page.splitlines() if line and not line.startswith("#"))
+        return {series: float(value) for series, _, value in lines}
 
     def ticks(self) -> float:
         """Successful ticks since the start."""

@@ -46,7 +46,7 @@ from forebay.world.world import PodView, ServiceKey, ServiceView, World
 
 NAMESPACE = "observe-and-apply"
 VERBS = {
-    "inferenceservices": {"list"},
+    "inferenceservices": {"list", "watch"},
     "performanceprofiles": {"list"},
     "inferenceservices/status": {"patch"},
     "pods": {"list", "watch", "get", "create", "patch", "delete"},
@@ -72,7 +72,7 @@ class Operator:
     def __init__(self, api: KubernetesClient) -> None:
         self.observer = Observer(api, settings=Settings(), namespace=NAMESPACE)
         self.applier = Applier(api, self.observer, is_leader=lambda: True)
-        self.status = StatusWriter(api, is_leader=lambda: True)
+        self.status = StatusWriter(api, self.observer, is_leader=lambda: True)
         self.events = EventRecorder(api, instance="test")
         self.state = State.empty(time.time())
 

@@ -26,7 +26,7 @@ from e2e.harness.kubectl import Kubectl, is_ready, write_kubeconfig
 from e2e.harness.processes import Daemon, Identity
 from e2e.harness.recipes import CONTROL_PLANE, ETCD, KUBERNETES_PARTS, KWOK
 from e2e.harness.state import CONTROL_PLANE_MODE, RUN, State, forget, lock_file, stop_processes
-from e2e.harness.waiting import eventually
+from e2e.harness.waiting import PAUSE_SECONDS, eventually
 
 READY_SECONDS = 60.0
 """Timeout for the API server's start; it takes 3 s on an idle machine and much longer on one that compiles."""
@@ -67,6 +67,8 @@ class Settings:
     """Address on which the API server listens."""
     node_grace_seconds: int = 40
     """Without a heartbeat until a node is NotReady (Kubernetes waits 50 s, or 40 s before 1.32)."""
+    node_lease_seconds: int = kwok.NODE_LEASE_SECONDS
+    """The lease of a KWOK node, which is renewed four times in that time; `node_grace_seconds` limits it."""
 
 
 class ControlPlane:
@@ -149,6 +151,8 @@ class ControlPlane:
                 lambda missing: not missing,
                 within=READY_SECONDS,
                 what=f"{count} KWOK nodes are Ready",
+                # kubectl needs a second of CPU to list a thousand nodes.
+                pause=max(PAUSE_SECONDS, count / 100),
             )
         return names
 
@@ -277,7 +281,7 @@ class ControlPlane:
 
     def _start_kwok(self, pods: kwok.PodTimes) -> None:
         user = self.kubeconfig_of("kwok", groups=("system:masters",))
-        lease_seconds = min(kwok.NODE_LEASE_SECONDS, self.settings.node_grace_seconds)
+        lease_seconds = min(self.settings.node_lease_seconds, self.settings.node_grace_seconds)
         kwok.start(self.daemon("kwok"), binary(KWOK), user, pods, lease_seconds)
 
     def kubeconfig_of(self, user: str, groups: tuple[str, ...] = ()) -> Path:

@@ -7,14 +7,16 @@ FAULTS = (
     Fault(
         "view.old-answers-overwrite-news",
         claim="own writes are known at once, overtaken answers change nothing, and what a LIST lacks does not exist",
-        planted="the answer of a creation is dropped, an older version replaces a newer, and a LIST removes nothing",
+        planted="answers to own writes are dropped, an older version replaces a newer, and a LIST removes nothing",
         changes=(
             at("Actor._create", without("store_answer")),
+            at("StatusWriter._write", without("store_answer")),
             at("WatchCache._put", never("_after", nth=2)),
             at("WatchCache._replace", always("_after")),
         ),
         guards=(
             "test_a_created_pod_is_known_before_its_watch_event",
+            "test_a_status_that_was_written_is_known_before_its_watch_event",
             "test_an_outdated_answer_to_an_own_write_changes_nothing",
             "test_an_expired_version_causes_a_list_that_drops_deleted_objects",
         ),

@@ -137,6 +137,10 @@ class FakeApi:
         )
         return tuple(json.dumps(page).encode() for page in pages)
 
+    async def probe(self, resource: Resource, *, namespace: str | None = None) -> None:
+        self._called(FakeCall("list", resource.plural, namespace or ""))
+        await asyncio.sleep(self.list_seconds)
+
     async def watch(
         self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
     ) -> AsyncGenerator[bytes, None]:

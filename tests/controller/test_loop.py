@@ -205,6 +205,9 @@ async def test_each_stage_is_timed():
     assert tested.sample("forebay_tick_duration_seconds_sum") == 3.0
     assert tested.sample("forebay_stage_duration_seconds_sum", stage="apply") == 3.0
     assert tested.sample("forebay_stage_duration_seconds_count", stage="plan") == 1.0
+    cpu_seconds = tested.sample("forebay_stage_cpu_seconds_total", stage="apply")
+    assert cpu_seconds is not None
+    assert 0.0 < cpu_seconds < 3.0, "time that passes while a stage waits is not CPU time"
 
 
 @in_virtual_time

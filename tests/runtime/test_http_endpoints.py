@@ -53,6 +53,15 @@ async def test_metrics_are_served_as_prometheus_text():
     assert "forebay_x_total 2.0\n" in text
 
 
+async def test_metrics_can_be_asked_by_name():
+    registry = CollectorRegistry()
+    Counter("forebay_x", "An x.", registry=registry).inc(2)
+    Counter("forebay_y", "A y.", ("name",), registry=registry).labels("a").inc(3)
+    _, text = await ask(metrics_app(registry), "/metrics?name[]=forebay_y_total")
+    assert "forebay_x" not in text
+    assert 'forebay_y_total{name="a"} 3.0\n' in text
+
+
 async def test_a_port_in_use_is_an_error_at_the_start():
     first = await listen(health_app(GivenHealth(), lambda: 100.0), "127.0.0.1", 0)
     try:

@@ -144,7 +144,7 @@ async def assemble(
 
     executor = PlanExecutor(
         Applier(api, observer, is_leader=is_leader, dry_run=options.dry_run),
-        StatusWriter(api, is_leader=is_leader, dry_run=options.dry_run),
+        StatusWriter(api, observer, is_leader=is_leader, dry_run=options.dry_run),
         EventRecorder(api, instance=identity, dry_run=options.dry_run),
     )
 

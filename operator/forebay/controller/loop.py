@@ -143,8 +143,9 @@ class Loop(Generic[S]):
     def _timed(self, stage: str) -> Iterator[None]:
         """Name the stage, so that a failure is counted for it, and measure it when it succeeds."""
         self._stage = stage
-        started = self._monotonic()
+        started, cpu_started = self._monotonic(), time.thread_time()
         yield
+        self._metrics.stage_cpu_seconds.labels(stage).inc(time.thread_time() - cpu_started)
         self._metrics.stage_seconds.labels(stage).observe(self._monotonic() - started)
 
     def _update_leadership(self, now: float) -> bool:

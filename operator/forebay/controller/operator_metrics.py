@@ -87,7 +87,7 @@ class Metrics:
     def __init__(self, health: LoopHealth, monotonic: Callable[[], float]) -> None:
         self._health = health
         self._monotonic = monotonic
-        self.registry = CollectorRegistry()
+        self.registry = CollectorRegistry(auto_describe=True)
         self.registry.register(LoopHealthCollector(health, monotonic))
         Info("forebay_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
         self.tick_seconds = Histogram(
@@ -101,6 +101,12 @@ class Metrics:
             "Duration of one stage of a tick: observe, plan or apply.",
             ("stage",),
             buckets=TICK_BUCKETS,
+            registry=self.registry,
+        )
+        self.stage_cpu_seconds = Counter(
+            "forebay_stage_cpu_seconds",
+            "CPU time of the loop's thread by stage; while observe and apply wait, that of other tasks is counted too.",
+            ("stage",),
             registry=self.registry,
         )
         self.errors = Counter(

@@ -1,7 +1,7 @@
 """ServiceWatch: runs kopf on its own thread and restarts it whenever it ends.
 
 When kopf stops, it cancels every asyncio task that is younger than itself, the loop's included; hence the thread. The
-watch only makes the loop react sooner: each tick reads all services by LIST anyway.
+watch only makes the loop react sooner: each tick reads the services from the observer's own cache anyway.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class ServiceWatch:
         self._thread.start()
 
     def allow_start(self) -> None:
-        """Call this when a LIST of InferenceServices has succeeded."""
+        """Call this when InferenceServices have been listed."""
         self._start_allowed.set()
 
     def stop(self) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
 
 
 class Health(Protocol):
@@ -44,10 +45,12 @@ def health_app(health: Health, monotonic: Callable[[], float]) -> web.Applicatio
 
 
 def metrics_app(registry: CollectorRegistry) -> web.Application:
-    """`/metrics` in the Prometheus text format."""
+    """`/metrics` in the Prometheus text format; `/metrics?name[]=…` has only the series of these names."""
 
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def metrics(request: web.Request) -> web.Response:
+        names = request.query.getall("name[]", [])
+        chosen: Collector = registry.restricted_registry(names) if names else registry
+        return web.Response(body=generate_latest(chosen), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
     app.router.add_get("/metrics", metrics)

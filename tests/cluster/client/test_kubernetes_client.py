@@ -33,6 +33,14 @@ async def test_a_long_list_is_read_page_by_page(tmp_path):
     ]
 
 
+async def test_a_probe_lists_one_object(tmp_path):
+    async with scripted(tmp_path, says(a_page("a", rest="t+1="))) as (server, api):
+        await api.probe(INFERENCE_SERVICES, namespace="team")
+    assert [(asked.path, asked.query) for asked in server.asked] == [
+        ("/apis/forebay.dev/v1alpha1/namespaces/team/inferenceservices", {"limit": "1"})
+    ]
+
+
 async def test_a_list_compacted_between_pages_is_read_again_without_pages(tmp_path):
     expired = refuses(410, "Expired", "the provided continue parameter is too old")
     async with scripted(tmp_path, says(a_page("a", rest="t")), expired, says(a_page("a", "b"))) as (server, api):

@@ -18,7 +18,9 @@ from forebay.cluster.client.kube_api import (
     ApiError,
 )
 from forebay.cluster.read.observer import EngineAddress
-from forebay.world.plan import StoreRevision
+from forebay.cluster.write.status_writer import StatusWriter
+from forebay.world.plan import Plan, ServicePlan, StoreRevision
+from tests.builders.world import NOW
 from tests.cluster.cluster_in_memory import (
     SPEC,
     ClusterInMemory,
@@ -85,7 +87,7 @@ async def test_no_world_from_a_cache_unconfirmed_for_three_minutes():
 
 
 @in_virtual_time
-async def test_no_world_without_a_list_of_services():
+async def test_no_world_from_an_api_server_that_refuses_services():
     cluster = ClusterInMemory()
     async with cluster.running():
 
@@ -95,6 +97,74 @@ async def test_no_world_without_a_list_of_services():
         cluster.api.before = refuse
         with pytest.raises(ApiError, match="403 Forbidden"):
             await cluster.world()
+
+
+@in_virtual_time
+async def test_services_are_listed_once_and_ordered_by_name():
+    cluster = ClusterInMemory()
+    async with cluster.running():
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service("b"))
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service("a"))
+        await asyncio.sleep(0.001)
+        cluster.api.calls.clear()
+        world = await cluster.world()
+        assert [service.key.name for service in world.services] == ["a", "b", "chat"]
+        assert [(call.verb, call.plural) for call in cluster.api.calls] == [("list", "inferenceservices")]
+        cluster.api.remove(INFERENCE_SERVICES, "team", "b")
+        await asyncio.sleep(0.001)
+        assert [service.key.name for service in (await cluster.world()).services] == ["a", "chat"]
+
+
+@in_virtual_time
+async def test_a_status_that_was_written_is_known_before_its_watch_event():
+    cluster = ClusterInMemory()
+    async with cluster.running() as world:
+        cluster.api.silence()
+        (service,) = world.services
+        status = service.status.model_copy(update={"url": "http://chat"})
+        writer = StatusWriter(cluster.api, cluster.observer, is_leader=lambda: True)
+        cluster.woken.clear()
+        for generation in (1, 2):
+            changed = status.model_copy(update={"observed_generation": generation})
+            outcome = await writer.write(Plan((ServicePlan(service.key, service.uid, (), changed),)), world, NOW)
+            assert (outcome.failures, outcome.races) == ((), 0)
+            world = await cluster.world()
+            assert world.services[0].status == changed
+        assert cluster.woken == []
+
+
+@in_virtual_time
+async def test_a_changed_spec_wakes_and_a_changed_status_does_not():
+    cluster = ClusterInMemory()
+    async with cluster.running():
+        cluster.woken.clear()
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service() | {"status": {"url": "x"}})
+        await asyncio.sleep(0.001)
+        assert cluster.woken == []
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service(generation=2))
+        await asyncio.sleep(0.001)
+        assert cluster.woken == ["inferenceservices"]
+
+
+@in_virtual_time
+async def test_what_has_not_changed_is_the_identical_object_at_the_next_tick():
+    cluster = ClusterInMemory()
+    cluster.api.put(NODES, a_stored_node("n2", **{"nvidia.com/gpu": "4", "rdma/hca": "16"}))
+    cluster.api.put(INFERENCE_SERVICES, a_stored_service("other"))
+    cluster.api.put(PODS, a_stored_pod("chat-0", cluster.owner))
+    async with cluster.running() as world:
+        await cluster.apply(world, StoreRevision(replace(wanted(world), number=1)), children(world))
+        before = await cluster.world()
+        cluster.api.put(INFERENCE_SERVICES, a_stored_service("other", generation=2))
+        cluster.api.put(NODES, a_stored_node("n1"))
+        await asyncio.sleep(0.001)
+        after = await cluster.world()
+        assert [id(node) for node in after.nodes] == [id(node) for node in before.nodes], "a heartbeat changes nothing"
+        assert after.services[0] is before.services[0]
+        assert after.services[1] is not before.services[1]
+        assert after.revisions["uid-chat"] is before.revisions["uid-chat"]
+        assert [id(child) for child in after.children] == [id(child) for child in before.children]
+        assert [id(pod) for pod in after.pods] == [id(pod) for pod in before.pods]
 
 
 @in_virtual_time
@@ -285,6 +355,7 @@ async def test_only_our_children_are_watched():
     assert {call.plural for call in cluster.api.calls if call.verb == "watch"} == {
         PODS.plural,
         NODES.plural,
+        INFERENCE_SERVICES.plural,
         CONTROLLER_REVISIONS.plural,
         SERVICES.plural,
         DISRUPTION_BUDGETS.plural,

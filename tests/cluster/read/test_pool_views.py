@@ -36,7 +36,7 @@ class Operator:
             api, settings=Settings(), pool_namespace=HOME, monotonic=now, jitter=lambda: 0.5, defaults=Defaults()
         )
         self.applier = Applier(api, self.observer, is_leader=lambda: True)
-        self.status = StatusWriter(api, is_leader=lambda: True)
+        self.status = StatusWriter(api, self.observer, is_leader=lambda: True)
         self.state = State.empty(NOW)
 
     async def tick(self) -> list[str]:

@@ -179,6 +179,9 @@ async def test_everything_is_listed_again_after_ten_minutes():
         assert cached.pods == []
         await bookmarks(cached.api, 2.0)
         assert (cached.pods, cached.lists()) == (["missed Running"], 2)
+        (before,) = cached.cache.views.values()
+        await bookmarks(cached.api, 660.0)
+        assert (next(iter(cached.cache.views.values())) is before, cached.lists()) == (True, 3)
 
 
 @in_virtual_time

@@ -7,8 +7,10 @@ import pytest
 
 from forebay.api.inference_service import Condition, DecisionStatus, InferenceServiceStatus, LoadStatus, ReplicaStatus
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, ApiError
+from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.status_writer import StatusWriter, merge_patch
 from forebay.world.plan import Plan, ServicePlan
+from forebay.world.settings import Settings
 from forebay.world.world import ServiceView
 from tests.builders.world import NOW, a_service, a_world
 from tests.cluster.cluster_in_memory import a_stored_service
@@ -35,7 +37,8 @@ class WrittenStatus:
     def __init__(self, *, leading: bool = True, dry_run: bool = False) -> None:
         self.api = FakeApi()
         self.api.put(INFERENCE_SERVICES, a_stored_service())
-        self.writer = StatusWriter(self.api, is_leader=lambda: leading, dry_run=dry_run)
+        observer = Observer(self.api, settings=Settings())
+        self.writer = StatusWriter(self.api, observer, is_leader=lambda: leading, dry_run=dry_run)
 
     async def write(
         self, before: InferenceServiceStatus, after: InferenceServiceStatus, at: float = 0.0, version: str = ""

@@ -65,6 +65,10 @@ class KubeApi(Protocol):
         """The complete list in pages, each a JSON list. All pages show one state, which is not older than the call."""
         ...
 
+    async def probe(self, resource: Resource, *, namespace: str | None = None) -> None:
+        """A LIST of one object, to learn whether the API server answers and still lets us read the resource."""
+        ...
+
     def watch(
         self, resource: Resource, *, resource_version: str, namespace: str | None = None, label_selector: str = ""
     ) -> AsyncGenerator[bytes, None]:

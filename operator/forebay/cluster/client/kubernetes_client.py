@@ -153,6 +153,9 @@ class KubernetesClient:
             # The state of the list was compacted between two pages, so the list is read again in one answer.
             return (await self._read(request),)
 
+    async def probe(self, resource: Resource, *, namespace: str | None = None) -> None:
+        await self._read(RawRequest("list", resource, "GET", _path(resource, namespace), {"limit": "1"}))
+
     async def _pages(self, request: RawRequest) -> tuple[bytes, ...]:
         pages: list[bytes] = []
         query = {**request.query, "limit": str(PAGE)}

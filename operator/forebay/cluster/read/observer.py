@@ -1,14 +1,17 @@
 """Observer: reads the cluster into one frozen World.
 
-Services are listed at each tick, since they are few and every decision starts from them. Everything else comes from
-watch caches. While a cache is not current, `observe` fails: no plan is better than a plan from old data.
+Services, pods, nodes and the objects of services come from watch caches. While a cache is not current, `observe` fails:
+no plan is better than a plan from old data. Each tick also asks the API server for one service, so that there is no
+plan while it does not answer, or refuses. Listing a thousand services instead would cost a tenth of a second of CPU.
+
+Views that have not changed are the identical objects at each tick.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from forebay.api import labels
@@ -25,6 +28,7 @@ from forebay.cluster.client.kube_api import (
     KubeApi,
     Resource,
 )
+from forebay.cluster.read.derived_views import GpuNodes, RevisionsByOwner
 from forebay.cluster.read.performance_profiles import PerformanceProfiles
 from forebay.cluster.read.pod_templates import NO_TEMPLATE, PodTemplates
 from forebay.cluster.read.pool_views import WarmPools
@@ -34,13 +38,11 @@ from forebay.cluster.read.projections import (
     NodeObject,
     PodObject,
     QuotaObject,
-    Reader,
     RevisionObject,
-    Unreadable,
 )
 from forebay.cluster.read.quota_views import leaves_no_more, quota_view
 from forebay.cluster.read.refusals import Refusals
-from forebay.cluster.read.service_views import ServiceViews, template_name
+from forebay.cluster.read.service_views import ServiceViews, same_intent, template_name
 from forebay.cluster.read.views import (
     OwnedRevision,
     PodFacts,
@@ -102,11 +104,11 @@ class Observer:
         self._settings = settings
         self._namespace = namespace
         self.refusals = Refusals()
-        self._reader = Reader(InferenceServiceObject)
         self._services = ServiceViews(defaults)
+        self._revisions_by_owner = RevisionsByOwner()
+        self._gpu_nodes = GpuNodes()
         self._templates = PodTemplates(api, monotonic)
         self._profiles = PerformanceProfiles(api, monotonic)
-        self._unreadable: tuple[Unreadable, ...] = ()
 
         def cache(watched: Watched[Any, Any]) -> WatchCache[Any, Any]:
             return WatchCache(api, watched, wake=wake, jitter=jitter, clock=monotonic, pace=pace)
@@ -126,6 +128,15 @@ class Observer:
             Watched(CONTROLLER_REVISIONS, RevisionObject, owned_revision, MANAGED_SELECTOR, namespace)
         )
         self._children = (children(SERVICES), children(DISRUPTION_BUDGETS))
+        self._stored_services: WatchCache[InferenceServiceObject, InferenceServiceObject] = cache(
+            Watched(
+                INFERENCE_SERVICES,
+                InferenceServiceObject,
+                lambda stored: stored,
+                namespace=namespace,
+                same_view=same_intent,
+            )
+        )
         self._pools = None if pool_namespace is None else WarmPools(api, pool_namespace, defaults, monotonic)
         belongs_to_pool = _labelled(labels.WARM_POOL)
         self._pool_pods: tuple[WatchCache[PodObject, PodFacts], ...] = ()
@@ -133,7 +144,7 @@ class Observer:
             watched = Watched(PODS, PodObject, pod_facts, labels.WARM_POOL, pool_namespace, same_pod, belongs_to_pool)
             self._pool_pods = (cache(watched),)
         self._caches: tuple[WatchCache[Any, Any], ...] = (
-            *(self._pods, self._nodes, self._revisions, *self._children),
+            *(self._pods, self._nodes, self._revisions, *self._children, self._stored_services),
             *self._pool_pods,
         )
 
@@ -168,21 +179,21 @@ class Observer:
 
     def problems(self) -> tuple[str, ...]:
         """The objects that could not be read, each with its name and the reason."""
-        faults = [(cache.resource.kind, fault) for cache in (*self._caches, self._quotas) for fault in cache.unreadable]
-        faults += [(INFERENCE_SERVICES.kind, fault) for fault in self._unreadable]
-        return tuple(f"{kind} {fault}" for kind, fault in faults)
+        caches = (*self._caches, self._quotas)
+        return tuple(f"{cache.resource.kind} {fault}" for cache in caches for fault in cache.unreadable)
 
     async def observe(self, signals: Mapping[str, PodSignals], now: float) -> World:
         """The World at `now` (unix seconds). Raises ApiError, also while a cache is not current."""
-        services = await self._list_services()
+        await self._api.probe(INFERENCE_SERVICES, namespace=self._namespace)
         pools = () if self._pools is None else await self._pools.read()
         self._require_current_caches()
-        revisions = self._stored_revisions()
+        services = await self._read_services()
+        revisions = self._revisions_by_owner.of(self._revisions.views.values())
         return World(
             services=services,
             revisions=revisions,
             pods=tuple(facts.view for pods in (self._pods, *self._pool_pods) for facts in pods.views.values()),
-            nodes=self._nodes_with(_gpu_names(services, revisions)),
+            nodes=self._gpu_nodes.of(self._nodes.views, _gpu_names(services, revisions)),
             children=self._known_children(now),
             signals=signals,
             settings=self._settings,
@@ -220,21 +231,19 @@ class Observer:
             if cache.resource == resource:
                 cache.store_deletion(uid, body)
 
-    async def _list_services(self) -> tuple[ServiceView, ...]:
-        pages = await self._api.list(INFERENCE_SERVICES, namespace=self._namespace)
-        try:
-            listed = self._reader.listed(pages)
-        except ValueError as error:
-            raise ApiError(NO_ANSWER, "Unreadable", f"the list of InferenceServices: {error}") from error
-        self._unreadable = listed.unreadable
-        names = {stored.metadata.uid: template_name(stored) for stored in listed.items}
+    async def _read_services(self) -> tuple[ServiceView, ...]:
+        """The services, ordered by namespace and name."""
+        services = sorted(
+            self._stored_services.views.values(), key=lambda stored: (stored.metadata.namespace, stored.metadata.name)
+        )
+        names = {stored.metadata.uid: template_name(stored) for stored in services}
         templates = await self._templates.read(
-            (stored.metadata.namespace, name) for stored in listed.items if (name := names[stored.metadata.uid])
+            (stored.metadata.namespace, name) for stored in services if (name := names[stored.metadata.uid])
         )
         profiles = await self._profiles.read()
         self._services.keep_only(names)
         views = []
-        for stored in listed.items:
+        for stored in services:
             key = (stored.metadata.namespace, names[stored.metadata.uid] or "")
             resolved = self._services.resolutions
             views.append(self._services.view(stored, templates.get(key, NO_TEMPLATE), profiles))
@@ -264,25 +273,6 @@ class Observer:
     def _no_more_for_us(self, old: QuotaView, new: QuotaView) -> bool:
         """Whether a change of a quota leaves no more for our pods, and need not wake the loop."""
         return new.namespace not in self._quota_namespaces or leaves_no_more(old, new)
-
-    def _stored_revisions(self) -> dict[str, tuple[Revision, ...]]:
-        by_owner: dict[str, list[Revision]] = {}
-        for stored in self._revisions.views.values():
-            if stored.owner_uid is not None and stored.revision is not None:
-                by_owner.setdefault(stored.owner_uid, []).append(stored.revision)
-        return {
-            uid: tuple(sorted(revisions, key=lambda revision: (revision.number, revision.name)))
-            for uid, revisions in by_owner.items()
-        }
-
-    def _nodes_with(self, gpu_names: frozenset[str]) -> tuple[NodeView, ...]:
-        """The nodes without extended resources that are not GPUs, which are those that no revision requests."""
-        return tuple(
-            node
-            if node.gpus.keys() <= gpu_names
-            else replace(node, gpus={name: count for name, count in node.gpus.items() if name in gpu_names})
-            for node in self._nodes.views.values()
-        )
 
     def _known_children(self, now: float) -> tuple[ChildView, ...]:
         cached = [child for cache in self._children for child in cache.views.values()]

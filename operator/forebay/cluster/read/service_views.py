@@ -1,7 +1,7 @@
 """ServiceViews: the InferenceServices for the planner; a spec is resolved again only when its inputs change.
 
 Resolving a spec costs milliseconds, a tick comes every five seconds, and specs change a few times a day. A service that
-was not written at all since the last tick keeps its view.
+was not written at all since the last tick keeps its view, as the identical object.
 """
 
 import logging
@@ -148,6 +148,16 @@ class ServiceViews:
         children = wanted_children(replace(view, variants=variants))
         all_warnings = (*warnings(spec, self._defaults), *sizing.warnings, *variant_warnings)
         return _Resolved(spec, resolved, (), children, all_warnings, sizing, variants)
+
+
+def same_intent(old: InferenceServiceObject, new: InferenceServiceObject) -> bool:
+    """Whether the two ask for the same: status and resourceVersion apart, which our own writes change."""
+    return _asked_for(old) == _asked_for(new)
+
+
+def _asked_for(stored: InferenceServiceObject) -> tuple[object, ...]:
+    metadata = stored.metadata
+    return metadata.uid, metadata.generation, metadata.deletion_timestamp, metadata.annotations
 
 
 def template_name(stored: InferenceServiceObject) -> str | None:

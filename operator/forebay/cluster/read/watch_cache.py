@@ -114,7 +114,7 @@ class WatchCache(Generic[M, V]):
 
     @property
     def views(self) -> Mapping[str, V]:
-        """A snapshot of the views, by uid."""
+        """A snapshot of the views, by uid. A view that is equal to the one before is the identical object."""
         return {uid: entry.view for uid, entry in self._entries.items()}
 
     @property
@@ -189,6 +189,10 @@ class WatchCache(Generic[M, V]):
             version = listed.resource_version
             unreadable += listed.unreadable
             for stored in listed.items:
+                known = self._entries.get(stored.metadata.uid)
+                if known is not None and known.version == stored.metadata.resource_version:
+                    entries[stored.metadata.uid] = known
+                    continue
                 view = self._view(stored)
                 if isinstance(view, Unreadable):
                     unreadable.append(view)
@@ -286,8 +290,11 @@ class WatchCache(Generic[M, V]):
         if isinstance(view, Unreadable):
             self._unreadable[uid] = view
             return False
-        self._entries[uid] = _Entry(version, view)
         self._unreadable.pop(uid, None)
+        if known is not None and known.view == view:
+            self._entries[uid] = _Entry(version, known.view)
+            return False
+        self._entries[uid] = _Entry(version, view)
         return known is None or not self._watched.same_view(known.view, view)
 
     def _view(self, stored: M) -> V | Unreadable:

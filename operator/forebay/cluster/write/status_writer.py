@@ -12,6 +12,7 @@ from typing import Any
 from forebay.api.schema.base_model import Model
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
 from forebay.cluster.read.pool_views import WARM_POOLS
+from forebay.cluster.write.action_calls import AnswerStore
 from forebay.cluster.write.apply import ApplyOutcome, OutcomeRecord
 from forebay.cluster.write.write_gate import Gate, LeadershipLostError
 from forebay.planner.report.service_status import should_write
@@ -23,9 +24,17 @@ log = logging.getLogger(__name__)
 
 class StatusWriter:
     def __init__(
-        self, api: KubeApi, *, is_leader: Callable[[], bool], dry_run: bool = False, at_once: int = 16
+        self,
+        api: KubeApi,
+        store: AnswerStore,
+        *,
+        is_leader: Callable[[], bool],
+        dry_run: bool = False,
+        at_once: int = 16,
     ) -> None:
+        """`store` gets the written services, so that the next plan starts from them."""
         self._api = api
+        self._store = store
         self._is_leader = is_leader
         self._dry_run = dry_run
         self._at_once = at_once
@@ -79,8 +88,9 @@ class StatusWriter:
         metadata = {"resourceVersion": view.resource_version} if view.resource_version else {}
         body = {"metadata": metadata, "status": merge_patch(_as_json(view.status), _as_json(plan.status))}
         try:
-            await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
+            answer = await gate.patch(INFERENCE_SERVICES, plan.key.namespace, plan.key.name, body, subresource="status")
             self._written_at[plan.uid] = now
+            self._store.store_answer(INFERENCE_SERVICES, answer)
         except LeadershipLostError:
             record.leadership_lost = True
         except ApiError as error:

@@ -6,9 +6,10 @@ import gc
 import resource
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from forebay.simulation.vllm_server.exposition import PageTemplate, sample_value
+from forebay.simulation.vllm_server.exposition import VALUE_SLOT, PageTemplate, sample_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,12 @@ def own_usage() -> Usage:
 
 def process_text(started: float, usage: Usage) -> str:
     """The metric families of a process that started at `started` (Unix seconds)."""
+    return _process_template(usage) % sample_value(started)
+
+
+@lru_cache(maxsize=1)
+def _process_template(usage: Usage) -> str:
+    """The page with a slot for the start; simulated pods share one usage for seconds."""
     page = PageTemplate()
     generations = gc.get_stats()
     for name, about, key in (
@@ -61,11 +68,11 @@ def process_text(started: float, usage: Usage) -> str:
     for name, kind, about, value in (
         ("process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", usage.virtual_bytes),
         ("process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", usage.resident_bytes),
-        ("process_start_time_seconds", "gauge", "Start time of the process, Unix time.", started),
+        ("process_start_time_seconds", "gauge", "Start time of the process, Unix time.", None),
         ("process_cpu_seconds_total", "counter", "CPU time spent.", usage.cpu_seconds),
         ("process_open_fds", "gauge", "Open file descriptors.", usage.open_files),
         ("process_max_fds", "gauge", "Most file descriptors.", usage.max_files),
     ):
         page.family(name, kind, about)
-        page.sample(name, {}, sample_value(value))
+        page.sample(name, {}, VALUE_SLOT if value is None else sample_value(value))
     return page.template()

@@ -1,0 +1,136 @@
+"""`python -m bench.scale`: the operator beside fleets of growing size, on a real API server with KWOK's nodes.
+
+Writes bench/results/scale.json and its table in docs/scale.md. Needs no root. Each size has a control plane of its own,
+so a run may be ended between two sizes; the rows that are finished are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.scale.fleet import Fleet, Size, fleet
+from bench.scale.page import RESULTS, ROOT, write_page
+from bench.scale.readings import Measured, TickCost, measure
+from e2e.harness.progress import working_on
+from forebay import __version__
+
+SIZES = "100x10,300x10,1000x10"
+TICKS = 60
+TICKS_AT_REST = 12
+PLAN_TICKS = 8
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    if options.page_only:
+        write_page()
+        return 0
+    rows = []
+    for size in map(Size.parse, options.sizes.split(",")):
+        with tempfile.TemporaryDirectory(prefix="forebay-scale-", ignore_cleanup_errors=True) as folder:
+            rows.append(row_of(size, Path(folder), options))
+        print(json.dumps(rows[-1]), flush=True)
+        _write(rows, options)
+    return 0
+
+
+def row_of(size: Size, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure one size."""
+    with working_on(f"{size}: plan() with all signals new"):
+        plan_seconds = _plan_cpu_seconds(size)
+    with fleet(size, directory, options.requests_per_second) as up:
+        with working_on(f"{size}: {options.ticks} ticks"):
+            busy = measure(up.operator, options.ticks, up.parts)
+        with working_on(f"{size}: restarts, then {options.ticks_at_rest} ticks at rest"):
+            start_seconds = up.restart()
+            up.restart_without_scrapes()
+            rest = measure(up.operator, options.ticks_at_rest, up.parts, counts=_is_at_rest)
+        return _row(up, plan_seconds, start_seconds, busy, rest)
+
+
+def _row(up: Fleet, plan_seconds: float, start_seconds: float, busy: Measured, rest: Measured) -> dict[str, Any]:
+    return {
+        "services": up.size.services,
+        "pods": up.size.pods,
+        "planSeconds": round(plan_seconds, 4),
+        "planSecondsInOperation": round(busy.median(lambda tick: tick.plan_cpu_seconds), 4),
+        "planSecondsAtRest": round(rest.median(lambda tick: tick.plan_cpu_seconds), 4),
+        "observeSeconds": round(busy.median(lambda tick: tick.observe_cpu_seconds), 4),
+        "tickSeconds": round(busy.median(lambda tick: tick.seconds), 4),
+        "worstTickSeconds": round(max(tick.seconds for tick in busy.ticks), 4),
+        "megabytes": round(max(busy.most_megabytes, rest.most_megabytes), 1),
+        "requestsPerTick": round(busy.requests / len(busy.ticks), 2),
+        "startSeconds": round(start_seconds, 2),
+        "oldestSignalSeconds": round(busy.oldest_signal_seconds, 1),
+        "scrapesPerSecond": round(busy.scrapes / busy.seconds, 1),
+        "ticks": len(busy.ticks),
+        "measuredSeconds": round(busy.seconds, 1),
+        "createSeconds": round(up.create_seconds, 1),
+        "cores": {part: round(cores, 3) for part, cores in busy.cores.items()},
+    }
+
+
+def _is_at_rest(tick: TickCost) -> bool:
+    return tick.scrapes == 0.0
+
+
+def _plan_cpu_seconds(size: Size) -> float:
+    """The median of settled ticks of the planner alone, in a process of its own; each tick replaces every signal."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "bench.decisions.measured_plan",
+            str(size.services),
+            str(size.replicas),
+            str(PLAN_TICKS),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return float(json.loads(done.stdout)["median"])
+
+
+def _write(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    results = {
+        "version": __version__,
+        "commit": commit.stdout.strip(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores, shared by the operator, the simulated engines and the control plane",
+        "says": options.says,
+        "requestsPerSecond": options.requests_per_second,
+        "rows": rows,
+    }
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    write_page()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    flag = parser.add_argument
+    flag("--sizes", default=SIZES, help="services x pods of each, such as 1000x10, by commas; default: %(default)s")
+    flag("--ticks", type=int, default=TICKS, help="measured in operation; default: %(default)s")
+    flag("--ticks-at-rest", type=int, default=TICKS_AT_REST, help="default: %(default)s")
+    flag("--requests-per-second", type=float, default=1.0, help="of each service; default: %(default)s")
+    flag("--says", default="", help="a sentence for the page: what else the machine did meanwhile")
+    flag("--page-only", action="store_true", help="write the table from the committed results, and measure nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
