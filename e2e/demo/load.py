@@ -107,7 +107,7 @@ class Clients:
 
     @property
     def source(self) -> str:
-        return "The traffic is Azure's chat trace of 2023, every request a stream that is counted token by token"
+        return "Traffic: Azure's chat trace of 2023, every request a stream whose tokens are counted"
 
     def play(self, phase: Phase) -> None:
         wave = Traffic(self.url, self.model)
@@ -173,7 +173,7 @@ class SimulatedClients:
 
     @property
     def source(self) -> str:
-        return "Requests are simulated, at the rate and the mean lengths of Azure's chat trace of 2023"
+        return "Traffic: simulated requests at the rate and the mean lengths of Azure's chat trace of 2023"
 
     def play(self, phase: Phase) -> None:
         """fleet-sim knows no ramp: the last pace of the phase applies from its start."""

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from e2e.demo.load import Figures
+from e2e.demo.view import bars
 from e2e.harness.kubectl import Object
 
 SHOWN_FAULTS = 5
+DECISIONS = ("Scaled", "Schedule")
+"""Reasons of the Events that the summary repeats begin so; warnings are always among them."""
 WINDOW_FIRST_TOKEN_SECONDS = 2.0
 """Within this time 95 of 100 first tokens must come while the window is open: the manifest's own SLO."""
 FIRST_TOKEN_SECONDS = 5.0
@@ -33,6 +38,10 @@ class Outcome:
     """Most replicas Ready at once during the window."""
     lowest_under_load: int
     """Fewest replicas Ready during the low traffic."""
+    replicas: Sequence[int]
+    """Ready replicas, at even times from the first request to the end."""
+    rates: Sequence[float]
+    """Requests per second at the same times."""
     final: Object
     events: Sequence[Object]
 
@@ -99,9 +108,12 @@ class Outcome:
 
 def print_summary(outcome: Outcome, console: Console) -> None:
     console.print(_table(outcome))
-    console.print("[bold]What the operator said[/] (kubectl get events)")
+    console.print("\n[bold]What the operator decided[/] (kubectl get events)")
     for event in outcome.events:
-        console.print(f"  {event.get('reason')}: {event.get('note') or event.get('message')}", soft_wrap=True)
+        if event.get("type") == "Warning" or str(event.get("reason")).startswith(DECISIONS):
+            told = Text.assemble((f"{event['reason']}: ", "bold"), event.get("note") or event.get("message", ""))
+            console.print(Padding(told, (0, 0, 0, 2)))
+    console.print()
     for fault in outcome.faults[:SHOWN_FAULTS]:
         console.print(f"[red]cut:[/] {fault}")
     for promise, kept in outcome.promises.items():
@@ -111,13 +123,14 @@ def print_summary(outcome: Outcome, console: Console) -> None:
 def _table(outcome: Outcome) -> Table:
     clients = outcome.clients
     table = Table(title="What was seen", title_justify="left", show_header=False)
-    table.add_row(
-        "replicas", f"{outcome.least} → {outcome.before_window} by load → {outcome.peak_ready} → {outcome.ready}"
-    )
+    if any(outcome.rates):
+        table.add_row("requests a second", f"[green]{bars(outcome.rates)}[/]  up to {max(outcome.rates):.1f}")
+    counts = f"{outcome.least} → {outcome.before_window} by load → {outcome.peak_ready} → {outcome.ready}"
+    table.add_row("replicas ready", f"[cyan]{bars(outcome.replicas)}[/]  {counts}")
     if (early := outcome.warm_for_seconds) is not None:
         when = f"{early:.0f} s before" if early >= 0 else f"{-early:.0f} s after"
-        table.add_row("scheduled window", f"{outcome.window['replicas']} replicas, all serving {when} its start")
-    table.add_row("while requests still came", f"down to {outcome.lowest_under_load}")
+        table.add_row("scheduled window", f"{outcome.window['replicas']} replicas, serving {when} its start")
+    table.add_row("replicas drained", f"while requests still came, down to {outcome.lowest_under_load}")
     table.add_row("streams", f"{clients.sent} sent, {clients.whole} whole, {clients.cut} cut, {clients.open} open")
     if clients.tokens is not None:
         table.add_row("tokens", f"{clients.tokens} received and counted")

@@ -21,6 +21,10 @@ def some_figures(p95: float | None = 0.8, sent: int = 900, whole: int = 900) -> 
     return Figures(sent, whole, sent - whole, 0, time_to_first_token_p50=p50, time_to_first_token_p95=p95)
 
 
+def an_event(reason: str, kind: str = "Normal") -> dict[str, str]:
+    return {"reason": reason, "type": kind, "message": "numbers"}
+
+
 def an_outcome(**changes: object) -> Outcome:
     outcome = Outcome(
         clients=some_figures(),
@@ -30,8 +34,10 @@ def an_outcome(**changes: object) -> Outcome:
         before_window=3,
         peak_ready=5,
         lowest_under_load=3,
+        replicas=(2, 3, 5, 2),
+        rates=(1.5, 5.0, 8.0, 1.0),
         final={"spec": {"scaling": {"minReplicas": 2}}, "status": {"replicas": {"ready": 2}}},
-        events=(),
+        events=(an_event("ScaledUp"), an_event("RuleChanged"), an_event("ReplicaStuck", "Warning")),
     )
     return replace(outcome, **changes)  # type: ignore[arg-type]
 
@@ -83,5 +89,19 @@ def test_the_summary_shows_each_promise_with_its_figures():
     lines = console.export_text().splitlines()
     assert [line[:3] for line in lines if line[:3] in ("yes", "NO ")] == ["yes", "yes", "yes", "yes", "NO "]
     text = "\n".join(lines)
-    for figure in ("2 → 3 by load → 5 → 2", "32 s before its start", "p95 2.50 s", "p95 0.80 s", "900 sent"):
+    for figure in (
+        "▃▅█▃  2 → 3 by load → 5 → 2",
+        "▂▅█▁  up to 8.0",
+        "32 s before its start",
+        "p95 2.50 s",
+        "p95 0.80 s",
+        "900 sent",
+    ):
         assert figure in text
+
+
+def test_the_summary_repeats_decisions_and_warnings_only():
+    console = Console(record=True, width=120)
+    print_summary(an_outcome(), console)
+    reasons = [line.strip().partition(":")[0] for line in console.export_text().splitlines() if "numbers" in line]
+    assert reasons == ["ScaledUp", "ReplicaStuck"]
