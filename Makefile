@@ -84,7 +84,7 @@ cluster-up: install ## start a cluster: two real nodes as root, else a control p
 cluster-down: install ## stop it and clean what it left
 	$(BIN)/python -m e2e.harness down
 
-demo: install ## a cluster, the operator, real traffic, scaling up and down, drained
+demo: install ## a cluster, the operator, real traffic: replicas ahead of the load, a scheduled window, drained
 	$(BIN)/python -m e2e.demo
 
 test-manifests: install ## forebay plan on 10,000 random manifests: a refusal in words or a plan

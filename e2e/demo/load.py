@@ -7,6 +7,7 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,11 +15,44 @@ from e2e.traffic import Arrival, StreamRecord, Traffic, azure_arrivals, percenti
 
 ROOT = Path(__file__).parents[2]
 TRACE = ROOT / "examples" / "traces" / "azure-2023-conv-first-15-minutes.csv"
-PEAK_FROM_SECONDS, PEAK_SECONDS = 60.0, 150.0
-"""Two and a half minutes of the trace at its own pace."""
-CALM_SECONDS, CALM_ONE_IN = 100.0, 6
-"""Then one request in six of the next minutes, so that replicas are drained while they serve."""
+TRACE_FROM_SECONDS = 60.0
+"""The first minute of the recording is only starting up itself."""
 RECENT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of the demo's traffic: how fast the recording is played, as a multiple of its own pace."""
+
+    name: str
+    seconds: float
+    first_pace: float
+    last_pace: float
+    rise_seconds: float = 0.0
+    """How long the pace takes from the first to the last."""
+
+    def recorded_at(self, seconds: float) -> float:
+        """The second of the recording that is played after so many seconds of the phase."""
+        rising = min(seconds, self.rise_seconds)
+        steepness = (self.last_pace - self.first_pace) / self.rise_seconds if self.rise_seconds else 0.0
+        return self.first_pace * rising + steepness / 2 * rising**2 + self.last_pace * (seconds - rising)
+
+    def played_at(self, recorded_seconds: float) -> float:
+        """The inverse of `recorded_at`."""
+        risen = self.recorded_at(self.rise_seconds)
+        if recorded_seconds >= risen:
+            return self.rise_seconds + (recorded_seconds - risen) / self.last_pace
+        steepness = (self.last_pace - self.first_pace) / self.rise_seconds
+        if not steepness:
+            return recorded_seconds / self.first_pace
+        return (sqrt(self.first_pace**2 + 2 * steepness * recorded_seconds) - self.first_pace) / steepness
+
+    def arrivals(self, from_seconds: float) -> list[Arrival]:
+        """The recording from this second on, at the pace of the phase."""
+        part = azure_arrivals(
+            TRACE, from_seconds=from_seconds, to_seconds=from_seconds + self.recorded_at(self.seconds)
+        )
+        return [Arrival(self.played_at(one.at_seconds), one.prompt_tokens, one.output_tokens) for one in part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +64,21 @@ class Figures:
     cut: int
     open: int
     tokens: int | None = None
+    requests_per_second: float | None = None
     time_to_first_token_p50: float | None = None
     time_to_first_token_p95: float | None = None
     inter_token_latency_p50: float | None = None
 
 
 class Load(Protocol):
-    """The demo's traffic: a peak, then little traffic, then none."""
+    """The demo's traffic, phase by phase."""
 
     @property
-    def description(self) -> str: ...
+    def source(self) -> str:
+        """Where the requests come from, in words."""
 
-    def peak(self) -> None: ...
-
-    def calm(self) -> None: ...
+    def play(self, phase: Phase) -> None:
+        """Begin a phase; the running requests of the one before continue."""
 
     def stop(self) -> None:
         """Stop sending requests; running requests continue."""
@@ -51,21 +86,13 @@ class Load(Protocol):
     def recent(self) -> Figures:
         """Counts from the start, latencies of the last 15 s."""
 
+    def of(self, phase: Phase) -> Figures:
+        """The requests that the phase sent."""
+
     def total(self) -> Figures: ...
 
     def faults(self) -> Sequence[str]:
         """Why each broken stream broke."""
-
-
-def peak_arrivals() -> list[Arrival]:
-    """The arrivals as recorded."""
-    return list(azure_arrivals(TRACE, from_seconds=PEAK_FROM_SECONDS, to_seconds=PEAK_FROM_SECONDS + PEAK_SECONDS))
-
-
-def calm_arrivals() -> list[Arrival]:
-    """The following arrivals, thinned out; times count from the start of the low traffic."""
-    start = PEAK_FROM_SECONDS + PEAK_SECONDS
-    return list(azure_arrivals(TRACE, from_seconds=start, to_seconds=start + CALM_SECONDS))[::CALM_ONE_IN]
 
 
 @dataclass(slots=True)
@@ -74,58 +101,53 @@ class Clients:
 
     url: str
     model: str
-    _traffic: Traffic | None = None
-    _waves: list[Traffic] = field(default_factory=list)
+    _waves: dict[str, Traffic] = field(default_factory=dict)
+    _recorded_seconds: float = TRACE_FROM_SECONDS
+    """How far the recording was played."""
 
     @property
-    def description(self) -> str:
-        peak, calm = len(peak_arrivals()), len(calm_arrivals())
-        return (
-            f"{peak + calm} requests of an hour of Azure's chat traffic (2023): {peak} in {PEAK_SECONDS:.0f} s as "
-            f"recorded, then one in {CALM_ONE_IN} for {CALM_SECONDS:.0f} s"
-        )
+    def source(self) -> str:
+        return "Traffic: Azure's chat trace of 2023, every request a stream whose tokens are counted"
 
-    def peak(self) -> None:
-        self._send(peak_arrivals())
-
-    def calm(self) -> None:
-        self._send(calm_arrivals())
+    def play(self, phase: Phase) -> None:
+        wave = Traffic(self.url, self.model)
+        self._waves[phase.name] = wave
+        wave.replay(phase.arrivals(self._recorded_seconds))
+        self._recorded_seconds += phase.recorded_at(phase.seconds)
 
     def stop(self) -> None:
         """Time after which every arrival has been sent."""
 
-    def _send(self, arrivals: list[Arrival]) -> None:
-        wave = Traffic(self.url, self.model)
-        self._waves.append(wave)
-        wave.replay(arrivals)
-
-    @property
     def _records(self) -> list[StreamRecord]:
-        return [record for wave in self._waves for record in list(wave.records)]
+        return [record for wave in self._waves.values() for record in list(wave.records)]
 
     def recent(self) -> Figures:
-        since = time.monotonic() - RECENT_SECONDS
-        return _figures(self._records, since)
+        return figures(self._records(), time.monotonic() - RECENT_SECONDS)
+
+    def of(self, phase: Phase) -> Figures:
+        return figures(list(self._waves[phase.name].records))
 
     def total(self) -> Figures:
-        return _figures(self._records, float("-inf"))
+        return figures(self._records())
 
     def faults(self) -> Sequence[str]:
-        return [record.fault for record in self._records if record.ended is not None and not record.whole]
+        return [record.fault for record in self._records() if record.ended is not None and not record.whole]
 
 
-def _figures(records: Sequence[StreamRecord], since: float) -> Figures:
+def figures(records: Sequence[StreamRecord], since: float | None = None) -> Figures:
+    """The counts of all records; rate and latencies of those since a monotonic time, or of all."""
+    begin = float("-inf") if since is None else since
     ended = [record for record in records if record.ended is not None]
     whole = sum(record.whole for record in ended)
     firsts = [
         record.time_to_first_token
         for record in records
-        if record.time_to_first_token is not None and record.first_token is not None and record.first_token > since
+        if record.time_to_first_token is not None and record.first_token is not None and record.first_token > begin
     ]
     latencies = [
         record.inter_token_latency
         for record in ended
-        if record.inter_token_latency is not None and record.ended is not None and record.ended > since
+        if record.inter_token_latency is not None and record.ended is not None and record.ended > begin
     ]
     return Figures(
         sent=len(records),
@@ -133,6 +155,7 @@ def _figures(records: Sequence[StreamRecord], since: float) -> Figures:
         cut=len(ended) - whole,
         open=len(records) - len(ended),
         tokens=sum(record.tokens for record in records),
+        requests_per_second=None if since is None else sum(r.started > since for r in records) / RECENT_SECONDS,
         time_to_first_token_p50=percentile(firsts, 0.5) if firsts else None,
         time_to_first_token_p95=percentile(firsts, 0.95) if firsts else None,
         inter_token_latency_p50=percentile(latencies, 0.5) if latencies else None,
@@ -149,23 +172,20 @@ class SimulatedClients:
     service: str
 
     @property
-    def description(self) -> str:
-        arrivals = peak_arrivals()
-        return (
-            f"simulated requests at the rate and the mean lengths of {PEAK_SECONDS:.0f} s of Azure's chat traffic "
-            f"(2023): {len(arrivals) / PEAK_SECONDS:.1f} a second, then one in {CALM_ONE_IN} for {CALM_SECONDS:.0f} s"
-        )
+    def source(self) -> str:
+        return "Traffic: simulated requests at the rate and the mean lengths of Azure's chat trace of 2023"
 
-    def peak(self) -> None:
-        self._put(1.0)
-
-    def calm(self) -> None:
-        self._put(1.0 / CALM_ONE_IN)
+    def play(self, phase: Phase) -> None:
+        """fleet-sim knows no ramp: the last pace of the phase applies from its start."""
+        self._put(phase)
 
     def stop(self) -> None:
-        self._put(0.0)
+        self._put(None)
 
     def recent(self) -> Figures:
+        return self.total()
+
+    def of(self, phase: Phase) -> Figures:
         return self.total()
 
     def total(self) -> Figures:
@@ -183,10 +203,11 @@ class SimulatedClients:
         lost = self.total().cut
         return [f"{lost} simulated requests were cut, refused or found no replica"] if lost else []
 
-    def _put(self, factor: float) -> None:
-        arrivals = peak_arrivals()
+    def _put(self, phase: Phase | None) -> None:
+        arrivals = list(azure_arrivals(TRACE, from_seconds=TRACE_FROM_SECONDS))
+        recorded_seconds = arrivals[-1].at_seconds
         traffic = {
-            "requestsPerSecond": factor * len(arrivals) / PEAK_SECONDS,
+            "requestsPerSecond": 0.0 if phase is None else phase.last_pace * len(arrivals) / recorded_seconds,
             "promptTokens": round(sum(arrival.prompt_tokens for arrival in arrivals) / len(arrivals)),
             "outputTokens": round(sum(arrival.output_tokens for arrival in arrivals) / len(arrivals)),
         }

@@ -19,6 +19,8 @@ from e2e.installation import events_of, install
 from e2e.operator_process import OperatorProcess
 
 NAMESPACE = "demo"
+PRODUCT = "NVIDIA-L40S"
+"""The card that the manifest asks for; one of the two real nodes has eight of them."""
 START_SECONDS = 6.0
 """How long a simulated pod takes to load."""
 
@@ -79,7 +81,7 @@ def simulated_stage(console: Console) -> Iterator[Stage]:
     console.print(LEFT_OUT)
     directory = ROOT / ".cluster" / "demo"
     with ControlPlane.start(directory, pods=PodTimes(start_seconds=START_SECONDS)) as plane:
-        plane.add_gpu_nodes(1)
+        plane.add_gpu_nodes(1, product=PRODUCT)
         plane.kubectl.apply(*sorted((ROOT / "crds").glob("*.yaml")), server_side=True)
         plane.kubectl("wait", "--for=condition=Established", "crd/inferenceservices.forebay.dev", "--timeout=30s")
         plane.kubectl("create", "namespace", NAMESPACE)
