@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.planner.memory import State
-from forebay.planner.observe.at_rest import LONGEST_REST_SECONDS, services_at_rest
+from forebay.planner.observe.at_rest import (
+    LONGEST_REST_SECONDS,
+    MOST_PODS_AWAKENED,
+    SERVICE_IN_PODS,
+    AtRest,
+    services_at_rest,
+)
 from forebay.planner.observe.fleet_context import fleet_context_of
 from forebay.planner.planner import plan
 from forebay.scaling.load.signals import PodSignals
@@ -33,7 +39,7 @@ def settled(world: World = WORLD, now: float = NOW) -> State:
 def at_rest(world: World, state: State, now: float) -> set[str]:
     """The names of the services that keep their plan."""
     resting = services_at_rest(fleet_context_of(world, state, now), world.services)
-    return {service.key.name for service in world.services if service.uid in resting}
+    return {service.key.name for service in world.services if service.uid in resting.memories}
 
 
 def status_of(done: Plan, name: str) -> object:
@@ -125,6 +131,49 @@ def test_a_service_with_something_to_wait_for_does_not_rest():
     assert "chat" not in at_rest(world, settled(world), NOW + 1)
     silent = replace(WORLD, signals={PODS[0].uid: WORLD.signals[PODS[0].uid]})
     assert "chat" not in at_rest(silent, settled(silent), NOW + 1)
+
+
+FLEET = tuple(a_service(f"s{number:03}", min_replicas=2) for number in range(500))
+FLEET_PODS = tuple(pod for service in FLEET for pod in pods_of(service, 2))
+FLEET_WORLD = a_world(*FLEET, pods=FLEET_PODS)
+A_TICK = -(-MOST_PODS_AWAKENED // (SERVICE_IN_PODS + 2))
+"""So many of these services are awakened in one tick."""
+
+
+def a_fleet(sampled_at: float) -> World:
+    return replace(FLEET_WORLD, signals=signals_of(FLEET_PODS, at=sampled_at))
+
+
+def resting(world: World, state: State, now: float) -> AtRest:
+    return services_at_rest(fleet_context_of(world, state, now), world.services)
+
+
+def test_new_samples_of_a_whole_fleet_are_read_in_several_ticks_the_longest_rest_first():
+    state = settled(a_fleet(NOW))
+    world = a_fleet(NOW + 5)
+    assert len(resting(world, state, NOW + 5).put_off) == len(FLEET) - A_TICK
+
+    done, state = plan(world, state, NOW + 5)
+    assert done.wake_in_seconds == pytest.approx(0.5)
+    again = resting(world, state, NOW + 6)
+    assert not again.put_off
+    assert len(again.memories) == A_TICK
+
+    newest = resting(a_fleet(NOW + 7), state, NOW + 7)
+    assert newest.put_off < again.memories.keys()
+
+
+def test_a_pod_that_fails_does_not_wait_for_the_samples_of_the_fleet():
+    state = settled(a_fleet(NOW))
+    failed = replace(FLEET_PODS[-1], ready=False, ready_since=None, unready_since=NOW + 4)
+    world = replace(a_fleet(NOW + 5), pods=(*FLEET_PODS[:-1], failed))
+    assert FLEET[-1].uid not in resting(world, state, NOW + 5).memories
+
+
+def test_a_service_is_put_off_for_half_a_minute_at_most():
+    state = settled(a_fleet(NOW))
+    world = a_fleet(NOW + LONGEST_REST_SECONDS)
+    assert not resting(world, state, NOW + LONGEST_REST_SECONDS).memories
 
 
 def without_rest(state: State) -> State:

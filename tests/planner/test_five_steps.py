@@ -9,6 +9,7 @@ from forebay.planner import planner
 from forebay.planner.decide.decide import decide
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.memory import ObjectCounts, State
+from forebay.planner.observe.at_rest import AtRest
 from forebay.planner.observe.fleet_context import fleet_context_of
 from forebay.planner.observe.observe import observe
 from forebay.planner.observe.service_context import ServiceContext
@@ -111,7 +112,7 @@ def test_reconciling_gives_the_actions():
 def test_reporting_gives_the_plan_and_what_is_remembered():
     fleet = fleet_context_of(WORLD, STATE, NOW)
     observed = observe(fleet, WORLD.services)
-    done, after = report(fleet, reconcile(fleet, share(decide(fleet, observed))), {})
+    done, after = report(fleet, reconcile(fleet, share(decide(fleet, observed))), AtRest())
     assert (done, after) == plan(WORLD, STATE, NOW)
     assert done.services[0].status.replicas.desired == 2
     assert after.services[SERVICE.uid].scaling.desired == 2

@@ -17,6 +17,7 @@ from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes
 from forebay.scaling.load.arrivals import RequestLengths
 from forebay.scaling.load.pod_history import PodHistory
+from forebay.scaling.load.signals import PodSignals
 from forebay.scaling.rules.situation import ScalingMemory
 from forebay.schedules.timetable import Timetable
 from forebay.world.settings import Settings
@@ -132,8 +133,11 @@ class Rest:
 
     inputs: tuple[object, ...]
     """The objects that the service was planned from. An object that is replaced by an equal one counts as a change."""
+    samples: tuple[PodSignals | None, ...]
+    """The signals that it was planned from, likewise."""
     room: tuple[int, int]
     """How many more replicas the ready nodes and the held places have room for, up to maxReplicas."""
+    since: float
     until: float
     """When the service is planned again although no input has changed."""
 

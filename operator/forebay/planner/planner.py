@@ -28,7 +28,7 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
         return Plan(services=(), held=held), state
     fleet = fleet_context_of(world, state, now)
     at_rest = services_at_rest(fleet, world.services)
-    observed = observe(fleet, (service for service in world.services if service.uid not in at_rest))
+    observed = observe(fleet, (service for service in world.services if service.uid not in at_rest.memories))
     decided = decide(fleet, observed)
     granted = share(decided)
     outcome = reconcile(fleet, granted)

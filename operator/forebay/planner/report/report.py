@@ -1,11 +1,11 @@
 """Report: the fifth step. It writes the statuses and events of every service and pool, and the state to remember."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
 from forebay.planner.decide.decided_context import DecidedContext
 from forebay.planner.memory import ServiceMemory, State
+from forebay.planner.observe.at_rest import AtRest
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.isolation import failed
 from forebay.planner.observe.replicas import ReplicaState
@@ -31,10 +31,12 @@ class ServiceReport:
     due_at: float = inf
 
 
-def report(fleet: FleetContext, outcome: FleetOutcome, at_rest: Mapping[str, ServiceMemory]) -> tuple[Plan, State]:
+def report(fleet: FleetContext, outcome: FleetOutcome, at_rest: AtRest) -> tuple[Plan, State]:
     """The plan of all services and the state after it. Those `at_rest` keep their plan, which asks for nothing."""
     reports = [service_report(service, fleet) for service in outcome.services]
-    reports += [_unchanged(service, at_rest[service.uid]) for service in fleet.world.services if service.uid in at_rest]
+    reports += [
+        _unchanged(service, at_rest, fleet.now) for service in fleet.world.services if service.uid in at_rest.memories
+    ]
     reports.sort(key=lambda service: (service.plan.key, service.plan.uid))
     services = {service.plan.uid: service.memory for service in reports}
     pools = tuple(pool_report(pool, fleet) for pool in outcome.pools)
@@ -68,10 +70,11 @@ def service_report(outcome: ServiceOutcome | UnplannedOutcome, fleet: FleetConte
         return _unplanned(UnplannedOutcome(failed(outcome.service, outcome.memory, error)), fleet.now)
 
 
-def _unchanged(service: ServiceView, memory: ServiceMemory) -> ServiceReport:
+def _unchanged(service: ServiceView, at_rest: AtRest, now: float) -> ServiceReport:
+    memory = at_rest.memories[service.uid]
     assert memory.rest is not None
     plan = ServicePlan(service.key, service.uid, (), memory.status or service.status)
-    return ServiceReport(plan, memory, memory.rest.until)
+    return ServiceReport(plan, memory, now if service.uid in at_rest.put_off else memory.rest.until)
 
 
 def _planned(outcome: ServiceOutcome, fleet: FleetContext) -> ServiceReport:

@@ -3,7 +3,7 @@
 from math import inf
 
 from forebay.planner.memory import Rest
-from forebay.planner.observe.at_rest import LONGEST_REST_SECONDS, inputs_of, room_for
+from forebay.planner.observe.at_rest import LONGEST_REST_SECONDS, inputs_of, room_for, samples_of
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.observe.replicas import ReplicaState
 from forebay.planner.reconcile.reconcile_outcome import ServiceOutcome
@@ -16,7 +16,8 @@ def rest_of(plan: ServicePlan, outcome: ServiceOutcome, fleet: FleetContext, due
     if plan.actions or plan.events or plan.error or not _settled(outcome):
         return None
     until = min(due_at, _stale_at(outcome), fleet.now + LONGEST_REST_SECONDS)
-    return Rest(inputs_of(fleet, outcome.service), room_for(fleet, outcome.service), until)
+    service = outcome.service
+    return Rest(inputs_of(fleet, service), samples_of(fleet, service), room_for(fleet, service), fleet.now, until)
 
 
 def _settled(outcome: ServiceOutcome) -> bool:
