@@ -9,7 +9,7 @@ from importlinter import api  # noqa: F401 - sets import-linter up, and leaves l
 from importlinter.application.use_cases import lint_imports
 
 ROOT = Path(__file__).parent.parent
-PURE = ("api", "capacity", "scaling", "planner", "workloads")
+PURE = ("api", "capacity", "scaling", "sharing", "planner", "workloads")
 CLOCKS = {"now", "utcnow", "today", "time", "monotonic", "perf_counter"}
 
 

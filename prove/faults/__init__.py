@@ -17,6 +17,7 @@ from prove.faults import (
     rollouts,
     scaling,
     schedules,
+    sharing,
     signals,
     status,
     variants,
@@ -45,4 +46,5 @@ FAULTS: tuple[Fault, ...] = (
     *engine_sim.FAULTS,
     *rights.FAULTS,
     *loop.FAULTS,
+    *sharing.FAULTS,
 )
