@@ -214,6 +214,8 @@ def test_there_is_no_scale_subresource(api):
         "inferenceservices",
         "inferenceservices/status",
         "performanceprofiles",
+        "tenantquotas",
+        "tenantquotas/status",
         "warmpools",
         "warmpools/status",
     }

@@ -1,4 +1,4 @@
-"""InferenceServices that are refused, each with the expected message and a corrected one that is accepted.
+"""Objects that are refused, each with the expected message and a corrected one that is accepted.
 
 One table for two judges: the API server, and `forebay` reading the same manifest without one.
 """
@@ -47,6 +47,22 @@ class Case:
         return self.id
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaCase(Case):
+    """`field` of a small, valid TenantQuota set to `wrong` and then to `right`."""
+
+    @property
+    def refused(self) -> Manifest:
+        return with_field(self.field, self.wrong, a_quota())
+
+    @property
+    def accepted(self) -> Manifest:
+        return with_field(self.field, self.right, a_quota())
+
+    def __str__(self) -> str:
+        return self.id
+
+
 def a_manifest(name: str = "chat") -> Manifest:
     """The smallest spec that is accepted."""
     return {
@@ -57,9 +73,19 @@ def a_manifest(name: str = "chat") -> Manifest:
     }
 
 
-def with_field(path: str, value: Any) -> Manifest:
+def a_quota(name: str = "support") -> Manifest:
+    """The smallest quota that is accepted."""
+    return {
+        "apiVersion": "forebay.dev/v1alpha1",
+        "kind": "TenantQuota",
+        "metadata": {"name": name},
+        "spec": {},
+    }
+
+
+def with_field(path: str, value: Any, manifest: Manifest | None = None) -> Manifest:
     """The smallest manifest with one field set; lists on the path are filled with empty objects."""
-    manifest = a_manifest()
+    manifest = manifest or a_manifest()
     node: Any = manifest
     steps = _STEP.findall(path)
     for step in steps[:-1]:

@@ -11,12 +11,13 @@ from pydantic import ValidationError
 from forebay.api.inference_service import InferenceService
 from forebay.api.performance_profile import PROFILE_KIND, PerformanceProfile
 from forebay.api.schema.base_model import GROUP, Model
-from forebay.api.schema.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, WARM_POOL, CustomKind, schema
+from forebay.api.schema.crds import INFERENCE_SERVICE, PERFORMANCE_PROFILE, TENANT_QUOTA, WARM_POOL, CustomKind, schema
 from forebay.api.schema.structural_schema import Schema
 from forebay.api.schema.validation_errors import shown_value, validation_messages
+from forebay.api.tenant_quota import TENANT_QUOTA_KIND, TenantQuota
 from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 
-OTHER_KINDS = (PROFILE_KIND, WARM_POOL_KIND)
+OTHER_KINDS = (PROFILE_KIND, TENANT_QUOTA_KIND, WARM_POOL_KIND)
 Read = TypeVar("Read", bound=Model)
 
 
@@ -54,6 +55,11 @@ def read_profile(document: Any) -> PerformanceProfile:
 def read_warm_pool(document: Any) -> WarmPool:
     """One WarmPool. Raises ManifestError."""
     return _read(document, WARM_POOL, WarmPool)
+
+
+def read_tenant_quota(document: Any) -> TenantQuota:
+    """One TenantQuota. Raises ManifestError."""
+    return _read(document, TENANT_QUOTA, TenantQuota)
 
 
 def _read(document: Any, kind: CustomKind, model: type[Read]) -> Read:

@@ -37,7 +37,7 @@ _CRON = " +".join(
         _field(f"[0-7]|{_DAYS}", f"|[0-7]L|([0-7]|{_DAYS})#[1-5]"),
     )
 )
-_DATE = (
+DATE = (
     "20[0-9]{2}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
     "|20([02468][048]|[13579][26])-02-29"
 )
@@ -58,7 +58,7 @@ LocalTime = Annotated[
     Field(max_length=16),
     CheckedBy(
         text(
-            f"({_DATE})T([01][0-9]|2[0-3]):[0-5][0-9]",
+            f"({DATE})T([01][0-9]|2[0-3]):[0-5][0-9]",
             "is not a local time; write date and time to the minute without an offset, such as 2026-11-27T18:00",
         )
     ),
@@ -66,7 +66,7 @@ LocalTime = Annotated[
 LocalDate = Annotated[
     str,
     Field(max_length=10),
-    CheckedBy(text(_DATE, "is not a date; write year, month and day, such as 2026-12-25")),
+    CheckedBy(text(DATE, "is not a date; write year, month and day, such as 2026-12-25")),
 ]
 ZoneName = Annotated[
     str,
