@@ -26,7 +26,7 @@ def test_the_command_line_itself_loads_no_cluster_library():
     assert modules_after("import forebay.cli.main").isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("command", ["operator", "crds", "plan", "fit", "explain", "top"])
+@pytest.mark.parametrize("command", ["operator", "crds", "plan", "fit", "share", "explain", "top"])
 def test_every_command_has_help(command: str):
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from forebay.sharing.shares import Shares, share_amounts
+from forebay.sharing.shares import Shares, share_amounts, share_units
 from forebay.sharing.tenant import Tenant
 from forebay.sharing.tenant_tree import TenantTree
 from tests.builders.tenants import BATCH, FLAT, INTERACTIVE, NESTED, Case, cases, granted
@@ -177,6 +177,16 @@ def test_the_order_does_not_matter_and_the_same_input_gives_the_same_output(case
     for one, two in zip(case.both(), other.both(), strict=True):
         assert one.tenants == two.tenants
         assert one.scaled == two.scaled
+
+
+@given(CASES, st.data())
+def test_earlier_shares_save_work_and_change_nothing(case: Case, data: st.DataObject):
+    tree = TenantTree.of(case.tenants)
+    other = {tenant.name: data.draw(st.integers(0, 20)) for tenant in case.tenants}
+    capacity = data.draw(st.sampled_from([case.capacity, case.capacity + 1]))
+    for share in (share_amounts, share_units):
+        before = share(tree, other, capacity)
+        assert share(tree, case.asks, case.capacity, before) == share(tree, case.asks, case.capacity)
 
 
 @given(CASES)

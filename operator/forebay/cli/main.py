@@ -11,6 +11,7 @@ from forebay.cli.crds_command import crds
 from forebay.cli.plan.fit_command import fit
 from forebay.cli.plan.plan_command import plan
 from forebay.cli.run.operator_command import operator
+from forebay.cli.share.share_command import share
 from forebay.cli.shared_options import Context, Kubeconfig, Namespace
 from forebay.cli.simulate.simulate_command import simulate
 
@@ -45,6 +46,7 @@ app.command("crds")(crds)
 app.command("plan")(plan)
 app.command("fit")(fit)
 app.command("simulate")(simulate)
+app.command("share")(share)
 
 
 @app.command("explain")

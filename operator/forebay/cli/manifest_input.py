@@ -1,6 +1,7 @@
 """Reads manifests as Git holds them: files, folders and standard input.
 
-Every document becomes a service, a profile or a WarmPool, or a `BadInput` that says where it is and what is wrong.
+Every document becomes a service, a profile, a WarmPool or a TenantQuota, or a `BadInput` that says where it is and what
+is wrong.
 """
 
 import sys
@@ -14,7 +15,8 @@ import yaml
 from forebay.api.inference_service import KIND, InferenceServiceSpec
 from forebay.api.performance_profile import PROFILE_KIND
 from forebay.api.schema.base_model import GROUP
-from forebay.api.schema.manifest import ManifestError, read_profile, read_service, read_warm_pool
+from forebay.api.schema.manifest import ManifestError, read_profile, read_service, read_tenant_quota, read_warm_pool
+from forebay.api.tenant_quota import TENANT_QUOTA_KIND, TenantQuota
 from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 from forebay.capacity.model.profile_choice import GivenProfile, given_profile
 
@@ -62,21 +64,26 @@ class ManifestInput:
     services: list[ServiceManifest] = field(default_factory=list)
     profiles: list[GivenProfile] = field(default_factory=list)
     warm_pools: list[WarmPool] = field(default_factory=list)
+    tenant_quotas: list[TenantQuota] = field(default_factory=list)
     bad: list[BadInput] = field(default_factory=list)
 
     def refuse(self, file: str, document: int | None, field_: str, reason: str) -> None:
         self.bad.append(BadInput(file, document, field_, reason))
 
 
-def read_input(paths: Iterable[str]) -> ManifestInput:
-    """Read files, folders (recursively) and `-`. What cannot be read is in `bad`; nothing is left out silently."""
+def read_input(paths: Iterable[str], needed: str = KIND) -> ManifestInput:
+    """Read files, folders (recursively) and `-`. What cannot be read is in `bad`; nothing is left out silently.
+
+    `needed` is the kind of which there has to be at least one: an InferenceService or a TenantQuota.
+    """
     result = ManifestInput()
     for path in paths:
         for name, text in _texts(path, result):
             _read(name, text, result)
     _refuse_duplicates(result)
-    if not result.services and not result.bad:
-        result.refuse(", ".join(paths), None, "", f"it contains no InferenceService of {GROUP}")
+    found = result.tenant_quotas if needed == TENANT_QUOTA_KIND else result.services
+    if not found and not result.bad:
+        result.refuse(", ".join(paths), None, "", f"it contains no {needed} of {GROUP}")
     return result
 
 
@@ -143,8 +150,11 @@ def _read_object(file: str, document: int, item: Mapping[str, Any], result: Mani
             result.profiles.append(given_profile(profile.metadata.name, profile.spec))
         elif kind == WARM_POOL_KIND:
             result.warm_pools.append(read_warm_pool(item))
+        elif kind == TENANT_QUOTA_KIND:
+            result.tenant_quotas.append(read_tenant_quota(item))
         else:
-            reason = f'"{kind}" cannot be planned; use {KIND}, {PROFILE_KIND} or {WARM_POOL_KIND}'
+            known = f"{KIND}, {PROFILE_KIND}, {WARM_POOL_KIND} or {TENANT_QUOTA_KIND}"
+            reason = f'"{kind}" cannot be planned; use {known}'
             result.refuse(file, document, "kind", reason)
     except ManifestError as error:
         for problem in error.problems:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heapreplace
 from math import floor
+from operator import neg, truediv
 from typing import Final
 
 Fill = Callable[[Sequence[float], Sequence[float], Sequence[float], float], Sequence[float]]
@@ -69,12 +70,18 @@ def level(lows: Sequence[float], highs: Sequence[float], weights: Sequence[float
     one; nobody reaches a bound that is not below the total. These levels are sorted and passed in their order, until
     the sum covers the total.
     """
-    turns = [high / weight for high, weight in zip(highs, weights, strict=True) if high < total]
-    changes = [-weight for high, weight in zip(highs, weights, strict=True) if high < total]
-    turns += [low / weight for low, weight in zip(lows, weights, strict=True) if low]
-    changes += [weight for low, weight in zip(lows, weights, strict=True) if low]
+    ends, ending = highs, weights
+    if max(highs) >= total:
+        ends = [high for high in highs if high < total]
+        ending = [weight for high, weight in zip(highs, weights, strict=True) if high < total]
+    turns, changes = list(map(truediv, ends, ending)), list(map(neg, ending))
+    slope = sum(weights)
+    if any(lows):
+        begins = [(low, weight) for low, weight in zip(lows, weights, strict=True) if low]
+        turns += [low / weight for low, weight in begins]
+        changes += [weight for _, weight in begins]
+        slope = sum([weight for low, weight in zip(lows, weights, strict=True) if not low])
     theta, reached = 0.0, sum(lows)
-    slope = sum([weight for low, weight in zip(lows, weights, strict=True) if not low])
     for turn in sorted(range(len(turns)), key=turns.__getitem__):
         following = turns[turn]
         reached_there = reached + slope * (following - theta)

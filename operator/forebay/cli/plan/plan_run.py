@@ -45,6 +45,11 @@ def plan(options: PlanOptions) -> int:
             f"WarmPool {pool.metadata.name} is not planned: it is not a service, and its GPUs are not counted.",
             file=sys.stderr,
         )
+    for quota in manifests.tenant_quotas:
+        print(
+            f"TenantQuota {quota.metadata.name} is not planned: a plan counts a service's traffic, whoever sends it.",
+            file=sys.stderr,
+        )
     if options.chart is not None and not _draw(plans, options.chart):
         return BAD_INPUT
     return _exit_code(plans, manifests, schedules)

@@ -90,6 +90,10 @@ def _manifests(options: SimulateOptions) -> ManifestInput:
             f"WarmPool {pool.metadata.name} is part of the simulated cluster, but its GPUs are not in the GPU-hours.",
             file=sys.stderr,
         )
+    for quota in manifests.tenant_quotas:
+        print(
+            f"TenantQuota {quota.metadata.name} is not simulated yet: every request is served alike.", file=sys.stderr
+        )
     return manifests
 
 
