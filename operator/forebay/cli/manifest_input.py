@@ -1,6 +1,7 @@
 """Reads manifests as Git holds them: files, folders and standard input.
 
-Every document becomes a service, a profile or a WarmPool, or a `BadInput` that says where it is and what is wrong.
+Every document becomes a service, a profile, a WarmPool or a TenantQuota, or a `BadInput` that says where it is and what
+is wrong.
 """
 
 import sys
@@ -14,7 +15,8 @@ import yaml
 from forebay.api.inference_service import KIND, InferenceServiceSpec
 from forebay.api.performance_profile import PROFILE_KIND
 from forebay.api.schema.base_model import GROUP
-from forebay.api.schema.manifest import ManifestError, read_profile, read_service, read_warm_pool
+from forebay.api.schema.manifest import ManifestError, read_profile, read_service, read_tenant_quota, read_warm_pool
+from forebay.api.tenant_quota import TENANT_QUOTA_KIND, TenantQuota
 from forebay.api.warm_pool import WARM_POOL_KIND, WarmPool
 from forebay.capacity.model.profile_choice import GivenProfile, given_profile
 
@@ -62,6 +64,7 @@ class ManifestInput:
     services: list[ServiceManifest] = field(default_factory=list)
     profiles: list[GivenProfile] = field(default_factory=list)
     warm_pools: list[WarmPool] = field(default_factory=list)
+    tenant_quotas: list[TenantQuota] = field(default_factory=list)
     bad: list[BadInput] = field(default_factory=list)
 
     def refuse(self, file: str, document: int | None, field_: str, reason: str) -> None:
@@ -143,8 +146,11 @@ def _read_object(file: str, document: int, item: Mapping[str, Any], result: Mani
             result.profiles.append(given_profile(profile.metadata.name, profile.spec))
         elif kind == WARM_POOL_KIND:
             result.warm_pools.append(read_warm_pool(item))
+        elif kind == TENANT_QUOTA_KIND:
+            result.tenant_quotas.append(read_tenant_quota(item))
         else:
-            reason = f'"{kind}" cannot be planned; use {KIND}, {PROFILE_KIND} or {WARM_POOL_KIND}'
+            known = f"{KIND}, {PROFILE_KIND}, {WARM_POOL_KIND} or {TENANT_QUOTA_KIND}"
+            reason = f'"{kind}" cannot be planned; use {known}'
             result.refuse(file, document, "kind", reason)
     except ManifestError as error:
         for problem in error.problems:

@@ -171,7 +171,7 @@ class TestExitCodes:
                 "file": "<stdin>",
                 "document": 2,
                 "field": "kind",
-                "reason": '"Chat" cannot be planned; use InferenceService, PerformanceProfile or WarmPool',
+                "reason": '"Chat" cannot be planned; use InferenceService, PerformanceProfile, WarmPool or TenantQuota',
             }
         ]
 
