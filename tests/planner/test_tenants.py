@@ -109,7 +109,9 @@ def test_gpus_count_by_the_product_of_the_node():
     status = Fleet(a_model(), quotas=quotas).run(ticks=2)["chat"]
     (part,) = status.gpu_products
     assert (part.product, part.guaranteed, part.asked, part.used) == (H100, 2, 2, 2)
-    assert (part.granted, part.borrowed, part.lent) == (None, None, None), "no GPU is arbitrated yet"
+    assert (part.granted, part.borrowed, part.lent) == (2, 0, 2), (
+        "what its limit leaves it is its own, since nobody else asks"
+    )
 
 
 def test_the_younger_claim_of_a_namespace_counts_nothing_of_it():
@@ -180,7 +182,7 @@ def test_a_fault_of_the_division_holds_no_service(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise ZeroDivisionError("odd")
 
-    monkeypatch.setattr(tenants, "divisions_of", broken)
+    monkeypatch.setattr(tenants, "model_divisions", broken)
     fleet = Fleet(a_model(), quotas=(a_tenant_quota("chat"),))
     statuses = fleet.run(ticks=2)
     assert reasons(statuses["chat"]) == {"Ready": "PlanningFailed"}
@@ -191,6 +193,14 @@ def test_without_a_profile_a_guarantee_is_not_known_to_be_covered():
     status = Fleet(a_model(replica_capacity=None), quotas=quotas).run(ticks=2)["chat"]
     assert reasons(status)["GuaranteesCovered"] == "CapacityUnknown"
     assert status.models[0].granted is None
+
+
+def test_a_sum_is_absent_while_one_of_its_parts_is_unknown():
+    models = a_model(), a_model("other", replica_capacity=None)
+    status = Fleet(*models, quotas=(a_tenant_quota("chat", namespaces=["chat"]),)).run()["chat"]
+    assert [part.used for part in status.models] == [840_000, None]
+    assert status.tokens is not None
+    assert status.tokens.used is None
 
 
 def test_a_shadow_quota_says_that_it_changes_nothing():

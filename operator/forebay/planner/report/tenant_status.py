@@ -3,7 +3,7 @@
 It names no other tenant. Amounts that move with the load are rounded to two significant digits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,14 +22,16 @@ from forebay.planner.memory import TenantMemory
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.report.conditions import READY, ConditionAnswer, conditions
 from forebay.planner.report.service_status import TELEMETRY_SECONDS
-from forebay.planner.share.tenants.division import ModelPart
-from forebay.planner.share.tenants.tenants import GpuPart, TenantOutcome, TenantOutcomes
+from forebay.planner.share.tenants.division import Part
+from forebay.planner.share.tenants.tenants import TenantOutcome, TenantOutcomes
 from forebay.scaling.decision import count
 from forebay.world.plan import TenantPlan
 from forebay.world.tenants import TenantQuotaView
 
 GUARANTEES_COVERED: Final = "GuaranteesCovered"
-_AMOUNTS: Final = ("guaranteed", "asked", "granted", "used", "borrowed", "lent")
+_MOVING: Final = ("asked", "granted", "used", "borrowed", "lent")
+"""Amounts that move with the load."""
+Shown = Callable[[float | None], int | None]
 
 
 def tenant_reports(tenants: TenantOutcomes, fleet: FleetContext) -> tuple[tuple[TenantPlan, ...], TenantMemory]:
@@ -66,31 +68,36 @@ def _failed(quota: TenantQuotaView, before: QuotaStatus, error: Exception, now: 
 
 def _status(outcome: TenantOutcome, before: QuotaStatus, now: float) -> QuotaStatus:
     answers = [(READY, ready(outcome)), (GUARANTEES_COVERED, guarantees_covered(outcome))]
-    parts = sorted(outcome.parts, key=lambda part: (-(part.used or 0.0), -part.guaranteed, part.model))[:MOST_SHARES]
-    gpus = outcome.gpus[:MOST_PRODUCTS]
+    models = _most_used(outcome.models, MOST_SHARES)
+    products = _most_used(outcome.products, MOST_PRODUCTS)
     return QuotaStatus(
         observed_generation=outcome.quota.generation,
         conditions=conditions(answers, before.conditions, outcome.quota.generation, now),
         attribution=Attribution.NAMESPACE,
-        tokens=_token_sums(outcome.parts),
-        gpus=ShareAmounts(
-            guaranteed=sum(part.guaranteed for part in outcome.gpus),
-            asked=sum(part.asked for part in outcome.gpus),
-            used=sum(part.used for part in outcome.gpus),
-        ),
-        models=tuple(_model(part) for part in sorted(parts, key=lambda part: part.model)),
-        gpu_products=tuple(_product(part) for part in gpus),
+        tokens=_sums(outcome.models, rounded),
+        gpus=_sums(outcome.products, whole),
+        models=tuple(ModelShareStatus(model=part.of, **_amounts(part, rounded)) for part in models),
+        gpu_products=tuple(GpuShareStatus(product=part.of, **_amounts(part, whole)) for part in products),
     )
+
+
+def _most_used(parts: Sequence[Part], most: int) -> Sequence[Part]:
+    """All parts, or those with the most use, in the order of names."""
+    if len(parts) <= most:
+        return parts
+    chosen = sorted(parts, key=lambda part: (-(part.used or 0.0), -part.guaranteed, part.of))[:most]
+    return sorted(chosen, key=lambda part: part.of)
 
 
 def ready(outcome: TenantOutcome) -> ConditionAnswer:
     """Whether all of the quota counts as written."""
+    spec = outcome.quota.spec
     if outcome.faults:
         message = " ".join(fault.message for fault in outcome.faults)
-        return ConditionAnswer("False", outcome.faults[0].reason, f"{message} The rest of the quota counts.")
-    spec = outcome.quota.spec
+        counts = "None of the quota counts." if spec is None else "The rest of the quota counts."
+        return ConditionAnswer("False", outcome.faults[0].reason, f"{message} {counts}")
     shadow = spec is not None and spec.mode is QuotaMode.SHADOW
-    content = f"{count(len(outcome.parts), 'model')} and {count(len(outcome.gpus), 'GPU product')}"
+    content = f"{count(len(outcome.models), 'model')} and {count(len(outcome.products), 'GPU product')}"
     by_namespace = "What a service uses counts for the tenant of its namespace, whoever called it."
     if shadow:
         would = f"Shadow: the quota changes nothing. The status shows what it would have of {content}."
@@ -110,7 +117,7 @@ def guarantees_covered(outcome: TenantOutcome) -> ConditionAnswer:
             f"What a replica carries is unknown for {count(len(outcome.capacity_unknown), 'model')} with a guarantee, "
             f"such as {models}.",
         )
-    if not (any(part.guaranteed for part in outcome.parts) or any(part.guaranteed for part in outcome.gpus)):
+    if not any(part.guaranteed for part in (*outcome.models, *outcome.products)):
         return ConditionAnswer("True", Reason.NO_GUARANTEES, "The quota guarantees nothing.")
     return ConditionAnswer(
         "True",
@@ -138,28 +145,23 @@ def _acted_on(status: QuotaStatus) -> object:
     )
 
 
-def _token_sums(parts: Sequence[ModelPart]) -> ShareAmounts:
-    """The sum of each amount over the models for which it is known; absent when it is known for none."""
-    return ShareAmounts(
-        guaranteed=round(sum(part.guaranteed for part in parts)),
-        **{name: _rounded_sum(getattr(part, name) for part in parts) for name in _AMOUNTS[1:]},
-    )
+def _amounts(part: Part, shown: Shown) -> dict[str, int | None]:
+    return {"guaranteed": round(part.guaranteed)} | {name: shown(getattr(part, name)) for name in _MOVING}
 
 
-def _rounded_sum(amounts: Iterable[float | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return rounded(sum(known)) if known else None
-
-
-def _model(part: ModelPart) -> ModelShareStatus:
-    amounts = {name: rounded(getattr(part, name)) for name in _AMOUNTS[1:]}
-    return ModelShareStatus(model=part.model, guaranteed=round(part.guaranteed), **amounts)
-
-
-def _product(part: GpuPart) -> GpuShareStatus:
-    return GpuShareStatus(product=part.product, guaranteed=part.guaranteed, asked=part.asked, used=part.used)
+def _sums(parts: Sequence[Part], shown: Shown) -> ShareAmounts:
+    """The sum of each amount; absent while it is unknown for one of the parts, since a part is not the whole."""
+    sums: dict[str, int | None] = {"guaranteed": round(sum(part.guaranteed for part in parts))}
+    for name in _MOVING:
+        amounts = [getattr(part, name) for part in parts]
+        sums[name] = None if None in amounts else shown(sum(amounts))
+    return ShareAmounts(**sums)
 
 
 def rounded(amount: float | None) -> int | None:
     """Two significant digits, so that noise does not change the status; None stays None."""
     return None if amount is None else int(float(f"{max(0.0, amount):.2g}"))
+
+
+def whole(amount: float | None) -> int | None:
+    return None if amount is None else round(amount)

@@ -12,7 +12,7 @@ from forebay.planner.share.tenants.coverage import (
     product_coverage,
     shortage_of,
 )
-from forebay.planner.share.tenants.division import divisions_of
+from forebay.planner.share.tenants.division import model_divisions
 from forebay.planner.share.tenants.usage import FloorWindow, ModelUse, Usage
 from forebay.world.tenants import TenantQuotaView
 from tests.builders.tenant_quotas import a_tenant_quota, the_claims
@@ -26,7 +26,7 @@ def case_of(
     use: ModelUse, *quotas: TenantQuotaView, tenant: str = "chat", coverage: ProductCoverage | None = None
 ) -> GuaranteeCase:
     claims = the_claims(*quotas)
-    divisions = divisions_of(claims, Usage({MODEL: use}, {}))
+    divisions = model_divisions(claims, Usage({MODEL: use}, {}))
     part = divisions[MODEL].parts[tenant]
     acts = claims.specs[tenant].mode == "Enforce"
     return GuaranteeCase((part,), divisions, frozenset({PRODUCT}), coverage or ProductCoverage(), acts)
@@ -88,7 +88,7 @@ def test_gpus_that_are_promised_and_not_there(coverage, expected):
 def covered(use: ModelUse, *quotas: TenantQuotaView, gpus: int = 8) -> ProductCoverage:
     claims = the_claims(*quotas)
     usage = Usage({MODEL: use}, {}, {PRODUCT: gpus})
-    return product_coverage(claims, divisions_of(claims, usage), usage)
+    return product_coverage(claims, model_divisions(claims, usage), usage)
 
 
 WINDOW = FloorWindow(NOW + 3600, NOW + 7200, replicas=4)

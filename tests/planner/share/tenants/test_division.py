@@ -2,8 +2,8 @@
 
 import pytest
 
-from forebay.planner.share.tenants.division import ModelDivision, ModelPart, divisions_of
-from forebay.planner.share.tenants.usage import ModelUse, Usage
+from forebay.planner.share.tenants.division import ModelDivision, Part, model_divisions, product_divisions
+from forebay.planner.share.tenants.usage import GpuUse, ModelUse, Usage
 from forebay.scaling.learning.normalized_tokens import TokenRates
 from forebay.world.tenants import TenantQuotaView
 from tests.builders.tenant_quotas import a_tenant_quota, the_claims
@@ -19,10 +19,10 @@ def a_use(
 
 
 def divided(use: ModelUse, *quotas: TenantQuotaView) -> ModelDivision | None:
-    return divisions_of(the_claims(*quotas), Usage({MODEL: use}, {})).get(MODEL)
+    return model_divisions(the_claims(*quotas), Usage({MODEL: use}, {})).get(MODEL)
 
 
-def parts(use: ModelUse, *quotas: TenantQuotaView) -> dict[str, ModelPart]:
+def parts(use: ModelUse, *quotas: TenantQuotaView) -> dict[str, Part]:
     division = divided(use, *quotas)
     assert division is not None
     return dict(division.parts)
@@ -66,7 +66,7 @@ def test_use_counts_for_every_group_above():
 
 def test_while_the_capacity_is_unknown_nothing_is_granted():
     found = parts(a_use(asked=300.0, carried=None, used=250.0), a_tenant_quota("chat", tokens={MODEL: (100,)}))["chat"]
-    assert (found.guaranteed, found.used, found.asked, found.granted, found.lent) == (100, 250, None, None, None)
+    assert (found.guaranteed, found.used, found.asked, found.granted, found.lent) == (100, 250, 300, None, None)
 
 
 def test_while_use_is_unknown_it_is_absent_and_not_zero():
@@ -129,3 +129,37 @@ def test_guarantees_of_a_group_and_its_children_are_counted_once():
     )
     assert division is not None
     assert division.guaranteed == 400
+
+
+H100 = "NVIDIA-H100-80GB-HBM3"
+
+
+def gpus(uses: dict[str, tuple[int, int]], *quotas: TenantQuotaView, there: int = 8) -> dict[str, Part]:
+    """The parts of a product; `uses` has (asked, held) by tenant."""
+    usage = Usage({}, {(tenant, H100): GpuUse(held, asked) for tenant, (asked, held) in uses.items()}, {H100: there})
+    division = product_divisions(the_claims(*quotas), usage)[H100]
+    return dict(division.parts)
+
+
+def test_gpus_are_divided_in_whole_ones_and_an_unused_guarantee_is_lent():
+    found = gpus({"chat": (8, 6)}, a_tenant_quota("chat"), a_tenant_quota("idle", gpus=[{"guaranteed": 5}]), there=7)
+    chat, idle = found["chat"], found["idle"]
+    assert (chat.asked, chat.used, chat.granted, chat.borrowed) == (8, 6, 7, 5)
+    assert (idle.granted, idle.lent) == (0, 5)
+
+
+def test_an_entry_without_a_product_holds_where_there_is_no_other():
+    every = a_tenant_quota("chat", gpus=[{"limit": 2}, {"product": H100, "limit": 4}])
+    assert gpus({"chat": (8, 0)}, every)["chat"].granted == 4
+    assert gpus({"chat": (8, 0)}, a_tenant_quota("chat", gpus=[{"limit": 2}]))["chat"].granted == 2
+
+
+def test_gpus_of_services_that_may_use_any_product_are_counted_and_not_divided():
+    usage = Usage({}, {("chat", "unknown"): GpuUse(held=3, asked=4)}, {H100: 8})
+    part = product_divisions(the_claims(a_tenant_quota("chat")), usage)["unknown"].parts["chat"]
+    assert (part.asked, part.used, part.granted) == (4, 3, None)
+
+
+def test_a_product_that_concerns_no_quota_is_not_divided():
+    usage = Usage({}, {("default", H100): GpuUse(held=3, asked=4)}, {H100: 8})
+    assert product_divisions(the_claims(a_tenant_quota("chat")), usage) == {}

@@ -30,6 +30,8 @@ class Claims:
     names: frozenset[str]
     specs: Mapping[str, QuotaSpec]
     """Readable specs by tenant."""
+    shares: Mapping[str, Mapping[str, ModelShare]]
+    """By tenant and model."""
     parents: Mapping[str, str]
     """By tenant; without parents that do not exist or would close a cycle."""
     namespaces: Mapping[str, str]
@@ -42,6 +44,10 @@ class Claims:
 
     def tenant_of(self, namespace: str) -> str:
         return self.namespaces.get(namespace, self.default_tenant)
+
+    def mode(self, tenant: str) -> QuotaMode:
+        spec = self.specs.get(tenant)
+        return QuotaMode.ENFORCE if spec is None else spec.mode
 
     def with_ancestors(self, tenants: Iterable[str]) -> set[str]:
         """The tenants and all groups above them."""
@@ -58,6 +64,7 @@ def claims_of(quotas: Iterable[TenantQuotaView], default_tenant: str) -> Claims:
     ordered = tuple(sorted((q for q in quotas if not q.deleting), key=lambda quota: quota.age_order))
     specs = {quota.name: quota.spec for quota in ordered if quota.spec is not None}
     names = frozenset(quota.name for quota in ordered)
+    shares = {name: {share.model: share for share in spec.shares} for name, spec in specs.items()}
     parents = _parents(specs, names)
     namespaces: dict[str, str] = {}
     keys: dict[str, str] = {}
@@ -66,11 +73,8 @@ def claims_of(quotas: Iterable[TenantQuotaView], default_tenant: str) -> Claims:
             namespaces.setdefault(namespace, name)
         for key in spec.api_keys:
             keys.setdefault(key.sha256, name)
-    return Claims(ordered, names, specs, parents, namespaces, keys, _overruns(specs, parents), default_tenant)
-
-
-def share_of(spec: QuotaSpec, model: str) -> ModelShare | None:
-    return next((share for share in spec.shares if share.model == model), None)
+    overruns = _overruns(specs, shares, parents)
+    return Claims(ordered, names, specs, shares, parents, namespaces, keys, overruns, default_tenant)
 
 
 def gpu_quota_of(spec: QuotaSpec, product: str | None) -> GpuQuota | None:
@@ -98,7 +102,9 @@ def _leads_to(name: str, start: str, parents: Mapping[str, str]) -> bool:
     return False
 
 
-def _overruns(specs: Mapping[str, QuotaSpec], parents: Mapping[str, str]) -> dict[str, tuple[Overrun, ...]]:
+def _overruns(
+    specs: Mapping[str, QuotaSpec], shares: Mapping[str, Mapping[str, ModelShare]], parents: Mapping[str, str]
+) -> dict[str, tuple[Overrun, ...]]:
     """One pass, the oldest first: each adds its guarantees to those of its older siblings. A shadow quota takes
     nothing from its siblings."""
     total: dict[tuple[str, str], int] = {}
@@ -109,7 +115,7 @@ def _overruns(specs: Mapping[str, QuotaSpec], parents: Mapping[str, str]) -> dic
         if parent is None or above is None:
             continue
         overruns = []
-        for field, guaranteed, of_parent in _guarantees_below(spec, above):
+        for field, guaranteed, of_parent in _guarantees_below(spec, above, shares[parent]):
             before = total.get((parent, field), 0)
             if of_parent is not None and before + guaranteed > of_parent:
                 overruns.append(Overrun(field, parent, before + guaranteed, of_parent))
@@ -120,14 +126,16 @@ def _overruns(specs: Mapping[str, QuotaSpec], parents: Mapping[str, str]) -> dic
     return found
 
 
-def _guarantees_below(spec: QuotaSpec, above: QuotaSpec) -> list[tuple[str, int, int | None]]:
+def _guarantees_below(
+    spec: QuotaSpec, above: QuotaSpec, shares_above: Mapping[str, ModelShare]
+) -> list[tuple[str, int, int | None]]:
     """(field, guarantee, guarantee of the parent or None where it states none)."""
-    of_models = {share.model: share.guaranteed for share in above.shares}
-    rows: list[tuple[str, int, int | None]] = [
-        (f"shares[{share.model}]", share.guaranteed, of_models.get(share.model))
-        for share in spec.shares
-        if share.guaranteed
-    ]
+    rows: list[tuple[str, int, int | None]] = []
+    for share in spec.shares:
+        if share.guaranteed:
+            parents_share = shares_above.get(share.model)
+            of_parent = None if parents_share is None else parents_share.guaranteed
+            rows.append((f"shares[{share.model}]", share.guaranteed, of_parent))
     for entry in spec.gpus:
         if entry.guaranteed:
             parents_entry = gpu_quota_of(above, entry.product)

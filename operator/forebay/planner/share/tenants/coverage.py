@@ -14,7 +14,7 @@ from forebay.api.instants import rfc3339
 from forebay.api.reasons import Reason
 from forebay.api.tenant_quota import QuotaMode
 from forebay.planner.share.tenants.claims import Claims, gpu_quota_of
-from forebay.planner.share.tenants.division import ModelDivision, ModelPart
+from forebay.planner.share.tenants.division import ModelDivision, Part
 from forebay.planner.share.tenants.usage import UNKNOWN_PRODUCT, ModelUse, Usage
 from forebay.world.world import SpecProblem
 
@@ -43,7 +43,7 @@ class ProductCoverage:
 class GuaranteeCase:
     """One tenant with its guarantees."""
 
-    parts: tuple[ModelPart, ...]
+    parts: tuple[Part, ...]
     """Of the models that it has a guarantee for."""
     divisions: Mapping[str, ModelDivision]
     products: frozenset[str]
@@ -59,12 +59,12 @@ Check = Callable[[GuaranteeCase], SpecProblem | None]
 def above_max_replicas(case: GuaranteeCase) -> SpecProblem | None:
     """All guarantees of a model together are more than it carries at maxReplicas."""
     for part in case.parts:
-        division = case.divisions[part.model]
+        division = case.divisions[part.of]
         most, total = _most(division.use), division.guaranteed + (0 if case.acts else part.guaranteed)
         if most is not None and total > most:
             return SpecProblem(
                 Reason.OVERCOMMITTED,
-                f"Guarantees of {part.model} add up to {total:,.0f} tokens per minute, and it carries "
+                f"Guarantees of {part.of} add up to {total:,.0f} tokens per minute, and it carries "
                 f"{_rounded(most):,} at scaling.maxReplicas {division.use.max_replicas}; raise maxReplicas, or lower "
                 "guarantees.",
             )
@@ -78,10 +78,10 @@ def broken_now(case: GuaranteeCase) -> SpecProblem | None:
             continue
         due = min(part.asked, part.guaranteed)
         if part.granted < BROKEN_SHARE * due:
-            carried = case.divisions[part.model].use.rates.carried or 0.0
+            carried = case.divisions[part.of].use.rates.carried or 0.0
             return SpecProblem(
                 Reason.OVERCOMMITTED,
-                f"Of the guaranteed tokens per minute of {part.model}, {_rounded(due):,} are asked for and "
+                f"Of the guaranteed tokens per minute of {part.of}, {_rounded(due):,} are asked for and "
                 f"{_rounded(part.granted):,} granted: its serving replicas carry {_rounded(carried):,}.",
             )
     return None

@@ -1,32 +1,37 @@
-"""Division: who has how much of each model, by the water-filling of `sharing`.
+"""Division: who has how much of each model and of each GPU product, by the water-filling of `sharing`.
 
-A model is divided among the quotas that list it and the tenant that its use counts for. The capacity is what its
-serving replicas carry. Quotas in mode Shadow take part in a division of their own, so that the others get what they
-would get without them.
+A model is divided among the quotas that list it and the tenant that its use counts for, a product among the quotas with
+an entry for it and the tenants that ask for it. What is divided is what the serving replicas carry, and the GPUs of the
+ready nodes. Quotas in mode Shadow take part in a division of their own, so that the others get what they would get
+without them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
 
-from forebay.api.tenant_quota import QuotaMode, QuotaSpec
+from forebay.api.tenant_quota import QuotaMode
 from forebay.api.tenant_quota import TenantClass as QuotaClass
-from forebay.planner.share.tenants.claims import Claims, share_of
-from forebay.planner.share.tenants.usage import ModelUse, Usage
-from forebay.sharing.shares import Shares, share_amounts
+from forebay.planner.share.tenants.claims import Claims, gpu_quota_of
+from forebay.planner.share.tenants.usage import UNKNOWN_PRODUCT, ModelUse, Usage
+from forebay.sharing.shares import Shares, share_amounts, share_units
 from forebay.sharing.tenant import Tenant, TenantClass
 from forebay.sharing.tenant_tree import TenantTree
 
-_CLASSES: Mapping[QuotaClass, TenantClass] = {
+_CLASSES: Final[Mapping[QuotaClass, TenantClass]] = {
     QuotaClass.INTERACTIVE: TenantClass.INTERACTIVE,
     QuotaClass.BATCH: TenantClass.BATCH,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class ModelPart:
-    """A tenant's part of one model, in normalized tokens per minute; None while it is unknown."""
+class Part:
+    """A tenant's part of one model, in normalized tokens per minute, or of one product, in GPUs. An amount is None
+    while it is unknown; for a group it is that of all its members."""
 
-    model: str
+    of: str
+    """The model, as namespace/name, or the product."""
     guaranteed: float
     asked: float | None = None
     used: float | None = None
@@ -36,89 +41,146 @@ class ModelPart:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelDivision:
-    """One model, divided among tenants."""
+class Division:
+    """One model or product, divided among tenants."""
 
-    use: ModelUse
-    parts: Mapping[str, ModelPart]
+    parts: Mapping[str, Part]
     """By tenant, groups included."""
-    guaranteed: float
+    guaranteed: float = 0.0
     """The sum of all guarantees of quotas that act."""
 
 
-def divisions_of(claims: Claims, usage: Usage) -> dict[str, ModelDivision]:
+@dataclass(frozen=True, slots=True)
+class ModelDivision(Division):
+    use: ModelUse = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Divided:
+    """What is divided, and what tenants ask for and use of it. None is unknown."""
+
+    of: str
+    capacity: float | None
+    asked: Mapping[str, Any] | None
+    used: Mapping[str, float] | None
+    share: Callable[[TenantTree, Mapping[str, Any], Any], Shares]
+    tenant: Callable[[str], Tenant]
+    """What the quota of a tenant says about it."""
+
+
+def model_divisions(claims: Claims, usage: Usage) -> dict[str, ModelDivision]:
     """The models that a quota is concerned with, by name."""
     listing: dict[str, list[str]] = {}
-    for name, spec in claims.specs.items():
-        for share in spec.shares:
-            listing.setdefault(share.model, []).append(name)
+    for name, shares in claims.shares.items():
+        for model in shares:
+            listing.setdefault(model, []).append(name)
     divisions = {}
     for model, use in usage.models.items():
         tenants = listing.get(model, [])
         if tenants or use.tenant in claims.specs:
-            divisions[model] = _division(use, {*tenants, use.tenant}, claims)
+            rates = use.rates
+            divided = _Divided(
+                model,
+                rates.carried,
+                None if rates.asked is None else {use.tenant: rates.asked},
+                None if rates.used is None else {use.tenant: rates.used},
+                share_amounts,
+                partial(_of_model, model=model, claims=claims),
+            )
+            division = _division(divided, {*tenants, use.tenant}, claims)
+            divisions[model] = ModelDivision(division.parts, division.guaranteed, use=use)
     return divisions
 
 
-def _division(use: ModelUse, tenants: Collection[str], claims: Claims) -> ModelDivision:
-    involved = claims.with_ancestors(tenants)
-    shadows = {name for name in involved if _mode(claims.specs.get(name)) is QuotaMode.SHADOW}
-    acting = _tree(use.model, involved, claims, unbound=shadows)
-    parts = _parts(use, acting, involved - shadows)
-    if shadows:
-        parts |= _parts(use, _tree(use.model, involved, claims, unbound=()), shadows)
-    roots = [name for name in involved if claims.parents.get(name) is None]
-    guarantees = dict(zip(acting.node_of, acting.by_name(acting.guarantees), strict=True))
-    return ModelDivision(use, parts, sum(guarantees[name] for name in sorted(roots)))
+def product_divisions(claims: Claims, usage: Usage) -> dict[str, Division]:
+    """The GPU products that a quota is concerned with. GPUs of services that may use any product are not divided."""
+    uses: dict[str, dict[str, tuple[int, int]]] = {product: {} for product in usage.products}
+    for (tenant, product), use in usage.gpus.items():
+        uses.setdefault(product, {})[tenant] = (use.asked, use.held)
+    named = {entry.product for spec in claims.specs.values() for entry in spec.gpus if entry.product is not None}
+    divisions = {}
+    for product in sorted({*uses, *named}):
+        of_product = uses.get(product, {})
+        tenants = {name for name, spec in claims.specs.items() if gpu_quota_of(spec, product) is not None}
+        if tenants or not claims.specs.keys().isdisjoint(of_product):
+            divided = _Divided(
+                product,
+                None if product == UNKNOWN_PRODUCT else usage.products.get(product, 0),
+                {tenant: asked for tenant, (asked, _) in of_product.items()},
+                {tenant: held for tenant, (_, held) in of_product.items()},
+                share_units,
+                partial(_of_product, product=product, claims=claims),
+            )
+            divisions[product] = _division(divided, {*tenants, *of_product}, claims)
+    return divisions
 
 
-def _mode(spec: QuotaSpec | None) -> QuotaMode:
-    return QuotaMode.ENFORCE if spec is None else spec.mode
-
-
-def _tree(model: str, tenants: Iterable[str], claims: Claims, unbound: Collection[str]) -> TenantTree:
-    """The tree of the tenants; those `unbound` have neither guarantee nor limit."""
-    return TenantTree.of(_tenant(name, model, claims, name in unbound) for name in tenants)
-
-
-def _tenant(name: str, model: str, claims: Claims, unbound: bool) -> Tenant:
+def _of_model(name: str, model: str, claims: Claims) -> Tenant:
     spec, parent = claims.specs.get(name), claims.parents.get(name)
     if spec is None:
         return Tenant(name, parent=parent)
-    share = share_of(spec, model)
-    tenant_class = _CLASSES[spec.tenant_class if share is None or share.tenant_class is None else share.tenant_class]
-    if unbound or share is None:
-        return Tenant(name, weight=spec.weight, tenant_class=tenant_class, parent=parent)
+    share = claims.shares[name].get(model)
+    if share is None:
+        return Tenant(name, weight=spec.weight, tenant_class=_CLASSES[spec.tenant_class], parent=parent)
+    tenant_class = _CLASSES[share.tenant_class or spec.tenant_class]
     return Tenant(name, share.guaranteed, share.limit, spec.weight, tenant_class, parent)
 
 
-def _parts(use: ModelUse, tree: TenantTree, tenants: Collection[str]) -> dict[str, ModelPart]:
+def _of_product(name: str, product: str, claims: Claims) -> Tenant:
+    spec, parent = claims.specs.get(name), claims.parents.get(name)
+    if spec is None:
+        return Tenant(name, parent=parent)
+    entry = gpu_quota_of(spec, product)
+    guaranteed, limit = (None, None) if entry is None else (entry.guaranteed, entry.limit)
+    return Tenant(name, guaranteed, limit, spec.weight, _CLASSES[spec.tenant_class], parent)
+
+
+def _division(divided: _Divided, tenants: Collection[str], claims: Claims) -> Division:
+    involved = claims.with_ancestors(tenants)
+    shadows = {name for name in involved if claims.mode(name) is QuotaMode.SHADOW}
+    bound = [divided.tenant(name) for name in involved]
+    acting = TenantTree.of(_unbound(tenant) if tenant.name in shadows else tenant for tenant in bound)
+    parts = _parts(divided, acting, involved - shadows)
+    if shadows:
+        parts |= _parts(divided, TenantTree.of(bound), shadows)
+    guarantees = zip(acting.tenants, acting.by_name(acting.guarantees), strict=True)
+    return Division(parts, sum(guaranteed for tenant, guaranteed in guarantees if tenant.parent is None))
+
+
+def _unbound(tenant: Tenant) -> Tenant:
+    """The tenant as if its quota had neither guarantee nor limit."""
+    return Tenant(tenant.name, weight=tenant.weight, tenant_class=tenant.tenant_class, parent=tenant.parent)
+
+
+def _parts(divided: _Divided, tree: TenantTree, tenants: Collection[str]) -> dict[str, Part]:
     """The parts of these tenants. Nothing is divided while the capacity or what is asked for is unknown."""
-    rates, guarantees = use.rates, tree.by_name(tree.guarantees)
-    used = _up_the_tree(tree, use.tenant, rates.used)
-    if rates.carried is None or rates.asked is None:
+    used = _up_the_tree(tree, divided.used)
+    guarantees = tree.by_name(tree.guarantees)
+    if divided.capacity is None or divided.asked is None:
+        asked = _up_the_tree(tree, divided.asked)
         return {
-            tenant.name: ModelPart(use.model, guaranteed, used=used.get(tenant.name))
+            tenant.name: Part(divided.of, guaranteed, asked.get(tenant.name), used.get(tenant.name))
             for tenant, guaranteed in zip(tree.tenants, guarantees, strict=True)
             if tenant.name in tenants
         }
-    shares: Shares = share_amounts(tree, {use.tenant: rates.asked}, rates.carried)
+    shares = divided.share(tree, divided.asked, divided.capacity)
     columns = zip(tree.tenants, guarantees, shares.asked, shares.granted, shares.borrowed, shares.lent, strict=True)
     return {
-        tenant.name: ModelPart(use.model, guaranteed, asked, used.get(tenant.name), granted, borrowed, lent)
-        for tenant, guaranteed, asked, granted, borrowed, lent in columns
+        tenant.name: Part(divided.of, guaranteed, asked_, used.get(tenant.name), granted, borrowed, lent)
+        for tenant, guaranteed, asked_, granted, borrowed, lent in columns
         if tenant.name in tenants
     }
 
 
-def _up_the_tree(tree: TenantTree, tenant: str, used: float | None) -> dict[str, float]:
-    """Use by tenant: all of it is that of one tenant, and so of every group above it. Empty while it is unknown."""
-    if used is None:
+def _up_the_tree(tree: TenantTree, amounts: Mapping[str, float] | None) -> dict[str, float]:
+    """Each amount counts for its tenant and for every group above it. Empty while it is unknown."""
+    if amounts is None:
         return {}
-    parents = {one.name: one.parent for one in tree.tenants}
-    amounts: dict[str, float] = dict.fromkeys(parents, 0.0)
-    name: str | None = tenant
-    while name is not None:
-        amounts[name] = used
-        name = parents[name]
-    return amounts
+    parents = {tenant.name: tenant.parent for tenant in tree.tenants}
+    sums: dict[str, float] = dict.fromkeys(parents, 0.0)
+    for tenant in sorted(amounts):
+        name: str | None = tenant
+        while name is not None:
+            sums[name] += amounts[tenant]
+            name = parents[name]
+    return sums

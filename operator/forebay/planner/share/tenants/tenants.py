@@ -11,11 +11,11 @@ from typing import Final
 from forebay.api.tenant_quota import QuotaMode
 from forebay.planner.memory import ServiceMemory, TenantMemory
 from forebay.planner.observe.fleet_context import FleetContext
-from forebay.planner.share.tenants.claims import Claims, claims_of, gpu_quota_of
+from forebay.planner.share.tenants.claims import claims_of
 from forebay.planner.share.tenants.coverage import GuaranteeCase, ProductCoverage, product_coverage, shortage_of
-from forebay.planner.share.tenants.division import ModelDivision, ModelPart, divisions_of
+from forebay.planner.share.tenants.division import Division, ModelDivision, Part, model_divisions, product_divisions
 from forebay.planner.share.tenants.quota_checks import QuotaCase, faults_of
-from forebay.planner.share.tenants.usage import GpuUse, Usage, usage_of
+from forebay.planner.share.tenants.usage import usage_of
 from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import SpecProblem
 
@@ -24,25 +24,15 @@ DIVIDE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPart:
-    """A tenant's part of one GPU product, in GPUs."""
-
-    product: str
-    guaranteed: int
-    asked: int
-    used: int
-
-
-@dataclass(frozen=True, slots=True)
 class TenantOutcome:
     """One quota: what is wrong with it, and what it has."""
 
     quota: TenantQuotaView
     faults: tuple[SpecProblem, ...] = ()
-    parts: tuple[ModelPart, ...] = ()
-    """By model, in the order of names."""
-    gpus: tuple[GpuPart, ...] = ()
-    """By product, in the order of names."""
+    models: tuple[Part, ...] = ()
+    """In the order of names."""
+    products: tuple[Part, ...] = ()
+    """In the order of names."""
     shortage: SpecProblem | None = None
     """Why its guarantees are not covered; None when they are, as far as that is known."""
     capacity_unknown: tuple[str, ...] = ()
@@ -84,69 +74,45 @@ def _outcomes(
     if not claims.quotas:
         return ()
     usage = usage_of(fleet, memories, claims)
-    divisions = divisions_of(claims, usage)
+    divisions, products = model_divisions(claims, usage), product_divisions(claims, usage)
     coverage = product_coverage(claims, divisions, usage)
-    models = frozenset(usage.models)
-    parts = _parts_by_tenant(divisions)
-    gpus = _gpus_by_tenant(claims, usage)
+    names = frozenset(usage.models)
+    by_model, by_product = _by_tenant(divisions), _by_tenant(products)
     return tuple(
-        _outcome(QuotaCase(quota, claims, models, fleet.now), parts.get(quota.name, ()), gpus, divisions, coverage)
+        _outcome(
+            QuotaCase(quota, claims, names, fleet.now),
+            by_model.get(quota.name, ()),
+            by_product.get(quota.name, ()),
+            divisions,
+            coverage,
+        )
         for quota in claims.quotas
     )
 
 
 def _outcome(
     case: QuotaCase,
-    parts: tuple[ModelPart, ...],
-    gpus: Mapping[str, tuple[GpuPart, ...]],
+    models: tuple[Part, ...],
+    products: tuple[Part, ...],
     divisions: Mapping[str, ModelDivision],
     coverage: ProductCoverage,
 ) -> TenantOutcome:
     """An error while planning one quota affects that quota alone."""
     try:
-        guaranteed = tuple(part for part in parts if part.guaranteed > 0)
-        of_tenant = gpus.get(case.quota.name, ())
-        products = frozenset(
-            (
-                *(part.product for part in of_tenant if part.guaranteed),
-                *(divisions[part.model].use.product for part in guaranteed),
-            )
-        )
+        guaranteed = tuple(part for part in models if part.guaranteed > 0)
+        needed = {part.of for part in products if part.guaranteed > 0}
+        needed |= {divisions[part.of].use.product for part in guaranteed}
         acts = case.spec.mode is QuotaMode.ENFORCE
-        guarantee = GuaranteeCase(guaranteed, divisions, products, coverage, acts)
-        unknown = [part.model for part in guaranteed if divisions[part.model].use.rates.per_replica is None]
-        return TenantOutcome(
-            case.quota, faults_of(case), parts, of_tenant, shortage_of(guarantee), tuple(sorted(unknown))
-        )
+        guarantee = GuaranteeCase(guaranteed, divisions, frozenset(needed), coverage, acts)
+        unknown = tuple(part.of for part in guaranteed if divisions[part.of].use.rates.per_replica is None)
+        return TenantOutcome(case.quota, faults_of(case), models, products, shortage_of(guarantee), unknown)
     except Exception as error:  # noqa: BLE001 - one quota's fault must not hold the others
         return TenantOutcome(case.quota, error=error)
 
 
-def _parts_by_tenant(divisions: Mapping[str, ModelDivision]) -> dict[str, tuple[ModelPart, ...]]:
-    parts: dict[str, list[ModelPart]] = {}
-    for model in sorted(divisions):
-        for tenant, part in divisions[model].parts.items():
+def _by_tenant(divisions: Mapping[str, Division]) -> dict[str, tuple[Part, ...]]:
+    parts: dict[str, list[Part]] = {}
+    for of in sorted(divisions):
+        for tenant, part in divisions[of].parts.items():
             parts.setdefault(tenant, []).append(part)
     return {tenant: tuple(of_tenant) for tenant, of_tenant in parts.items()}
-
-
-def _gpus_by_tenant(claims: Claims, usage: Usage) -> dict[str, tuple[GpuPart, ...]]:
-    """What each tenant holds, with what the tenants below it hold."""
-    totals: dict[str, dict[str, GpuUse]] = {}
-    for (tenant, product), use in usage.gpus.items():
-        for name in claims.with_ancestors([tenant]):
-            total = totals.setdefault(name, {}).setdefault(product, GpuUse())
-            total.held += use.held
-            total.asked += use.asked
-    return {name: tuple(_gpu_parts(name, claims, usage, totals.get(name, {}))) for name in claims.specs}
-
-
-def _gpu_parts(name: str, claims: Claims, usage: Usage, totals: Mapping[str, GpuUse]) -> Iterable[GpuPart]:
-    spec = claims.specs[name]
-    products = {*totals, *(entry.product for entry in spec.gpus if entry.product is not None)}
-    if any(entry.product is None for entry in spec.gpus):
-        products |= usage.products.keys()
-    for product in sorted(products):
-        entry, total = gpu_quota_of(spec, product), totals.get(product, GpuUse())
-        guaranteed = 0 if entry is None or entry.guaranteed is None else entry.guaranteed
-        yield GpuPart(product, guaranteed, total.asked, total.held)
