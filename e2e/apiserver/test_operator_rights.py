@@ -124,6 +124,25 @@ def test_placeholders_of_a_warm_pool_run_in_the_operators_namespace(suite, names
     suite.plane.kubectl("delete", "warmpool", "shared")
 
 
+def test_a_tenant_quota_gets_a_status(suite, namespace, operator):
+    suite.plane.kubectl.apply(
+        {
+            "apiVersion": "forebay.dev/v1alpha1",
+            "kind": "TenantQuota",
+            "metadata": {"name": "team"},
+            "spec": {"namespaces": [namespace], "shares": [{"model": f"{namespace}/none", "limit": 1}]},
+        }
+    )
+    stored = eventually(
+        lambda: suite.plane.kubectl.get("tenantquota", "team") or {},
+        lambda found: "conditions" in found.get("status", {}),
+        within=60,
+        what="the quota has a status",
+    )
+    assert [condition["reason"] for condition in stored["status"]["conditions"]] == ["ModelUnknown", "NoGuarantees"]
+    suite.plane.kubectl("delete", "tenantquota", "team")
+
+
 def test_with_one_namespace_the_operator_reads_nothing_else(suite, namespace, other_namespace, tmp_path):
     alone = "forebay-alone"
     kubectl = suite.plane.kubectl

@@ -20,6 +20,7 @@ from prove.faults import (
     sharing,
     signals,
     status,
+    tenants,
     variants,
     view,
     zero,
@@ -47,4 +48,5 @@ FAULTS: tuple[Fault, ...] = (
     *rights.FAULTS,
     *loop.FAULTS,
     *sharing.FAULTS,
+    *tenants.FAULTS,
 )

@@ -11,7 +11,7 @@ from forebay.api.schema.manifest import ManifestError, read_services, read_tenan
 from forebay.api.tenant_quota import MOST_NAMESPACES, MOST_SHARES
 from tests.api.schema_validator import violations
 
-SPEC = {
+SPEC: dict[str, Any] = {
     "parent": "acme",
     "namespaces": ["support", "support-batch"],
     "gpus": [{"product": "NVIDIA-H100-80GB-HBM3", "guaranteed": 8, "limit": 16}, {"limit": 4}],

@@ -28,6 +28,7 @@ from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.load.signals import EngineSample, HistogramSample, PodSignals
 from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
+from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import (
     ChildView,
     NodeView,
@@ -374,6 +375,7 @@ def a_world(
     refusals: Iterable[Refusal] = (),
     warm_pools: Iterable[WarmPoolView] = (),
     quotas: Iterable[QuotaView] = (),
+    tenant_quotas: Iterable[TenantQuotaView] | None = None,
 ) -> World:
     """A world. By default it has two nodes of 8 GPUs, the wanted revision of each service, and all child objects."""
     stored = revisions
@@ -390,6 +392,7 @@ def a_world(
         refusals=tuple(refusals),
         warm_pools=tuple(warm_pools),
         quotas=tuple(quotas),
+        tenant_quotas=None if tenant_quotas is None else tuple(tenant_quotas),
     )
 
 

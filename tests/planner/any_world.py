@@ -12,12 +12,14 @@ from forebay.planner.memory import HeldPlace, Preemptions, ServiceMemory, Shorta
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.quota import QuotaScope, QuotaView
 from forebay.world.settings import Settings
+from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import PodView, Refusal, ServiceView, SpecProblem, WarmPoolView, World
 from tests.builders.cluster import Cluster, a_cluster
 from tests.builders.engines import Demand
 from tests.builders.loads import a_replica_capacity
 from tests.builders.pools import a_peak, a_pool, holding
 from tests.builders.quotas import a_quota
+from tests.builders.tenant_quotas import a_tenant_quota
 from tests.builders.world import (
     IMAGE,
     NOW,
@@ -168,6 +170,30 @@ def quotas(draw: st.DrawFn, namespaces: list[str], at_least: int = 0) -> list[Qu
     ]
 
 
+@st.composite
+def tenant_quotas(draw: st.DrawFn) -> list[TenantQuotaView] | None:
+    """Quotas that claim the same, name each other as parents, or list what does not exist."""
+    if draw(st.booleans()):
+        return None
+    amounts = st.sampled_from([(), (0,), (1000,), (None, 500), (10**12,)])
+    models = st.sampled_from(["default/chat", "default/code", "default/none"])
+    return [
+        a_tenant_quota(
+            name,
+            age=draw(st.sampled_from([1.0, 60.0])),
+            **draw(
+                st.sampled_from([{}, {"parent": "nobody"}, *({"parent": other} for other in "abc" if other != name)])
+            ),
+            namespaces=draw(st.sampled_from([[], ["default"]])),
+            tokens=draw(st.dictionaries(models, amounts, max_size=3)),
+            gpus=draw(st.sampled_from([[], [{"guaranteed": 3}], [{"product": "H100", "limit": 0}]])),
+            mode=draw(mostly("Enforce", "Shadow")),
+            class_=draw(mostly("Interactive", "Batch")),
+        )
+        for name in draw(st.sampled_from(["", "a", "ab", "abc"]))
+    ]
+
+
 samples = st.builds(
     a_sample,
     at=moments,
@@ -230,6 +256,7 @@ def worlds(draw: st.DrawFn) -> World:
             if draw(st.booleans())
         ],
         quotas=draw(mostly((), draw(quotas(["default", *(pool.key.namespace for pool in warm_pools)])))),
+        tenant_quotas=draw(tenant_quotas()),
     )
 
 

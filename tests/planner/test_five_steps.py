@@ -61,10 +61,11 @@ def test_a_plan_takes_the_five_steps_in_order_each_with_what_the_one_before_made
     fleet = inputs[0][0]
     assert [arguments[:2] for arguments in inputs[1:]] == [
         (fleet, observed),
-        (decided,),
-        (fleet, shared),
+        (fleet, decided),
+        (fleet, shared[0]),
         (fleet, outcome),
     ]
+    assert inputs[-1][-1] == shared[1]
     assert done == reported
 
 
@@ -94,7 +95,7 @@ def test_deciding_writes_nothing():
 
 def test_sharing_writes_what_scaling_remembers():
     fleet = fleet_context_of(WORLD, STATE, NOW)
-    (context,) = share(decide(fleet, observe(fleet, WORLD.services)))
+    (context,), _ = share(fleet, decide(fleet, observe(fleet, WORLD.services)), AtRest())
     assert isinstance(context, DecidedContext)
     assert (context.memory.scaling.desired, context.memory.scaling.raised_at) == (2, NOW)
 
@@ -102,7 +103,8 @@ def test_sharing_writes_what_scaling_remembers():
 def test_reconciling_gives_the_actions():
     fleet = fleet_context_of(WORLD, STATE, NOW)
     observed = observe(fleet, WORLD.services)
-    outcome = reconcile(fleet, share(decide(fleet, observed)))
+    shared, _ = share(fleet, decide(fleet, observed), AtRest())
+    outcome = reconcile(fleet, shared)
     (service,) = outcome.services
     assert isinstance(service, ServiceOutcome)
     assert [type(action) for action in service.actions] == [CreatePod]
@@ -112,7 +114,8 @@ def test_reconciling_gives_the_actions():
 def test_reporting_gives_the_plan_and_what_is_remembered():
     fleet = fleet_context_of(WORLD, STATE, NOW)
     observed = observe(fleet, WORLD.services)
-    done, after = report(fleet, reconcile(fleet, share(decide(fleet, observed))), AtRest())
+    shared, tenants = share(fleet, decide(fleet, observed), AtRest())
+    done, after = report(fleet, reconcile(fleet, shared), AtRest(), tenants)
     assert (done, after) == plan(WORLD, STATE, NOW)
     assert done.services[0].status.replicas.desired == 2
     assert after.services[SERVICE.uid].scaling.desired == 2

@@ -79,6 +79,22 @@ class Reason(StrEnum):
     WAITING_FOR_SPARE = "WaitingForSpare"
     LEAVING_NODES = "LeavingNodes"
 
+    # Ready and GuaranteesCovered of a TenantQuota
+    QUOTA_ACTIVE = "QuotaActive"
+    SHADOW = "Shadow"
+    PARENT_UNKNOWN = "ParentUnknown"
+    PARENT_CYCLE = "ParentCycle"
+    NAMESPACE_CLAIMED = "NamespaceClaimed"
+    KEY_CLAIMED = "KeyClaimed"
+    KEY_EXPIRED = "KeyExpired"
+    MODEL_UNKNOWN = "ModelUnknown"
+    GUARANTEE_ABOVE_PARENT = "GuaranteeAboveParent"
+    COVERED = "Covered"
+    NO_GUARANTEES = "NoGuarantees"
+    CAPACITY_UNKNOWN = "CapacityUnknown"
+    OVERCOMMITTED = "Overcommitted"
+    OVERCOMMITTED_AT_PEAK = "OvercommittedAtPeak"
+
     # Events of scaling, of schedules and of replicas
     SCALED_UP = "ScaledUp"
     SCALED_DOWN = "ScaledDown"

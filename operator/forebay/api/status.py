@@ -36,7 +36,7 @@ class Condition(Model):
     """One statement about the object that is true, false or unknown. True is always the good state."""
 
     type: ShortText
-    """Name of the condition: Ready, Planned, MetricsFresh, QuotaAdmitted, Warm or UpToDate."""
+    """Name of the condition: Ready, Planned, MetricsFresh, QuotaAdmitted, Warm, UpToDate or GuaranteesCovered."""
     status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
     """True, False or Unknown."""
     reason: ShortText

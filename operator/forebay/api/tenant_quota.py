@@ -241,9 +241,9 @@ class QuotaStatus(Model):
     attribution: Attribution | None = None
     """How use was attributed to the tenant."""
     tokens: ShareAmounts | None = None
-    """Sums over all models, in normalized tokens per minute."""
+    """Sums over all models, in normalized tokens per minute. A sum is absent while one of its parts is unknown."""
     gpus: ShareAmounts | None = None
-    """Sums over all GPU products, in GPUs."""
+    """Sums over all GPU products, in GPUs, likewise."""
     models: Annotated[tuple[ModelShareStatus, ...], Field(max_length=MOST_SHARES), ListMap("model")] = ()
     """The tenant's part of each model, in the order of names; of more than 256, those with the most use."""
     gpu_products: Annotated[tuple[GpuShareStatus, ...], Field(max_length=MOST_PRODUCTS), ListMap("product")] = ()

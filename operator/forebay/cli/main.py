@@ -8,6 +8,7 @@ import typer
 
 from forebay import __version__
 from forebay.cli.crds_command import crds
+from forebay.cli.key_command import key
 from forebay.cli.plan.fit_command import fit
 from forebay.cli.plan.plan_command import plan
 from forebay.cli.run.operator_command import operator
@@ -47,6 +48,7 @@ app.command("plan")(plan)
 app.command("fit")(fit)
 app.command("simulate")(simulate)
 app.command("share")(share)
+app.add_typer(key, name="key")
 
 
 @app.command("explain")

@@ -1,5 +1,6 @@
 """The options of the operator process, checked together before anything starts."""
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,9 @@ from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
 from forebay.telemetry.signal_source import SHORTEST_INTERVAL_SECONDS
 from forebay.world.settings import Settings
+
+TENANT_NAME = "[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
+"""As in the API, whose models are not loaded to check flags."""
 
 
 class OptionError(ValueError):
@@ -90,6 +94,7 @@ class OperatorOptions:
         self._check_times()
         self._check_addresses()
         self._check_source()
+        self._check_names()
 
     def _check_times(self) -> None:
         settings = self.settings
@@ -133,4 +138,12 @@ class OperatorOptions:
             raise OptionError(
                 "--metrics-source is direct, so a --prometheus-* flag has no effect; set --metrics-source prometheus, "
                 "or remove the flag."
+            )
+
+    def _check_names(self) -> None:
+        name = self.settings.default_tenant
+        if not re.fullmatch(TENANT_NAME, name):
+            raise OptionError(
+                f'--default-tenant "{name}" is not the name of a TenantQuota; use at most 40 lower case letters, '
+                "digits and '-', beginning with a letter."
             )

@@ -7,14 +7,17 @@ and entries of a service, a pod or a node are removed together with it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Self
 
 from forebay.api.inference_service import InferenceServiceStatus, ScheduleSpec
 from forebay.api.learned_status import LearnedStatus
 from forebay.api.reasons import Reason
+from forebay.api.tenant_quota import QuotaStatus
 from forebay.api.warm_pool import PoolSchedule, PoolStatus
 from forebay.scaling.learning.growth import Growth
 from forebay.scaling.learning.lead_time import LeadTimes
+from forebay.scaling.learning.normalized_tokens import UNKNOWN, TokenRates
 from forebay.scaling.load.arrivals import RequestLengths
 from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.load.signals import PodSignals
@@ -178,6 +181,8 @@ class ServiceMemory:
     """None until it has been read from the status that the previous operator left."""
     rest: Rest | None = None
     """None while there is something to do for the service."""
+    tokens: TokenRates = UNKNOWN
+    """What the service carries, is asked for and uses. It stays while the service is at rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,18 @@ class PoolMemory:
     """Uids of existing placeholders that are counted in the lead times."""
     status: PoolStatus | None = None
     """The status planned last."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantMemory:
+    """What is remembered of all TenantQuotas."""
+
+    statuses: Mapping[str, QuotaStatus] = field(default_factory=dict)
+    """The statuses planned last, by uid of the quota."""
+    claims: tuple[tuple[str, int, bool], ...] = ()
+    """(uid, generation, whether it is being deleted) of the quotas that they were planned from."""
+    divided_at: float = -inf
+    """When they were planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +251,7 @@ class State:
     creates: tuple[float, ...] = ()
     """Times of the creations of the last minute."""
     object_counts: ObjectCounts = field(default_factory=ObjectCounts)
+    tenants: TenantMemory = field(default_factory=TenantMemory)
     shared_inputs: SharedInputs | None = None
     """Those of the previous tick. When they change, no service is at rest."""
 

@@ -30,6 +30,6 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     at_rest = services_at_rest(fleet, world.services)
     observed = observe(fleet, (service for service in world.services if service.uid not in at_rest.memories))
     decided = decide(fleet, observed)
-    granted = share(decided)
+    granted, tenants = share(fleet, decided, at_rest)
     outcome = reconcile(fleet, granted)
-    return report(fleet, outcome, at_rest)
+    return report(fleet, outcome, at_rest, tenants)

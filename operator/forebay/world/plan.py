@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from forebay.api.inference_service import InferenceServiceStatus
 from forebay.api.reasons import Reason
+from forebay.api.tenant_quota import QuotaStatus
 from forebay.api.warm_pool import PoolStatus
 from forebay.world.world import Place, Revision, ServiceKey
 
@@ -200,6 +201,20 @@ class PoolPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantPlan:
+    """What is planned for one TenantQuota."""
+
+    name: str
+    uid: str
+    status: QuotaStatus
+
+    @property
+    def key(self) -> ServiceKey:
+        """The quota in logs, where the kind stands for the namespace."""
+        return ServiceKey("TenantQuota", self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     services: tuple[ServicePlan, ...]
     held: str | None = None
@@ -207,3 +222,4 @@ class Plan:
     wake_in_seconds: float | None = None
     """Seconds until something is due that no event announces, such as the end of a cooldown."""
     warm_pools: tuple[PoolPlan, ...] = ()
+    tenants: tuple[TenantPlan, ...] = ()

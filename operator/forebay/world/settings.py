@@ -27,3 +27,5 @@ class Settings:
     """How long a draining pod may still receive requests from proxies whose endpoints are not yet updated."""
     placeholder_priority_class: str = "forebay-placeholder"
     """The PriorityClass of placeholders. It is lower than that of every pod that may preempt them."""
+    default_tenant: str = "default"
+    """The tenant of the namespaces that no TenantQuota claims."""

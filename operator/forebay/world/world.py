@@ -13,6 +13,7 @@ from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
+from forebay.world.tenants import TenantQuotaView
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -269,3 +270,5 @@ class World:
     warm_pools: tuple[WarmPoolView, ...] = ()
     quotas: tuple[QuotaView, ...] = ()
     """ResourceQuotas of the namespaces that have services or placeholders; empty as well when they cannot be read."""
+    tenant_quotas: tuple[TenantQuotaView, ...] | None = None
+    """None while they are not known: they have not been listed yet, or only one namespace is served."""

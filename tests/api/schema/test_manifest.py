@@ -7,7 +7,7 @@ import yaml
 
 from e2e.apiserver.crd_cases import CASES, Case, a_manifest
 from forebay.api.inference_service import InferenceService
-from forebay.api.schema.manifest import ManifestError, read_service, read_services
+from forebay.api.schema.manifest import ManifestError, read_service, read_services, read_tenant_quota
 from tests.builders.manifests import a_full_spec
 
 ROOT = Path(__file__).parents[3]
@@ -55,9 +55,12 @@ def test_a_full_spec_is_written_back_as_it_was_read():
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)
 def test_examples_are_read_and_written_back_as_they_were(example: Path):
-    text = example.read_text(encoding="utf-8")
-    ours = [document for document in yaml.safe_load_all(text) if document["kind"] == "InferenceService"]
-    assert [service.wire()["spec"] for service in read_services(text)] == [document["spec"] for document in ours]
+    readers = {"InferenceService": read_service, "TenantQuota": read_tenant_quota}
+    documents = list(yaml.safe_load_all(example.read_text(encoding="utf-8")))
+    ours = [document for document in documents if document["kind"] in readers]
+    assert ours != []
+    for document in ours:
+        assert readers[document["kind"]](document).wire()["spec"] == document["spec"]
 
 
 def test_there_is_a_quickstart():

@@ -60,7 +60,7 @@ def test_every_flag_arrives_where_it_belongs(started: list[OperatorOptions]):
         *("--stale-after-seconds", "20", "--lost-after-seconds", "200", "--stall-after-seconds", "100"),
         *("--engine-version", "0.32.0", "--engine-image", "registry/vllm:v{version}"),
         *("--node-lost-after-seconds", "70", "--drain-grace-seconds", "7"),
-        *("--placeholder-priority-class", "ours"),
+        *("--placeholder-priority-class", "ours", "--default-tenant", "everyone"),
         *("--max-drains-per-10-minutes", "4", "--max-creates-per-minute", "5", "--max-gpus", "64"),
     )
     assert result.exit_code == 0, result.output
@@ -87,6 +87,7 @@ def test_every_flag_arrives_where_it_belongs(started: list[OperatorOptions]):
                 node_lost_after_seconds=70.0,
                 drain_grace_seconds=7.0,
                 placeholder_priority_class="ours",
+                default_tenant="everyone",
             ),
         )
     ]
@@ -149,6 +150,10 @@ def test_a_dry_run_takes_no_lease(started: list[OperatorOptions]):
         (
             ["--scrape-interval", "1"],
             "'--scrape-interval' (env var: 'FOREBAY_SCRAPE_INTERVAL'): 1 is too small; give at least 5.",
+        ),
+        (
+            ["--default-tenant", "Team A"],
+            '--default-tenant "Team A" is not the name of a TenantQuota; use at most 40 lower case letters',
         ),
         (["--health-port", "70000"], "(env var: 'FOREBAY_HEALTH_PORT'): 70000 is too large; give at most 65535."),
     ],

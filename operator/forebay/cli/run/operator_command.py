@@ -61,6 +61,7 @@ def operator(
     engine_version: flags.EngineVersion = None,
     engine_image: flags.EngineImage = None,
     placeholder_priority_class: flags.PlaceholderPriorityClass = _LIMITS.placeholder_priority_class,
+    default_tenant: flags.DefaultTenant = _LIMITS.default_tenant,
     max_drains_per_10_minutes: flags.MaxDrains = _LIMITS.max_drains_per_10_minutes,
     max_creates_per_minute: flags.MaxCreates = _LIMITS.max_creates_per_minute,
     max_gpus: flags.MaxGpus = _LIMITS.max_gpus,
@@ -103,6 +104,7 @@ def operator(
                 node_lost_after_seconds=node_lost_after_seconds,
                 drain_grace_seconds=drain_grace_seconds,
                 placeholder_priority_class=placeholder_priority_class,
+                default_tenant=default_tenant,
             ),
         )
     )

@@ -41,6 +41,7 @@ _PACE = "Pace"
 _SIGNALS = "Signals"
 _ENGINE = "Engines"
 _WARM_POOL = "Warm pool"
+_TENANTS = "Tenants"
 _LIMITS = "Blast radius"
 
 Kubeconfig = Annotated[
@@ -158,6 +159,11 @@ EngineImage = Annotated[
 
 PlaceholderPriorityClass = Annotated[
     str, _flag("--placeholder-priority-class", "PriorityClass of placeholder pods.", _WARM_POOL)
+]
+
+DefaultTenant = Annotated[
+    str,
+    _flag("--default-tenant", "Tenant of the namespaces that no TenantQuota names.", _TENANTS),
 ]
 
 MaxDrains = Annotated[

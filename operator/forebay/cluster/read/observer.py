@@ -43,6 +43,13 @@ from forebay.cluster.read.projections import (
 from forebay.cluster.read.quota_views import leaves_no_more, quota_view
 from forebay.cluster.read.refusals import Refusals
 from forebay.cluster.read.service_views import ServiceViews, same_intent, template_name
+from forebay.cluster.read.tenant_quota_views import (
+    TENANT_QUOTAS,
+    WITHOUT_TENANT_QUOTAS,
+    TenantQuotaObject,
+    same_claims,
+    tenant_quota_view,
+)
 from forebay.cluster.read.views import (
     OwnedRevision,
     PodFacts,
@@ -57,6 +64,7 @@ from forebay.scaling.load.signals import PodSignals
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
+from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import ChildView, NodeView, Revision, ServiceView, World
 
 UNTRUSTED_CACHE_SECONDS = 180.0
@@ -98,7 +106,7 @@ class Observer:
     ) -> None:
         """`namespace` None means all namespaces; `wake` gets the plural of a resource that changed.
 
-        `pool_namespace` is the namespace of WarmPools' pods; None for an operator without WarmPools.
+        `pool_namespace` is the namespace of WarmPools' pods; None for an operator without WarmPools and TenantQuotas.
         """
         self._api = api
         self._settings = settings
@@ -159,12 +167,30 @@ class Observer:
             )
         )
         self._quota_namespaces: frozenset[str] = frozenset()
+        self._tenants: tuple[WatchCache[TenantQuotaObject, TenantQuotaView], ...] = ()
+        if pool_namespace is not None:
+            self._tenants = (
+                cache(
+                    Watched(
+                        TENANT_QUOTAS,
+                        TenantQuotaObject,
+                        tenant_quota_view,
+                        same_view=same_claims,
+                        otherwise=WITHOUT_TENANT_QUOTAS,
+                    )
+                ),
+            )
 
     async def run(self) -> None:
         """Keep all caches current until this task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for cache in (*self._caches, self._quotas):
+            for cache in self._all_caches:
                 tasks.create_task(cache.run(), name=f"watch {cache.resource.plural}")
+
+    @property
+    def _all_caches(self) -> tuple[WatchCache[Any, Any], ...]:
+        """Those that a plan needs, and those that it can do without."""
+        return (*self._caches, self._quotas, *self._tenants)
 
     @property
     def synced(self) -> bool:
@@ -173,14 +199,13 @@ class Observer:
     def ages(self) -> dict[str, float]:
         """Seconds since the API server last confirmed each cache, by plural; infinite before the first LIST."""
         ages: dict[str, float] = {}
-        for cache in (*self._caches, self._quotas):
+        for cache in self._all_caches:
             ages[cache.resource.plural] = max(cache.age, ages.get(cache.resource.plural, 0.0))
         return ages
 
     def problems(self) -> tuple[str, ...]:
         """The objects that could not be read, each with its name and the reason."""
-        caches = (*self._caches, self._quotas)
-        return tuple(f"{cache.resource.kind} {fault}" for cache in caches for fault in cache.unreadable)
+        return tuple(f"{cache.resource.kind} {fault}" for cache in self._all_caches for fault in cache.unreadable)
 
     async def observe(self, signals: Mapping[str, PodSignals], now: float) -> World:
         """The World at `now` (unix seconds). Raises ApiError, also while a cache is not current."""
@@ -200,6 +225,7 @@ class Observer:
             refusals=self.refusals.of_pods(now),
             warm_pools=pools,
             quotas=self._readable_quotas(services),
+            tenant_quotas=self._known_tenant_quotas(),
         )
 
     def engines(self) -> tuple[EngineAddress, ...]:
@@ -221,7 +247,7 @@ class Observer:
 
     def store_answer(self, resource: Resource, body: bytes) -> None:
         """Update the caches with the answer to one of our own writes."""
-        for cache in self._caches:
+        for cache in (*self._caches, *self._tenants):
             if cache.resource == resource:
                 cache.store_answer(body)
 
@@ -269,6 +295,12 @@ class Observer:
         if self._quotas.age > UNTRUSTED_CACHE_SECONDS:
             return ()
         return tuple(quota for quota in self._quotas.views.values() if quota.namespace in self._quota_namespaces)
+
+    def _known_tenant_quotas(self) -> tuple[TenantQuotaView, ...] | None:
+        """None until they have been listed. Old ones still count: they change rarely, and nobody waits for them."""
+        if not self._tenants or not self._tenants[0].synced:
+            return None
+        return tuple(self._tenants[0].views.values())
 
     def _no_more_for_us(self, old: QuotaView, new: QuotaView) -> bool:
         """Whether a change of a quota leaves no more for our pods, and need not wake the loop."""

@@ -35,6 +35,7 @@ from forebay.world.plan import (
     ServicePlan,
     StartDrain,
     StoreRevision,
+    TenantPlan,
 )
 from forebay.world.world import ServiceKey
 
@@ -71,7 +72,7 @@ class OutcomeRecord:
     races: int = 0
     leadership_lost: bool = False
 
-    def note(self, plan: ServicePlan | PoolPlan, action: Action | None, error: ApiError) -> None:
+    def note(self, plan: ServicePlan | PoolPlan | TenantPlan, action: Action | None, error: ApiError) -> None:
         if error.reason == "Conflict":
             self.races += 1
             return

@@ -1,4 +1,4 @@
-"""StatusWriter: patches the status of services and WarmPools when it has changed enough, and only what has changed.
+"""StatusWriter: patches statuses of services, WarmPools and TenantQuotas that changed enough, and only what changed.
 
 A merge patch replaces whole lists. This is right for conditions, because the planner is their only writer and decides
 all of them at once. Status fields of a newer operator that this version does not know are left as they are.
@@ -12,11 +12,14 @@ from typing import Any
 from forebay.api.schema.base_model import Model
 from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NOT_FOUND, ApiError, KubeApi
 from forebay.cluster.read.pool_views import WARM_POOLS
+from forebay.cluster.read.tenant_quota_views import TENANT_QUOTAS
 from forebay.cluster.write.action_calls import AnswerStore
 from forebay.cluster.write.apply import ApplyOutcome, OutcomeRecord
 from forebay.cluster.write.write_gate import Gate, LeadershipLostError
 from forebay.planner.report.service_status import should_write
-from forebay.world.plan import Plan, PoolPlan, ServicePlan
+from forebay.planner.report.tenant_status import should_write_quota
+from forebay.world.plan import Plan, PoolPlan, ServicePlan, TenantPlan
+from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import ServiceView, WarmPoolView, World
 
 log = logging.getLogger(__name__)
@@ -32,14 +35,14 @@ class StatusWriter:
         dry_run: bool = False,
         at_once: int = 16,
     ) -> None:
-        """`store` gets the written services, so that the next plan starts from them."""
+        """`store` gets the written objects, so that the next plan starts from them."""
         self._api = api
         self._store = store
         self._is_leader = is_leader
         self._dry_run = dry_run
         self._at_once = at_once
         self._written_at: dict[str, float] = {}
-        """When each service's status was last written (unix seconds), by service uid."""
+        """When each status of a service or TenantQuota was last written (unix seconds), by uid."""
 
     def forget(self) -> None:
         """Forget when statuses were written, when those times can no longer be compared with the present."""
@@ -50,7 +53,8 @@ class StatusWriter:
         gate = Gate(self._api, is_leader=self._is_leader, at_once=self._at_once)
         record = OutcomeRecord()
         stored = {service.uid: service for service in world.services}
-        self._written_at = {uid: at for uid, at in self._written_at.items() if uid in stored}
+        quotas = {quota.uid: quota for quota in world.tenant_quotas or ()}
+        self._written_at = {uid: at for uid, at in self._written_at.items() if uid in stored or uid in quotas}
         async with asyncio.TaskGroup() as tasks:
             for service in plan.services:
                 view = stored.get(service.uid)
@@ -62,7 +66,32 @@ class StatusWriter:
                 pool = pools.get(pool_plan.uid)
                 if pool is not None and pool_plan.status != pool.status:
                     tasks.create_task(self._write_pool(gate, pool_plan, pool, record))
+            for tenant in plan.tenants:
+                quota = quotas.get(tenant.uid)
+                written_at = self._written_at.get(tenant.uid)
+                if quota is not None and should_write_quota(quota.status, tenant.status, written_at, now):
+                    tasks.create_task(self._write_quota(gate, tenant, quota, now, record))
         return record.outcome(gate.calls)
+
+    async def _write_quota(
+        self, gate: Gate, plan: TenantPlan, view: TenantQuotaView, now: float, record: OutcomeRecord
+    ) -> None:
+        if self._dry_run:
+            log.info("TenantQuota %s: would write the status", plan.name)
+            return
+        body = {
+            "metadata": {"resourceVersion": view.resource_version},
+            "status": merge_patch(_as_json(view.status), _as_json(plan.status)),
+        }
+        try:
+            answer = await gate.patch(TENANT_QUOTAS, None, plan.name, body, subresource="status")
+            self._written_at[plan.uid] = now
+            self._store.store_answer(TENANT_QUOTAS, answer)
+        except LeadershipLostError:
+            record.leadership_lost = True
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                record.note(plan, None, error)
 
     async def _write_pool(self, gate: Gate, plan: PoolPlan, view: WarmPoolView, record: OutcomeRecord) -> None:
         if self._dry_run:

@@ -17,6 +17,8 @@ from forebay.planner.report.next_wake import next_due, wake_in_seconds
 from forebay.planner.report.pool_status import pool_report
 from forebay.planner.report.rest import rest_of
 from forebay.planner.report.service_status import status_of, unplanned_status
+from forebay.planner.report.tenant_status import tenant_reports
+from forebay.planner.share.tenants.tenants import NO_TENANTS, TenantOutcomes
 from forebay.world.plan import Plan, ServicePlan
 from forebay.world.world import ServiceView
 
@@ -31,7 +33,9 @@ class ServiceReport:
     due_at: float = inf
 
 
-def report(fleet: FleetContext, outcome: FleetOutcome, at_rest: AtRest) -> tuple[Plan, State]:
+def report(
+    fleet: FleetContext, outcome: FleetOutcome, at_rest: AtRest, tenants: TenantOutcomes = NO_TENANTS
+) -> tuple[Plan, State]:
     """The plan of all services and the state after it. Those `at_rest` keep their plan, which asks for nothing."""
     reports = [service_report(service, fleet) for service in outcome.services]
     reports += [
@@ -40,11 +44,13 @@ def report(fleet: FleetContext, outcome: FleetOutcome, at_rest: AtRest) -> tuple
     reports.sort(key=lambda service: (service.plan.key, service.plan.uid))
     services = {service.plan.uid: service.memory for service in reports}
     pools = tuple(pool_report(pool, fleet) for pool in outcome.pools)
+    tenant_plans, tenant_memory = tenant_reports(tenants, fleet)
     pool_floors = (floor for pool in outcome.pools for floor in pool.schedules.window_floors)
     plan = Plan(
         services=tuple([service.plan for service in reports]),
         wake_in_seconds=wake_in_seconds((service.due_at for service in reports), pool_floors, fleet.now),
         warm_pools=tuple(pool_plan for pool_plan, _ in pools),
+        tenants=tenant_plans,
     )
     after = State(
         since=fleet.before.since,
@@ -56,6 +62,7 @@ def report(fleet: FleetContext, outcome: FleetOutcome, at_rest: AtRest) -> tuple
         drains=outcome.drains,
         creates=outcome.creates,
         object_counts=fleet.before.object_counts,
+        tenants=tenant_memory,
         shared_inputs=fleet.shared_inputs,
     )
     return plan, after

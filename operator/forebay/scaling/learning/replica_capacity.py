@@ -86,10 +86,7 @@ class ReplicaCapacity:
 
     def mix_capacity(self, lengths: RequestLengths, refinement: Refinement | None = None) -> MixCapacity | None:
         """Capacity for requests of these lengths; None when no number of such replicas keeps the SLO."""
-        measured = refinement if refinement is not None and refinement.measured else None
-        engine = self.engine
-        if measured is not None:
-            engine = replace(engine, profile=engine.profile.slowed(measured.factor))
+        engine = refined(self.engine, refinement)
         per_engine = capacity(engine, self.mix(lengths), self.promise)
         if per_engine.usable <= 0 or per_engine.work_seconds <= 0:
             return None
@@ -99,7 +96,7 @@ class ReplicaCapacity:
             work_seconds=per_engine.work_seconds,
             usable=usable,
             bound=per_engine.bound,
-            basis=Basis.MEASURED if measured is not None else self.basis,
+            basis=self.basis if engine is self.engine else Basis.MEASURED,
             tokens_per_minute=60 * (lengths.prompt_tokens + lengths.output_tokens) * usable / per_engine.work_seconds,
             residence_seconds=lengths.output_tokens * step / (1 - per_engine.usable),
             idle_token_seconds=step,
@@ -123,6 +120,13 @@ class ReplicaCapacity:
         full = Mix.fixed(lengths.prompt_tokens, lengths.output_tokens, self.architecture.tokens_read)
         computed = lengths.prompt_tokens * lengths.computed_share
         return replace(full, prompt_tokens=computed, prompt_square=computed**2 * (1 + USUAL_SPREAD))
+
+
+def refined(engine: EngineModel, refinement: Refinement | None) -> EngineModel:
+    """The engine at its measured speed; the same engine while too little has been measured."""
+    if refinement is None or not refinement.measured:
+        return engine
+    return replace(engine, profile=engine.profile.slowed(refinement.factor))
 
 
 def refine(
