@@ -16,6 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from statistics import median
 from time import process_time
 from typing import Any
 
@@ -75,18 +76,20 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def measured(name: str, rounds: int) -> dict[str, Any]:
-    """The row of one shape; each figure is the best of its rounds, and both sizes take turns."""
+    """The row of one shape: seconds are the best of the rounds. Both sizes take turns, and the ratio is the median of
+    theirs, since the machine may be slower in one round than in the next."""
     many, few = [], []
     for _ in range(rounds):
         few.append(seconds(MODELS, FEWER, PER_GROUP[name]))
         many.append(seconds(MODELS, TENANTS, PER_GROUP[name]))
     dividing, first, building = map(min, zip(*many, strict=True))
-    fewer = min(each for each, _, _ in few)
+    fewer = [each for each, _, _ in few]
+    ratios = [one / other for (one, _, _), other in zip(many, fewer, strict=True)]
     return {
         "groups": name,
         "seconds": round(dividing, 2),
-        "fewerSeconds": round(fewer, 3),
-        "ratio": round(dividing / fewer, 1),
+        "fewerSeconds": round(min(fewer), 3),
+        "ratio": round(median(ratios), 1),
         "firstSeconds": round(first, 2),
         "treeSeconds": round(building, 2),
     }

@@ -53,19 +53,17 @@ class Shares:
 
     @property
     def borrowed(self) -> Sequence[float]:
-        return [max(0.0, granted - own) for granted, own in zip(self.granted, self.entitled, strict=True)]
+        return _beyond(self.granted, self.entitled)
 
     @property
     def lent(self) -> Sequence[float]:
-        return [max(0.0, own - granted) for granted, own in zip(self.granted, self.entitled, strict=True)]
+        return _beyond(self.entitled, self.granted)
 
     @property
     def short(self) -> Sequence[float]:
         limits = self.tree.by_name(self.tree.limits)
-        return [
-            max(0.0, min(asked, limit) - granted)
-            for asked, limit, granted in zip(self.asked, limits, self.granted, strict=True)
-        ]
+        wanted = [ask if ask < limit else limit for ask, limit in zip(self.asked, limits, strict=True)]
+        return _beyond(wanted, self.granted)
 
     @property
     def tenants(self) -> tuple[TenantShare, ...]:
@@ -98,12 +96,17 @@ class Shares:
         )
 
 
+def _beyond(amounts: Sequence[float], bounds: Sequence[float]) -> Sequence[float]:
+    """What each amount is above its bound."""
+    return [amount - bound if amount > bound else 0.0 for amount, bound in zip(amounts, bounds, strict=True)]
+
+
 def share_amounts(tree: TenantTree, asks: Mapping[str, float], capacity: float, before: Shares | None = None) -> Shares:
     """Real amounts, such as tokens per minute. Tenants that are not in `asks` ask for nothing.
 
     `before` are earlier shares of the same kind: what depends on tree and capacity alone is taken from there while both
-    are the same, at half the cost. Sums agree with the capacity within 1e-9 of it. Raises SharingError as
-    `TenantTree.asks_of` does, and for a capacity that is negative or not finite.
+    are the same. Sums agree with the capacity within 1e-9 of it. Raises SharingError as `TenantTree.asks_of` does, and
+    for a capacity that is negative or not finite.
     """
     return _share(tree, asks, capacity, fill_amounts, before)
 

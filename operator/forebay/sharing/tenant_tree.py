@@ -86,16 +86,18 @@ class TenantTree:
 
         Raises SharingError for a name that no tenant has, and for asks that are negative or not finite.
         """
-        if unknown := asks.keys() - self.node_of.keys():
+        column: list[float] = [0] * len(self.weights)
+        node_of = self.node_of
+        try:
+            for name, ask in asks.items():
+                column[node_of[name]] = ask
+        except KeyError:
+            unknown = ", ".join(sorted(asks.keys() - node_of.keys()))
             there = ", ".join(tenant.name for tenant in self.tenants[:10]) or "none"
-            raise SharingError(f"no tenant is named {', '.join(sorted(unknown))}; there are {there}")
+            raise SharingError(f"no tenant is named {unknown}; there are {there}") from None
         if not (all(map(isfinite, asks.values())) and min(asks.values(), default=0) >= 0):
             wrong = next(name for name, ask in asks.items() if not (isfinite(ask) and ask >= 0))
             raise SharingError(f"tenant {wrong}: asked {asks[wrong]} must be a finite number of at least 0")
-        column: list[float] = [0] * len(self.weights)
-        node_of = self.node_of
-        for name, ask in asks.items():
-            column[node_of[name]] = ask
         for group, leaf in self.own.items():
             column[leaf], column[group] = column[group], 0
         return column
