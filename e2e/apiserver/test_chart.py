@@ -188,7 +188,12 @@ SERVICES = {
 }
 """What the operator may do with services and what belongs to them."""
 OF_THE_CLUSTER = {"/nodes": {"list", "watch"}, "forebay.dev/performanceprofiles": {"list"}}
-POOLS = {"forebay.dev/warmpools": {"list"}, "forebay.dev/warmpools/status": {"patch"}}
+UNLESS_ONE_NAMESPACE = {
+    "forebay.dev/warmpools": {"list"},
+    "forebay.dev/warmpools/status": {"patch"},
+    "forebay.dev/tenantquotas": {"list", "watch"},
+    "forebay.dev/tenantquotas/status": {"patch"},
+}
 """Of an operator that is not kept to one namespace."""
 ACCOUNT = "charted-forebay"
 """A release of its own: other suites share the cluster, and cluster roles have no namespace."""
@@ -230,8 +235,8 @@ def rights(account: Kubectl, namespace: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("account", ["default"], indirect=True)
 def test_the_operator_may_do_this_and_nothing_else(account):
-    assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER | POOLS
-    assert rights(account, NAMESPACE) == SERVICES | OF_THE_CLUSTER | POOLS | LEASE
+    assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER | UNLESS_ONE_NAMESPACE
+    assert rights(account, NAMESPACE) == SERVICES | OF_THE_CLUSTER | UNLESS_ONE_NAMESPACE | LEASE
 
 
 @pytest.mark.parametrize("account", ["one-namespace"], indirect=True)

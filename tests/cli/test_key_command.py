@@ -24,7 +24,7 @@ def test_the_entry_has_the_hash_of_the_key_and_not_the_key():
     (secret,) = [line for line in printed.splitlines() if line.startswith("fbk_")]
     entries = printed.split("in Git:\n", 1)[1]
     assert secret not in entries
-    (entry,) = yaml.load(entries, Loader=yaml.BaseLoader)
+    (entry,) = yaml.safe_load(entries)
     assert entry == {
         "name": "ci",
         "sha256": hashlib.sha256(secret.encode()).hexdigest(),
@@ -32,6 +32,11 @@ def test_the_entry_has_the_hash_of_the_key_and_not_the_key():
         "expiresAt": "2027-01-31T18:00:00Z",
     }
     assert read_tenant_quota(a_quota() | {"spec": {"apiKeys": [entry]}})
+
+
+def test_a_name_that_yaml_takes_for_something_else_stays_text():
+    entries = create("--name", "on").output.split("in Git:\n", 1)[1]
+    assert yaml.safe_load(entries)[0]["name"] == "on"
 
 
 def test_json_for_scripts():

@@ -12,7 +12,7 @@ from forebay.api.instants import rfc3339, unix_seconds
 from forebay.api.reasons import Reason
 from forebay.api.spec.schedule_spec import ScheduleFloor
 from forebay.api.tenant_quota import QuotaStatus
-from forebay.planner.memory import State
+from forebay.planner.memory import State, TenantMemory
 from forebay.planner.planner import plan
 from forebay.planner.report.tenant_status import should_write_quota
 from forebay.planner.share.tenants import tenants
@@ -157,6 +157,25 @@ def test_a_changed_quota_is_seen_at_once():
     fleet.quotas = (changed,)
     (tenant,) = fleet.tick(seconds=1.0).tenants
     assert (tenant.status.observed_generation, reasons(tenant.status)["Ready"]) == (2, "ModelUnknown")
+
+
+def test_a_changed_guarantee_counts_at_once():
+    fleet = Fleet(a_model(), quotas=(a_tenant_quota("chat", namespaces=["chat"], tokens={MODEL: (1000,)}),))
+    assert fleet.run()["chat"].models[0].guaranteed == 1000
+    fleet.quotas = (replace(a_tenant_quota("chat", namespaces=["chat"], tokens={MODEL: (2000,)}), generation=2),)
+    (tenant,) = fleet.tick(seconds=1.0).tenants
+    assert tenant.status.models[0].guaranteed == 2000
+
+
+def test_what_is_remembered_of_tenants_changes_no_figure():
+    quotas = (a_tenant_quota("chat", namespaces=["chat"], tokens={MODEL: (1000,)}), a_tenant_quota("idle"))
+    fleet = Fleet(a_model(), quotas=quotas)
+    fleet.run()
+    forgetful = replace(fleet.state, tenants=TenantMemory())
+    fleet.now += 60
+    world = fleet.world(10.0)
+    known, anew = (plan(world, state, fleet.now)[0].tenants for state in (fleet.state, forgetful))
+    assert [one.status.models for one in known] == [one.status.models for one in anew]
 
 
 def test_noise_does_not_change_a_status():

@@ -58,7 +58,8 @@ def create(
     if output is KeyOutput.JSON:
         typer.echo(json.dumps({"key": secret, "entry": entry}, indent=2))
         return
-    fields = [f"{field}: {value}" for field, value in entry.items()]
+    # In quotes, since YAML takes 2027-01-31T18:00:00Z for a time and the name `on` for true.
+    fields = [f"{field}: {json.dumps(value)}" for field, value in entry.items()]
     typer.echo("# The key. It is shown once and stored nowhere: hand it to the caller over a safe channel.")
     typer.echo(secret)
     typer.echo("\n# For spec.apiKeys of the TenantQuota, in Git:")

@@ -23,6 +23,7 @@ from forebay.scaling.load.pod_history import PodHistory
 from forebay.scaling.load.signals import PodSignals
 from forebay.scaling.rules.situation import ScalingMemory
 from forebay.schedules.timetable import Timetable
+from forebay.sharing.tenant_tree import TenantTree
 from forebay.world.settings import Settings
 
 MOST_SENT_EVENTS: Final = 64
@@ -207,6 +208,11 @@ class TenantMemory:
     """The statuses planned last, by uid of the quota."""
     claims: tuple[tuple[str, int, bool], ...] = ()
     """(uid, generation, whether it is being deleted) of the quotas that they were planned from."""
+    rates: tuple[TokenRates, ...] = ()
+    """The rates of the services that they were planned from. An object that is replaced by an equal one counts as a
+    change."""
+    trees: Mapping[str, TenantTree] = field(default_factory=dict)
+    """The tenants of each model, while no claim changes."""
     divided_at: float = -inf
     """When they were planned."""
 

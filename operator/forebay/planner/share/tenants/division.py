@@ -68,8 +68,11 @@ class _Divided:
     """What the quota of a tenant says about it."""
 
 
-def model_divisions(claims: Claims, usage: Usage) -> dict[str, ModelDivision]:
-    """The models that a quota is concerned with, by name."""
+def model_divisions(
+    claims: Claims, usage: Usage, trees: dict[str, TenantTree] | None = None
+) -> dict[str, ModelDivision]:
+    """The models that a quota is concerned with, by name. `trees` remembers the tenants of each model: they follow
+    from the claims and the model's namespace alone."""
     listing: dict[str, list[str]] = {}
     for name, shares in claims.shares.items():
         for model in shares:
@@ -87,7 +90,7 @@ def model_divisions(claims: Claims, usage: Usage) -> dict[str, ModelDivision]:
                 share_amounts,
                 partial(_of_model, model=model, claims=claims),
             )
-            division = _division(divided, {*tenants, use.tenant}, claims)
+            division = _division(divided, {*tenants, use.tenant}, claims, trees)
             divisions[model] = ModelDivision(division.parts, division.guaranteed, use=use)
     return divisions
 
@@ -135,20 +138,26 @@ def _of_product(name: str, product: str, claims: Claims) -> Tenant:
     return Tenant(name, guaranteed, limit, spec.weight, _CLASSES[spec.tenant_class], parent)
 
 
-def _division(divided: _Divided, tenants: Collection[str], claims: Claims) -> Division:
-    involved = claims.with_ancestors(tenants)
+def _division(
+    divided: _Divided, tenants: Collection[str], claims: Claims, trees: dict[str, TenantTree] | None = None
+) -> Division:
+    known = None if trees is None else trees.get(divided.of)
+    involved = set(known.node_of) if known is not None else claims.with_ancestors(tenants)
     shadows = {name for name in involved if claims.mode(name) is QuotaMode.SHADOW}
-    bound = [divided.tenant(name) for name in involved]
-    acting = TenantTree.of(_unbound(tenant) if tenant.name in shadows else tenant for tenant in bound)
+    acting = known or TenantTree.of(_acting(divided.tenant(name), name in shadows) for name in involved)
+    if trees is not None:
+        trees[divided.of] = acting
     parts = _parts(divided, acting, involved - shadows)
     if shadows:
-        parts |= _parts(divided, TenantTree.of(bound), shadows)
+        parts |= _parts(divided, TenantTree.of(divided.tenant(name) for name in involved), shadows)
     guarantees = zip(acting.tenants, acting.by_name(acting.guarantees), strict=True)
     return Division(parts, sum(guaranteed for tenant, guaranteed in guarantees if tenant.parent is None))
 
 
-def _unbound(tenant: Tenant) -> Tenant:
-    """The tenant as if its quota had neither guarantee nor limit."""
+def _acting(tenant: Tenant, shadow: bool) -> Tenant:
+    """The tenant; one in mode Shadow as if its quota had neither guarantee nor limit."""
+    if not shadow:
+        return tenant
     return Tenant(tenant.name, weight=tenant.weight, tenant_class=tenant.tenant_class, parent=tenant.parent)
 
 

@@ -1,11 +1,13 @@
 """Tenants: what each TenantQuota gets, lends and borrows, and what is wrong with it.
 
-Nobody acts on these figures yet: no replica is cut, and requests are told apart only by a gateway. So they are computed
-every few seconds and at once when a quota changes, not at each tick.
+Nobody acts on these figures yet: no replica is cut, and requests are told apart only by a gateway. So they are not
+computed at each tick: at once when a quota changes, every quarter of a minute while services are planned, and twice a
+minute while all of them are at rest.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Final
 
 from forebay.api.tenant_quota import QuotaMode
@@ -16,11 +18,15 @@ from forebay.planner.share.tenants.coverage import GuaranteeCase, ProductCoverag
 from forebay.planner.share.tenants.division import Division, ModelDivision, Part, model_divisions, product_divisions
 from forebay.planner.share.tenants.quota_checks import QuotaCase, faults_of
 from forebay.planner.share.tenants.usage import usage_of
+from forebay.scaling.learning.normalized_tokens import TokenRates
+from forebay.sharing.tenant_tree import TenantTree
 from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import SpecProblem
 
-DIVIDE_SECONDS: Final = 5.0
-"""Time between two divisions while no quota changes. Statuses show telemetry every 30 s."""
+DIVIDE_SECONDS: Final = 15.0
+"""Shortest time between two divisions while no quota changes: statuses show telemetry every 30 s."""
+LONGEST_SECONDS: Final = 30.0
+"""Longest time between two divisions. Keys expire and windows come near without any other change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +64,39 @@ def tenants_of(fleet: FleetContext, memories: Mapping[str, ServiceMemory]) -> Te
     if known is None:
         return TenantOutcomes()
     stated = tuple(sorted((quota.uid, quota.generation, quota.deleting) for quota in known))
-    if stated == before.claims and fleet.now - before.divided_at < DIVIDE_SECONDS:
+    rates = tuple([memories[uid].tokens for uid in sorted(memories)])
+    same_claims = stated == before.claims
+    if same_claims and not _due(fleet.now - before.divided_at, rates, before.rates):
         return TenantOutcomes(memory=before)
-    memory = TenantMemory(before.statuses, stated, fleet.now)
+    trees = dict(before.trees) if same_claims else {}
+    memory = TenantMemory(before.statuses, stated, rates, trees, fleet.now)
     try:
-        return TenantOutcomes(_outcomes(fleet, memories, known), memory, due=True)
+        return TenantOutcomes(_outcomes(fleet, memories, known, trees), memory, due=True)
     except Exception as error:  # noqa: BLE001 - a fault of tenants must not hold the services
         return TenantOutcomes(tuple(TenantOutcome(quota, error=error) for quota in known), memory, due=True)
 
 
+def _due(seconds: float, rates: tuple[TokenRates, ...], before: tuple[TokenRates, ...]) -> bool:
+    """Whether the figures are computed again, `seconds` after the last time."""
+    if seconds < DIVIDE_SECONDS or seconds >= LONGEST_SECONDS:
+        return seconds >= LONGEST_SECONDS
+    return len(rates) != len(before) or not all(map(is_, rates, before))
+
+
 def _outcomes(
-    fleet: FleetContext, memories: Mapping[str, ServiceMemory], quotas: Iterable[TenantQuotaView]
+    fleet: FleetContext,
+    memories: Mapping[str, ServiceMemory],
+    quotas: Iterable[TenantQuotaView],
+    trees: dict[str, TenantTree],
 ) -> tuple[TenantOutcome, ...]:
+    """`trees` has those of earlier divisions among the same quotas, and gets those of new models."""
     claims = claims_of(quotas, fleet.world.settings.default_tenant)
     if not claims.quotas:
         return ()
     usage = usage_of(fleet, memories, claims)
-    divisions, products = model_divisions(claims, usage), product_divisions(claims, usage)
+    for gone in trees.keys() - usage.models.keys():
+        del trees[gone]
+    divisions, products = model_divisions(claims, usage, trees), product_divisions(claims, usage)
     coverage = product_coverage(claims, divisions, usage)
     names = frozenset(usage.models)
     by_model, by_product = _by_tenant(divisions), _by_tenant(products)
