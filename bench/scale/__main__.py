@@ -45,7 +45,7 @@ def main() -> int:
 def row_of(size: Size, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size."""
     with working_on(f"{size}: plan() with all signals new"):
-        plan_seconds = _plan_cpu_seconds(size)
+        plan = _plan_alone(size)
     with fleet(size, directory, options.requests_per_second) as up:
         with working_on(f"{size}: {options.ticks} ticks"):
             busy = measure(up.operator, options.ticks, up.parts)
@@ -53,14 +53,16 @@ def row_of(size: Size, directory: Path, options: argparse.Namespace) -> dict[str
             start_seconds = up.restart()
             up.restart_without_scrapes()
             rest = measure(up.operator, options.ticks_at_rest, up.parts, counts=_is_at_rest)
-        return _row(up, plan_seconds, start_seconds, busy, rest)
+        return _row(up, plan, start_seconds, busy, rest)
 
 
-def _row(up: Fleet, plan_seconds: float, start_seconds: float, busy: Measured, rest: Measured) -> dict[str, Any]:
+def _row(up: Fleet, plan: dict[str, float], start_seconds: float, busy: Measured, rest: Measured) -> dict[str, Any]:
     return {
         "services": up.size.services,
         "pods": up.size.pods,
-        "planSeconds": round(plan_seconds, 4),
+        "planSeconds": round(plan["sampled"], 4),
+        "planTicks": plan["ticks"],
+        "planSecondsWhole": round(plan["whole"], 4),
         "planSecondsInOperation": round(busy.median(lambda tick: tick.plan_cpu_seconds), 4),
         "planSecondsAtRest": round(rest.median(lambda tick: tick.plan_cpu_seconds), 4),
         "observeSeconds": round(busy.median(lambda tick: tick.observe_cpu_seconds), 4),
@@ -82,8 +84,8 @@ def _is_at_rest(tick: TickCost) -> bool:
     return tick.scrapes == 0.0
 
 
-def _plan_cpu_seconds(size: Size) -> float:
-    """The median of settled ticks of the planner alone, in a process of its own; each tick replaces every signal."""
+def _plan_alone(size: Size) -> dict[str, float]:
+    """The figures of `measured_plan`, in a process of its own."""
     done = subprocess.run(
         [
             sys.executable,
@@ -99,7 +101,8 @@ def _plan_cpu_seconds(size: Size) -> float:
         stdout=subprocess.PIPE,
         text=True,
     )
-    return float(json.loads(done.stdout)["median"])
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def _write(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:

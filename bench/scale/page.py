@@ -26,6 +26,8 @@ def _cores(part: str) -> Callable[[Row], str]:
 COLUMNS: Final[tuple[tuple[str, Callable[[Row], str]], ...]] = (
     ("services × pods", lambda row: f"{row['services']:,} × {row['pods'] // row['services']}"),
     ("plan, all signals new", _seconds("planSeconds")),
+    ("in ticks", lambda row: f"{row['planTicks']}"),
+    ("plan, everything new", _seconds("planSecondsWhole")),
     ("plan, in operation", _seconds("planSecondsInOperation")),
     ("plan, at rest", _seconds("planSecondsAtRest")),
     ("tick", _seconds("tickSeconds")),
