@@ -61,6 +61,7 @@ READY = a_status().conditions[0]
         pytest.param(a_status(load=LoadStatus(queue=4)), 29, False, id="telemetry, too soon"),
         pytest.param(a_status(load=LoadStatus(queue=4)), 30, True, id="telemetry, every 30 s"),
         pytest.param(a_status(load=LoadStatus(queue=4)), None, True, id="telemetry, never written before"),
+        pytest.param(a_status(load=LoadStatus()), 1, True, id="that there is telemetry, or none any more, at once"),
         pytest.param(a_status(replicas=ReplicaStatus(desired=2)), 1, True, id="replicas, at once"),
         pytest.param(
             a_status(conditions=(READY.model_copy(update={"status": "False"}),)), 1, True, id="a condition, at once"

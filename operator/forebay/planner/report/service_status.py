@@ -179,6 +179,7 @@ def _acted_on(status: InferenceServiceStatus) -> object:
         status.observed_generation,
         status.url,
         status.replicas,
+        status.load.queue is None,
         [variant.model_copy(update={"message": ""}) for variant in status.variants],
         sorted((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions),
         None if decision is None else (decision.rule, decision.desired),
