@@ -26,6 +26,8 @@ class ScrapeTarget:
     """The vLLM version in the pod's revision; None reads the metrics by the newest names."""
     created_at: float = 0.0
     """Unix seconds. Samples from before it belong to an earlier pod of the same name."""
+    service: str = ""
+    """Name of the InferenceService. One process scrapes all pods of a service, so that their news come together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,8 +283,8 @@ async def test_engines_are_running_pods_of_rank_0_with_an_address():
         cluster.api.put(PODS, a_stored_pod("pending", cluster.owner) | {"status": {"phase": "Pending"}})
         await asyncio.sleep(0.001)
         assert sorted(cluster.observer.engines(), key=lambda engine: engine.uid) == [
-            EngineAddress("1", "team", "serves", "10.0.0.7", 8000, "0.32.0", JANUARY),
-            EngineAddress("2", "team", "orphan", "10.0.0.7", 8000, None, JANUARY),
+            EngineAddress("1", "team", "serves", "10.0.0.7", 8000, "0.32.0", JANUARY, "chat"),
+            EngineAddress("2", "team", "orphan", "10.0.0.7", 8000, None, JANUARY, "chat"),
         ]
 
 

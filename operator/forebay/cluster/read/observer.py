@@ -78,6 +78,8 @@ class EngineAddress:
     """The vLLM version; None while the pod's revision is unknown."""
     created_at: float
     """Unix seconds."""
+    service: str
+    """Name of the InferenceService."""
 
 
 class Observer:
@@ -214,9 +216,8 @@ class Observer:
             pod = facts.view
             if pod.phase == "Running" and pod.rank == 0 and facts.ip and facts.port:
                 version = versions.get((pod.owner_uid or pod.service_uid, pod.revision))
-                addresses.append(
-                    EngineAddress(pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port, version, pod.created_at)
-                )
+                where = (pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port)
+                addresses.append(EngineAddress(*where, version, pod.created_at, pod.key.name))
         return tuple(addresses)
 
     def store_answer(self, resource: Resource, body: bytes) -> None:

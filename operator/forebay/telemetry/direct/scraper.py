@@ -28,12 +28,14 @@ logger = logging.getLogger(__name__)
 
 SCRAPES_PER_SECOND = 125
 """What one operator can scrape beside its other work, at 2 to 3 ms of CPU per scrape: 625 pods keep the shortest
-interval, 2,000 pods are scraped every 16 s."""
+interval."""
 
 
-def interval_seconds(pod_count: int, at_least: float = SHORTEST_INTERVAL_SECONDS) -> float:
+def interval_seconds(
+    pod_count: int, at_least: float = SHORTEST_INTERVAL_SECONDS, per_second: float = SCRAPES_PER_SECOND
+) -> float:
     """Seconds between the starts of two rounds."""
-    return max(SHORTEST_INTERVAL_SECONDS, at_least, pod_count / SCRAPES_PER_SECOND)
+    return max(SHORTEST_INTERVAL_SECONDS, at_least, pod_count / per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class ScrapeSettings:
     """The longest time before results are reported while a round goes on."""
     interval_seconds: float = SHORTEST_INTERVAL_SECONDS
     """The shortest time between two rounds; it grows with the fleet."""
+    per_second: float = SCRAPES_PER_SECOND
+    """The most scrapes in a second, averaged over a round."""
     max_bytes: int = 1 << 20
     """vLLM answers with about 20 KB, and 16 KB more per data-parallel engine; 16 engines stay below 300 KB."""
 
@@ -65,7 +69,7 @@ class Scraper:
         self._urls = url_template
         self._settings = settings or ScrapeSettings()
         self._clock = clock or Clock()
-        self._tally = ScrapeTally(interval_seconds(0, self._settings.interval_seconds))
+        self._tally = ScrapeTally(self._interval_seconds(0))
         self._signals: dict[str, PodSignals] = {}
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(self._settings.concurrency)
@@ -118,7 +122,7 @@ class Scraper:
     ) -> None:
         started = self._clock.monotonic()
         by_uid = {target.uid: target for target in targets}
-        interval = interval_seconds(len(by_uid), self._settings.interval_seconds)
+        interval = self._interval_seconds(len(by_uid))
         self._tally.interval_seconds = interval
         await self._forget_all_but(by_uid.keys())
         for uid, target in by_uid.items():
@@ -152,6 +156,9 @@ class Scraper:
             self._tally.scraped(self._clock.monotonic() - started, failure)
         self._signals[target.uid] = signals
         del self._in_flight[target.uid]
+
+    def _interval_seconds(self, pod_count: int) -> float:
+        return interval_seconds(pod_count, self._settings.interval_seconds, self._settings.per_second)
 
     def _previous(self, target: ScrapeTarget) -> PodSignals:
         return self._signals.get(target.uid, PodSignals(sample=None))
