@@ -31,7 +31,7 @@ def main() -> int:
         took: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
         for _ in range(ROUNDS):
             for name, checkout in checkouts.items():
-                took[name].append(_measured(checkout))
+                took[name].append(measured(SERVICES, REPLICAS, TICKS, checkout))
     quickest = {name: min(rounds, key=itemgetter("whole")) for name, rounds in took.items()}
     for name, rounds in took.items():
         print(f"{name}: {quickest[name]['whole']:.3f} s of CPU a tick (of {', '.join(_seconds(rounds))});", end=" ")
@@ -49,14 +49,15 @@ def _seconds(rounds: list[dict[str, float]]) -> list[str]:
     return [f"{each['whole']:.3f}" for each in rounds]
 
 
-def _measured(checkout: Path) -> dict[str, float]:
+def measured(services: int, replicas: int, ticks: int, checkout: Path = CHECKOUT) -> dict[str, float]:
+    """The figures of `measured_plan` for a checkout, in a process of its own."""
     script = CHECKOUT / "bench" / "decisions" / "measured_plan.py"
     done = subprocess.run(
-        [sys.executable, str(script), str(SERVICES), str(REPLICAS), str(TICKS)],
+        [sys.executable, str(script), str(services), str(replicas), str(ticks)],
         cwd=checkout,
         env={**os.environ, "PYTHONPATH": f"{checkout / 'operator'}:{checkout}"},
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
     )
     figures: dict[str, float] = json.loads(done.stdout)

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.plan_cost import measured
 from bench.scale.fleet import Fleet, Size, fleet
 from bench.scale.page import RESULTS, ROOT, write_page
 from bench.scale.readings import Measured, TickCost, measure
@@ -45,7 +46,7 @@ def main() -> int:
 def row_of(size: Size, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size."""
     with working_on(f"{size}: plan() with all signals new"):
-        plan = _plan_alone(size)
+        plan = measured(size.services, size.replicas, PLAN_TICKS)
     with fleet(size, directory, options.requests_per_second) as up:
         with working_on(f"{size}: {options.ticks} ticks"):
             busy = measure(up.operator, options.ticks, up.parts)
@@ -82,27 +83,6 @@ def _row(up: Fleet, plan: dict[str, float], start_seconds: float, busy: Measured
 
 def _is_at_rest(tick: TickCost) -> bool:
     return tick.scrapes == 0.0
-
-
-def _plan_alone(size: Size) -> dict[str, float]:
-    """The figures of `measured_plan`, in a process of its own."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "bench.decisions.measured_plan",
-            str(size.services),
-            str(size.replicas),
-            str(PLAN_TICKS),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
 
 
 def _write(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:

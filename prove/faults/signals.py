@@ -161,7 +161,7 @@ FAULTS = (
         planted="the operator says nothing, and waits for a worker that has ended as for one that lives",
         changes=(
             at("ScrapeWorkers._mourn", returns("None")),
-            at("WorkerProcess._pause", body("await self._stopping.wait()")),
+            at("WorkerProcess.run", replaced("pause", "self._stopping.wait()")),
         ),
         guards=(
             "test_a_worker_that_dies_is_replaced_and_its_pods_keep_their_samples_meanwhile",

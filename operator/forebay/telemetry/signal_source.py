@@ -39,6 +39,22 @@ class Clock:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
 
+    async def wait(self, seconds: float, *events: asyncio.Future[Any]) -> None:
+        """Wait for the first of the events, or for `seconds`. The events go on."""
+        timer = asyncio.ensure_future(self.sleep(seconds))
+        try:
+            await asyncio.wait((timer, *events), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+
+    async def pause(self, seconds: float, stopping: asyncio.Event) -> None:
+        """Wait that long, or until `stopping` is set."""
+        stopped = asyncio.ensure_future(stopping.wait())
+        try:
+            await self.wait(seconds, stopped)
+        finally:
+            stopped.cancel()
+
 
 class SignalSource(Protocol):
     """Implemented by `Scraper` (scrapes the engines) and `PrometheusSource` (queries a Prometheus that does)."""

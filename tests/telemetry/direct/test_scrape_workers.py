@@ -187,7 +187,7 @@ class Pauses:
     [
         pytest.param((sys.executable, "-c", "raise SystemExit(3)"), "ended with status 3", id="it ends at once"),
         pytest.param(("/no/such/program",), "could not be started", id="it cannot be started"),
-        pytest.param((sys.executable, "-c", "import time; time.sleep(600)"), "said nothing for 0.2 s", id="it hangs"),
+        pytest.param((sys.executable, "-c", "import signal; signal.pause()"), "said nothing for 0.2 s", id="it hangs"),
     ],
 )
 async def test_a_worker_that_ends_again_and_again_is_started_ever_less_often(command, why, monkeypatch):
@@ -212,10 +212,10 @@ async def test_no_process_is_left_after_a_stop(server):
 
 def test_a_worker_ends_with_its_operator_however_that_ends():
     script = (
-        "import subprocess, sys, time\n"
+        "import signal, subprocess\n"
         f"worker = subprocess.Popen({WORKER!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
         "print(worker.pid, flush=True)\n"
-        "time.sleep(600)\n"
+        "signal.pause()\n"
     )
     operator = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert operator.stdout is not None

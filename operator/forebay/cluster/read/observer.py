@@ -145,11 +145,6 @@ class Observer:
         if pool_namespace is not None:
             watched = Watched(PODS, PodObject, pod_facts, labels.WARM_POOL, pool_namespace, same_pod, belongs_to_pool)
             self._pool_pods = (cache(watched),)
-        self._caches: tuple[WatchCache[Any, Any], ...] = (
-            *(self._pods, self._nodes, self._revisions, *self._children, self._stored_services),
-            *self._pool_pods,
-        )
-
         self._quotas: WatchCache[QuotaObject, QuotaView] = cache(
             Watched(
                 RESOURCE_QUOTAS,
@@ -161,28 +156,31 @@ class Observer:
             )
         )
         self._quota_namespaces: frozenset[str] = frozenset()
+        self._caches: tuple[WatchCache[Any, Any], ...] = (
+            *(self._pods, self._nodes, self._revisions, *self._children, self._stored_services),
+            *(*self._pool_pods, self._quotas),
+        )
 
     async def run(self) -> None:
         """Keep all caches current until this task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for cache in (*self._caches, self._quotas):
+            for cache in self._caches:
                 tasks.create_task(cache.run(), name=f"watch {cache.resource.plural}")
 
     @property
     def synced(self) -> bool:
-        return all(cache.synced for cache in self._caches) and self._quotas.answered
+        return all(cache.ready for cache in self._caches)
 
     def ages(self) -> dict[str, float]:
         """Seconds since the API server last confirmed each cache, by plural; infinite before the first LIST."""
         ages: dict[str, float] = {}
-        for cache in (*self._caches, self._quotas):
+        for cache in self._caches:
             ages[cache.resource.plural] = max(cache.age, ages.get(cache.resource.plural, 0.0))
         return ages
 
     def problems(self) -> tuple[str, ...]:
         """The objects that could not be read, each with its name and the reason."""
-        caches = (*self._caches, self._quotas)
-        return tuple(f"{cache.resource.kind} {fault}" for cache in caches for fault in cache.unreadable)
+        return tuple(f"{cache.resource.kind} {fault}" for cache in self._caches for fault in cache.unreadable)
 
     async def observe(self, signals: Mapping[str, PodSignals], now: float) -> World:
         """The World at `now` (unix seconds). Raises ApiError, also while a cache is not current."""
@@ -254,13 +252,10 @@ class Observer:
 
     def _require_current_caches(self) -> None:
         for cache in self._caches:
-            if not cache.synced:
+            if not cache.ready:
                 raise ApiError(NO_ANSWER, "StaleCache", f"{cache.resource.plural} have not been listed yet")
-            if cache.age > UNTRUSTED_CACHE_SECONDS:
+            if cache.age > UNTRUSTED_CACHE_SECONDS and not cache.optional:
                 raise ApiError(NO_ANSWER, "StaleCache", f"no news of {cache.resource.plural} for {cache.age:.0f} s")
-
-        if not self._quotas.answered:
-            raise ApiError(NO_ANSWER, "StaleCache", f"{RESOURCE_QUOTAS.plural} have not been listed yet")
 
     def _readable_quotas(self, services: Iterable[ServiceView]) -> tuple[QuotaView, ...]:
         """The quotas of the namespaces with our pods; none while they are not current, so that only the API server

@@ -12,7 +12,7 @@ from typing import Final
 from zlib import crc32
 
 from forebay.scaling.load.signals import PodSignals
-from forebay.telemetry.direct.scraper import ScrapeSettings, interval_seconds
+from forebay.telemetry.direct.scraper import ScrapeSettings
 from forebay.telemetry.direct.worker_pipe import Start
 from forebay.telemetry.direct.worker_process import WorkerProcess
 from forebay.telemetry.scrape_statistics import ScrapeStatistics, together
@@ -76,10 +76,9 @@ class ScrapeWorkers:
     def statistics(self) -> ScrapeStatistics:
         running = [part for worker in self._workers for part in worker.statistics()]
         merged = together((self._before.totals, *running))
-        least, per_second = self._start.settings.interval_seconds, self._start.settings.per_second
         return replace(
             merged,
-            interval_seconds=max(interval_seconds(len(shard), least, per_second) for shard in self._shards or [()]),
+            interval_seconds=self._start.settings.round_seconds(max(map(len, self._shards), default=0)),
             workers=len(self._workers),
             worker_ends=sum(worker.ends for worker in self._workers),
         )
@@ -97,17 +96,11 @@ class ScrapeWorkers:
     async def run(self, targets: Callable[[], Sequence[ScrapeTarget]], on_news: Callable[[], None]) -> None:
         """Scrape until `stop`."""
         self._on_news = on_news
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                while not self._stopping.is_set():
-                    for worker in self._aim(targets()):
-                        tasks.create_task(worker.run(), name=f"scrape worker {worker.number}")
-                    timer = asyncio.ensure_future(self._clock.sleep(AIM_SECONDS))
-                    await asyncio.wait((timer, stopping), return_when=asyncio.FIRST_COMPLETED)
-                    timer.cancel()
-        finally:
-            stopping.cancel()
+        async with asyncio.TaskGroup() as tasks:
+            while not self._stopping.is_set():
+                for worker in self._aim(targets()):
+                    tasks.create_task(worker.run(), name=f"scrape worker {worker.number}")
+                await self._clock.pause(AIM_SECONDS, self._stopping)
 
     def _aim(self, targets: Sequence[ScrapeTarget]) -> list[WorkerProcess]:
         """Give each worker its part of the targets. Returns the workers that are new; none ever goes."""

@@ -55,6 +55,10 @@ class ScrapeSettings:
     max_bytes: int = 1 << 20
     """vLLM answers with about 20 KB, and 16 KB more per data-parallel engine; 16 engines stay below 300 KB."""
 
+    def round_seconds(self, pod_count: int) -> float:
+        """Seconds between the starts of two rounds over so many pods."""
+        return interval_seconds(pod_count, self.interval_seconds, self.per_second)
+
 
 class Scraper:
     """Used from one event loop: `run` in a task, `signals` from the planner loop."""
@@ -69,7 +73,7 @@ class Scraper:
         self._urls = url_template
         self._settings = settings or ScrapeSettings()
         self._clock = clock or Clock()
-        self._tally = ScrapeTally(self._interval_seconds(0))
+        self._tally = ScrapeTally(self._settings.round_seconds(0))
         self._signals: dict[str, PodSignals] = {}
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(self._settings.concurrency)
@@ -107,7 +111,7 @@ class Scraper:
                     except Exception:
                         logger.exception("a scrape round failed; signals age until one succeeds")
                     elapsed = self._clock.monotonic() - started
-                    await self._until(self._tally.interval_seconds - elapsed, stopping)
+                    await self._clock.wait(self._tally.interval_seconds - elapsed, stopping)
                 await self._drop(list(self._in_flight))
         finally:
             stopping.cancel()
@@ -122,7 +126,7 @@ class Scraper:
     ) -> None:
         started = self._clock.monotonic()
         by_uid = {target.uid: target for target in targets}
-        interval = self._interval_seconds(len(by_uid))
+        interval = self._settings.round_seconds(len(by_uid))
         self._tally.interval_seconds = interval
         await self._forget_all_but(by_uid.keys())
         for uid, target in by_uid.items():
@@ -133,7 +137,7 @@ class Scraper:
             remaining = started + interval - self._clock.monotonic()
             if remaining <= 0:
                 break
-            await self._until(min(remaining, self._settings.report_every_seconds), stopping, scrapes)
+            await self._clock.wait(min(remaining, self._settings.report_every_seconds), stopping, scrapes)
             on_news()
         self._tally.rounds += 1
         self._tally.last_round_pods = len(by_uid)
@@ -156,9 +160,6 @@ class Scraper:
             self._tally.scraped(self._clock.monotonic() - started, failure)
         self._signals[target.uid] = signals
         del self._in_flight[target.uid]
-
-    def _interval_seconds(self, pod_count: int) -> float:
-        return interval_seconds(pod_count, self._settings.interval_seconds, self._settings.per_second)
 
     def _previous(self, target: ScrapeTarget) -> PodSignals:
         return self._signals.get(target.uid, PodSignals(sample=None))
@@ -202,11 +203,3 @@ class Scraper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _until(self, seconds: float, *events: asyncio.Future[Any]) -> None:
-        """Wait for the first of the events, or for `seconds`."""
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait([timer, *events], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()

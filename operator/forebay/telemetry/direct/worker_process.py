@@ -82,7 +82,7 @@ class WorkerProcess:
             pause_seconds = min(LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS * 2.0 ** min(failures, 16))
             logger.warning("scrape worker %d %s; next one in %g s", self.number, why, pause_seconds)
             self._on_end(why)
-            await self._pause(pause_seconds)
+            await self._clock.pause(pause_seconds, self._stopping)
 
     async def _live(self) -> str:
         """The life of one process. Returns how it ended, as a clause."""
@@ -103,7 +103,7 @@ class WorkerProcess:
         finally:
             self._process = None
             if self._statistics is not None:
-                self._ended, self._statistics = together((*self.statistics(),)).totals, None
+                self._ended, self._statistics = together(self.statistics()).totals, None
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
@@ -124,12 +124,3 @@ class WorkerProcess:
     def _order(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(frame(Targets(self._targets)))
-
-    async def _pause(self, seconds: float) -> None:
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait((timer, stopping), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            stopping.cancel()
