@@ -7,7 +7,6 @@ fails if the error of a row is larger than its label allows.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "operator"), str(ROOT)]
 
 from bench.engine_logs import LOGS  # noqa: E402
+from bench.made_section import with_section  # noqa: E402
 from bench.published_rows import ROWS, UNMODELLED  # noqa: E402
 from forebay.capacity.model.engine_profile import BUILT_IN  # noqa: E402
 from forebay.capacity.model.expected_latency import expected_latency  # noqa: E402
@@ -144,11 +144,7 @@ SECTIONS = {"kv-cache": kv_cache, "published": published, "roofline": rooflines,
 def page(text: str, names: Iterable[str] = SECTIONS) -> str:
     """The text of the page with new tables in these sections."""
     for name in names:
-        begin, end = f"<!-- {name}: made by python -m bench.capacity -->", f"<!-- end of {name} -->"
-        table = "\n".join([begin, "", *SECTIONS[name](), "", end])
-        text, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, table=table: table, text, flags=re.S)  # type: ignore[misc]
-        if count != 1:
-            raise SystemExit(f"{PAGE}: {count} places for the table {name}; there must be one")
+        text = with_section(text, name, "bench.capacity", "\n".join(SECTIONS[name]()))
     return text
 
 

@@ -22,7 +22,8 @@ from typing import Any
 
 from forebay import __version__
 from forebay.sharing.shares import Shares, share_amounts
-from forebay.sharing.tenant import Tenant, TenantClass
+from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.tenant import Tenant
 from forebay.sharing.tenant_tree import TenantTree
 
 RESULTS = Path(__file__).parent / "results" / "sharing.json"

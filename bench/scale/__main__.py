@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.plan_cost import measured
 from bench.scale.fleet import Fleet, Size, fleet
 from bench.scale.page import RESULTS, ROOT, write_page
 from bench.scale.readings import Measured, TickCost, measure
@@ -45,7 +46,7 @@ def main() -> int:
 def row_of(size: Size, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size."""
     with working_on(f"{size}: plan() with all signals new"):
-        plan_seconds = _plan_cpu_seconds(size)
+        plan = measured(size.services, size.replicas, PLAN_TICKS)
     with fleet(size, directory, options.requests_per_second) as up:
         with working_on(f"{size}: {options.ticks} ticks"):
             busy = measure(up.operator, options.ticks, up.parts)
@@ -53,14 +54,16 @@ def row_of(size: Size, directory: Path, options: argparse.Namespace) -> dict[str
             start_seconds = up.restart()
             up.restart_without_scrapes()
             rest = measure(up.operator, options.ticks_at_rest, up.parts, counts=_is_at_rest)
-        return _row(up, plan_seconds, start_seconds, busy, rest)
+        return _row(up, plan, start_seconds, busy, rest)
 
 
-def _row(up: Fleet, plan_seconds: float, start_seconds: float, busy: Measured, rest: Measured) -> dict[str, Any]:
+def _row(up: Fleet, plan: dict[str, float], start_seconds: float, busy: Measured, rest: Measured) -> dict[str, Any]:
     return {
         "services": up.size.services,
         "pods": up.size.pods,
-        "planSeconds": round(plan_seconds, 4),
+        "planSeconds": round(plan["sampled"], 4),
+        "planTicks": plan["ticks"],
+        "planSecondsWhole": round(plan["whole"], 4),
         "planSecondsInOperation": round(busy.median(lambda tick: tick.plan_cpu_seconds), 4),
         "planSecondsAtRest": round(rest.median(lambda tick: tick.plan_cpu_seconds), 4),
         "observeSeconds": round(busy.median(lambda tick: tick.observe_cpu_seconds), 4),
@@ -80,26 +83,6 @@ def _row(up: Fleet, plan_seconds: float, start_seconds: float, busy: Measured, r
 
 def _is_at_rest(tick: TickCost) -> bool:
     return tick.scrapes == 0.0
-
-
-def _plan_cpu_seconds(size: Size) -> float:
-    """The median of settled ticks of the planner alone, in a process of its own; each tick replaces every signal."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "bench.decisions.measured_plan",
-            str(size.services),
-            str(size.replicas),
-            str(PLAN_TICKS),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return float(json.loads(done.stdout)["median"])
 
 
 def _write(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:

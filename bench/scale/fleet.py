@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.scale.readings import PLANS, SCRAPES
+from bench.scale.readings import PLANS, SCRAPES, read
 from e2e.fleet_process import FleetProcess
 from e2e.harness import ControlPlane, eventually
 from e2e.harness.control_plane import Settings
@@ -179,6 +179,6 @@ def _all_become_ready(operator: OperatorProcess, size: Size) -> None:
 
 def _wait_until_scraped(operator: OperatorProcess, size: Size) -> None:
     """Wait for two more rounds of scrapes, so that every engine has rates."""
-    goal = operator.metrics(SCRAPES)[SCRAPES] + 2 * size.pods
-    scrapes = partial(operator.metrics, SCRAPES)
+    goal = read(operator, SCRAPES)[SCRAPES] + 2 * size.pods
+    scrapes = partial(read, operator, SCRAPES)
     eventually(scrapes, lambda found: found[SCRAPES] >= goal, within=900, what="two rounds of scrapes", pause=1.0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from bench.made_section import markers, with_section
+
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGE = ROOT / "bench" / "results" / "scale.json", ROOT / "docs" / "scale.md"
-BEGIN, END = "<!-- scale: made by python -m bench.scale -->", "<!-- end of scale -->"
+SECTION, MODULE = "scale", "bench.scale"
+BEGIN, END = markers(SECTION, MODULE)
 
 Row = dict[str, Any]
 
@@ -26,6 +28,8 @@ def _cores(part: str) -> Callable[[Row], str]:
 COLUMNS: Final[tuple[tuple[str, Callable[[Row], str]], ...]] = (
     ("services × pods", lambda row: f"{row['services']:,} × {row['pods'] // row['services']}"),
     ("plan, all signals new", _seconds("planSeconds")),
+    ("in ticks", lambda row: f"{row['planTicks']}"),
+    ("plan, everything new", _seconds("planSecondsWhole")),
     ("plan, in operation", _seconds("planSecondsInOperation")),
     ("plan, at rest", _seconds("planSecondsAtRest")),
     ("tick", _seconds("tickSeconds")),
@@ -58,11 +62,7 @@ def table(results: Row) -> str:
 
 def page(text: str, results: Row) -> str:
     """The text of the page with the table of these results."""
-    made = f"{BEGIN}\n\n{table(results)}\n\n{END}"
-    text, count = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: made, text, flags=re.DOTALL)
-    if count != 1:
-        raise SystemExit(f"{PAGE}: {count} places for the table; there must be one")
-    return text
+    return with_section(text, SECTION, MODULE, table(results))
 
 
 def write_page() -> None:

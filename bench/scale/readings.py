@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from bench.scale.usage import cpu_seconds, megabytes
+from e2e.harness import eventually
 from e2e.operator_process import OperatorProcess
 
 PAUSE_SECONDS = 0.2
@@ -66,18 +67,18 @@ def measure(
     """Watch the operator until so many ticks have been seen that count. `parts` are the pids of the machine's parts."""
     found, began = Measured(), time.monotonic()
     cpu_before = {part: cpu_seconds(pids) for part, pids in parts.items()}
-    at_last_tick = operator.metrics(*LOOP_SERIES)
+    at_last_tick = read(operator, *LOOP_SERIES)
     requests_before, scrapes_before = requests(operator), at_last_tick[SCRAPES]
     last_tick_at = began
     while len(found.ticks) < ticks:
         assert operator.alive, f"the operator ended: {operator.log_file.read_text()[-2000:]}"
         assert time.monotonic() - last_tick_at < LONGEST_WAIT_SECONDS, "no tick counts for five minutes"
         time.sleep(PAUSE_SECONDS)
-        now = operator.metrics(*LOOP_SERIES)
+        now = read(operator, *LOOP_SERIES)
         if now.get(PLANS, 0.0) == at_last_tick[PLANS] or now[TICKS] == at_last_tick[TICKS]:
             continue
         found.most_megabytes = max(found.most_megabytes, megabytes(operator.pid))
-        ages = operator.metrics(AGES).values()
+        ages = read(operator, AGES).values()
         found.oldest_signal_seconds = max((found.oldest_signal_seconds, *ages))
         cost = _cost(at_last_tick, now)
         at_last_tick = now
@@ -92,7 +93,12 @@ def measure(
 
 
 def requests(operator: OperatorProcess) -> float:
-    return sum(operator.metrics(REQUESTS).values())
+    return sum(read(operator, REQUESTS).values())
+
+
+def read(operator: OperatorProcess, *names: str) -> dict[str, float]:
+    """The series as soon as the operator answers; beside a large fleet on a small machine it may be late."""
+    return eventually(lambda: operator.metrics(*names), within=LONGEST_WAIT_SECONDS, what="an answer of the operator")
 
 
 def _cost(before: Mapping[str, float], now: Mapping[str, float]) -> TickCost:

@@ -197,6 +197,8 @@ UNLESS_ONE_NAMESPACE = {
 """Of an operator that is not kept to one namespace."""
 ACCOUNT = "charted-forebay"
 """A release of its own: other suites share the cluster, and cluster roles have no namespace."""
+SHARE_PLANS = {"/configmaps": {"list", "watch", "create", "patch", "delete"}}
+"""In its own namespace."""
 LEASE = {"coordination.k8s.io/leases": {"create"}, f"coordination.k8s.io/leases={ACCOUNT}": {"get", "patch"}}
 OF_EVERY_ACCOUNT = ("authentication.k8s.io", "authorization.k8s.io")
 """Groups in which each account may ask who it is and what it may do."""
@@ -236,7 +238,7 @@ def rights(account: Kubectl, namespace: str) -> dict[str, set[str]]:
 @pytest.mark.parametrize("account", ["default"], indirect=True)
 def test_the_operator_may_do_this_and_nothing_else(account):
     assert rights(account, TEAM) == SERVICES | OF_THE_CLUSTER | UNLESS_ONE_NAMESPACE
-    assert rights(account, NAMESPACE) == SERVICES | OF_THE_CLUSTER | UNLESS_ONE_NAMESPACE | LEASE
+    assert rights(account, NAMESPACE) == SERVICES | OF_THE_CLUSTER | UNLESS_ONE_NAMESPACE | SHARE_PLANS | LEASE
 
 
 @pytest.mark.parametrize("account", ["one-namespace"], indirect=True)

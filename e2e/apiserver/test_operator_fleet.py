@@ -17,6 +17,8 @@ from e2e.manifests import an_inference_service
 from e2e.operator_process import OperatorProcess
 from e2e.operator_suite import Suite, reason, suite_on
 
+pytestmark = pytest.mark.alone
+"""Beside the other suites, 1,600 creations keep an API server on two cores busy for longer than kubectl waits."""
 SERVICES = 200
 REPLICAS = 8
 NODES = 200

@@ -5,6 +5,7 @@ Each test makes the operator use rights that everyday life seldom needs; the las
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 
@@ -141,6 +142,37 @@ def test_a_tenant_quota_gets_a_status(suite, namespace, operator):
     )
     assert [condition["reason"] for condition in stored["status"]["conditions"]] == ["ModelUnknown", "NoGuarantees"]
     suite.plane.kubectl("delete", "tenantquota", "team")
+
+
+def test_admission_is_told_the_shares_of_a_model(suite, namespace, operator):
+    model = f"{namespace}/shared"
+    suite.apply(an_inference_service("shared", namespace))
+    suite.plane.kubectl.apply(
+        {
+            "apiVersion": "forebay.dev/v1alpha1",
+            "kind": "TenantQuota",
+            "metadata": {"name": "callers"},
+            "spec": {"shares": [{"model": model, "guaranteed": 1000}]},
+        }
+    )
+
+    def guaranteed() -> list[int]:
+        """What the stored plans guarantee."""
+        stored = suite.plane.kubectl.list("configmaps", OPERATOR_NAMESPACE, selector="forebay.dev/share-plan")
+        plans = [json.loads(found["data"]["plan.json"]) for found in stored]
+        return [
+            tenant["guaranteed"]
+            for plan in plans
+            for tenant in plan["tenants"]
+            if plan["model"] == model and tenant["name"] == "callers"
+        ]
+
+    eventually(guaranteed, lambda found: found == [1000], within=60, what="the plan is stored")
+    change = json.dumps({"spec": {"shares": [{"model": model, "guaranteed": 2000}]}})
+    suite.plane.kubectl("patch", "tenantquota", "callers", "--type=merge", "-p", change)
+    eventually(guaranteed, lambda found: found == [2000], within=30, what="the plan follows the quota")
+    suite.plane.kubectl("delete", "tenantquota", "callers")
+    eventually(guaranteed, lambda found: found == [], within=30, what="the plan goes with the last quota")
 
 
 def test_with_one_namespace_the_operator_reads_nothing_else(suite, namespace, other_namespace, tmp_path):

@@ -96,9 +96,9 @@ def run(stage: Stage, console: Console) -> Outcome:
     console.print("[bold]$ kubectl get infs[/]")
     console.print(stage.kubectl("get", "infs", "-n", stage.namespace).rstrip(), soft_wrap=True)
     load = stage.load(SERVICE)
-    console.print(f"\n{load.source}.")
     faster = f"{WINDOW.first_pace:g} times as fast"
-    console.print(f"It rises almost to the recording's pace; a window then plays it {faster}.\n")
+    console.print(f"\n{load.source}.", soft_wrap=True)
+    console.print(f"It rises almost to the recording's pace; a window then plays it {faster}.\n", soft_wrap=True)
     with View(f"forebay: {stage.namespace}/{SERVICE}", console) as view:
         watch = Watch(stage, load, view)
         ramp = play_the_ramp(watch)

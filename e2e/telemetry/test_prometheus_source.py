@@ -239,7 +239,7 @@ async def test_the_flags_select_prometheus(engines, prometheus):
     options = ScrapeOptions(
         source=MetricsSource.PROMETHEUS, prometheus=PrometheusOptions(url=prometheus.process.url + "/")
     )
-    async with watching(build_signal_source(options, ServerClock()), idle.target) as watch:
+    async with watching(build_signal_source(options, ServerClock(), ("unused",)), idle.target) as watch:
         assert sample(await watch.one(taken_after(0))).running_requests == 0
 
 

@@ -48,4 +48,11 @@ FAULTS = (
             "test_a_rest_ends_when_something_of_the_service_is_due",
         ),
     ),
+    Fault(
+        "loop.samples-are-put-off",
+        claim="the new samples of a large fleet are read within a few ticks, those of the longest rest first",
+        planted="a service that was put off once is put off again",
+        changes=(at("services_at_rest", replaced("sorted", "sorted(sampled, reverse=True)")),),
+        guards=("test_new_samples_of_a_whole_fleet_are_read_in_several_ticks_the_longest_rest_first",),
+    ),
 )

@@ -155,4 +155,17 @@ FAULTS = (
             "test_replicas_that_crash_again_and_again_do_not_hold_back_the_others",
         ),
     ),
+    Fault(
+        "signals.a-dead-worker-goes-unnoticed",
+        claim="the pods of a scrape worker that has died keep their samples, say so, and are read again",
+        planted="the operator says nothing, and waits for a worker that has ended as for one that lives",
+        changes=(
+            at("ScrapeWorkers._mourn", returns("None")),
+            at("WorkerProcess.run", replaced("pause", "self._stopping.wait()")),
+        ),
+        guards=(
+            "test_a_worker_that_dies_is_replaced_and_its_pods_keep_their_samples_meanwhile",
+            "test_a_worker_that_ends_again_and_again_is_started_ever_less_often",
+        ),
+    ),
 )

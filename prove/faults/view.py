@@ -1,7 +1,7 @@
 """What is planned from is the cluster as it is, own writes included."""
 
 from prove.fault import Fault
-from prove.mutations import always, at, never, replaced, value, without
+from prove.mutations import always, at, never, returns, value, without
 
 FAULTS = (
     Fault(
@@ -36,7 +36,7 @@ FAULTS = (
         claim="ResourceQuotas that cannot be read stop no tick, and old ones are not used",
         planted="a tick waits until they were listed, and they are used however old they are",
         changes=(
-            at("Observer._require_current_caches", replaced("answered", "self._quotas.synced")),
+            at("WatchCache.ready", returns("self.synced")),
             at("Observer._readable_quotas", never("age")),
         ),
         guards=(

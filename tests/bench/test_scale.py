@@ -28,6 +28,7 @@ def test_a_size_is_services_and_pods_of_each():
 
 def a_row(**fields: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"services": 1000, "pods": 10_000, "planSeconds": 0.4567, "planSecondsInOperation": 0.2}
+    row |= {"planTicks": 5, "planSecondsWhole": 1.9}
     row |= {"planSecondsAtRest": 0.05, "tickSeconds": 0.9, "worstTickSeconds": 1.25, "megabytes": 432.1}
     row |= {"requestsPerTick": 12.34, "startSeconds": 12.3, "oldestSignalSeconds": 24.6, "scrapesPerSecond": 499.6}
     row |= {"createSeconds": 321.0, "cores": {"operator": 0.8, "fleetSim": 0.4, "controlPlane": 0.6}}
@@ -43,7 +44,9 @@ def test_the_table_says_what_it_was_measured_on_and_has_one_row_per_size():
     first, _, head, _, *rows = table(results(a_row(), a_row(services=100, pods=1000))).splitlines()
     assert first == "Forebay 0.1.0, commit abc, 2026-01-01, 2 cores. A quiet one."
     assert [row.split("|")[1].strip() for row in (head, *rows)] == ["services × pods", "1,000 × 10", "100 × 10"]
-    assert "| 0.457 s | 0.200 s | 0.050 s | 0.900 s | 1.2 s | 432 MB | 12.3 | 12.3 s | 25 s | 500 |" in rows[0]
+    assert (
+        "| 0.457 s | 5 | 1.9 s | 0.200 s | 0.050 s | 0.900 s | 1.2 s | 432 MB | 12.3 | 12.3 s | 25 s | 500 |" in rows[0]
+    )
 
 
 def test_a_page_without_a_place_for_the_table_is_refused():

@@ -87,7 +87,7 @@ def some_limits(**fields: Any) -> Limits:
 def a_latency(observations: dict[float, float]) -> Latency:
     """A latency with so many observations of each value in seconds."""
     histogram = a_histogram(observations)
-    return Latency(histogram.bounds, histogram.counts, histogram.sum)
+    return Latency(histogram.bounds, tuple(histogram.counts), histogram.sum)
 
 
 def a_history(*samples: dict[str, Any], every_seconds: float = 5.0, until: float = NOW) -> PodHistory:

@@ -28,6 +28,7 @@ from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.load.signals import EngineSample, HistogramSample, PodSignals
 from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
+from forebay.world.share_plans import StoredSharePlans
 from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import (
     ChildView,
@@ -376,6 +377,7 @@ def a_world(
     warm_pools: Iterable[WarmPoolView] = (),
     quotas: Iterable[QuotaView] = (),
     tenant_quotas: Iterable[TenantQuotaView] | None = None,
+    share_plans: StoredSharePlans | None = None,
 ) -> World:
     """A world. By default it has two nodes of 8 GPUs, the wanted revision of each service, and all child objects."""
     stored = revisions
@@ -393,6 +395,7 @@ def a_world(
         warm_pools=tuple(warm_pools),
         quotas=tuple(quotas),
         tenant_quotas=None if tenant_quotas is None else tuple(tenant_quotas),
+        share_plans=share_plans,
     )
 
 

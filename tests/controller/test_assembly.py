@@ -12,7 +12,7 @@ from forebay.cluster.client.server_clock import ServerClock
 from forebay.cluster.read.observer import EngineAddress
 from forebay.controller.assembly import Operator, build_signal_source, settings_for_interval
 from forebay.controller.options import MetricsSource, ScrapeOptions
-from forebay.telemetry.direct.scraper import Scraper
+from forebay.telemetry.direct.fleet_scraper import FleetScraper
 from forebay.telemetry.prometheus.prometheus_options import PrometheusOptions
 from forebay.telemetry.prometheus.prometheus_source import PrometheusSource
 from forebay.world.settings import Settings
@@ -36,13 +36,13 @@ def test_limits_on_signal_age_grow_with_the_scrape_interval(interval: float, sta
 
 def test_the_flags_choose_the_source():
     prometheus = PrometheusOptions(url="http://prometheus:9090")
-    assert isinstance(build_signal_source(ScrapeOptions(), ServerClock()), Scraper)
+    assert isinstance(build_signal_source(ScrapeOptions(), ServerClock(), ("worker",)), FleetScraper)
     options = ScrapeOptions(source=MetricsSource.PROMETHEUS, prometheus=prometheus)
-    assert isinstance(build_signal_source(options, ServerClock()), PrometheusSource)
+    assert isinstance(build_signal_source(options, ServerClock(), ("worker",)), PrometheusSource)
 
 
 def test_engines_are_scraped_with_the_age_of_their_pods_although_the_servers_clock_was_set():
-    engine = EngineAddress("uid", "team", "chat-0", "10.0.0.7", 8000, None, created_at=NOW)
+    engine = EngineAddress("uid", "team", "chat-0", "10.0.0.7", 8000, None, NOW, "chat")
     clock = ServerClock(monotonic=lambda: 0.0, wall=lambda: NOW)
     for ahead in (0.0, -3600.0, -3600.0, -3600.0):
         clock.answered(formatdate(NOW + ahead, usegmt=True), 0.0, 0.0)
@@ -50,7 +50,7 @@ def test_engines_are_scraped_with_the_age_of_their_pods_although_the_servers_clo
     unused: Any = None
     operator = Operator(cast(Any, observer), unused, unused, unused, cast(Any, leader), unused, clock)
     (target,) = operator.targets()
-    assert target.created_at == NOW - 3600.0
+    assert (target.created_at, target.service) == (NOW - 3600.0, "chat")
 
 
 def test_the_prometheus_client_is_loaded_only_if_used():

@@ -1,6 +1,7 @@
 """The demo succeeds only if it showed everything that it promises."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -25,7 +26,7 @@ def an_event(reason: str, kind: str = "Normal") -> dict[str, str]:
     return {"reason": reason, "type": kind, "message": "numbers"}
 
 
-def an_outcome(**changes: object) -> Outcome:
+def an_outcome(**changes: Any) -> Outcome:
     outcome = Outcome(
         clients=some_figures(),
         in_window=some_figures(sent=600, whole=600),
@@ -39,7 +40,7 @@ def an_outcome(**changes: object) -> Outcome:
         final={"spec": {"scaling": {"minReplicas": 2}}, "status": {"replicas": {"ready": 2}}},
         events=(an_event("ScaledUp"), an_event("RuleChanged"), an_event("ReplicaStuck", "Warning")),
     )
-    return replace(outcome, **changes)  # type: ignore[arg-type]
+    return replace(outcome, **changes)
 
 
 @pytest.mark.parametrize(

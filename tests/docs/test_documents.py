@@ -14,6 +14,7 @@ from forebay.cli.run.operator_command import operator
 from forebay.cluster.client.server_clock import ServerClock
 from forebay.controller.loop_health import LoopHealth
 from forebay.controller.operator_metrics import Metrics
+from forebay.telemetry.scrape_statistics import ScrapeTally
 from tests.docs.documents import DOCS, PAGES, ROOT, code_spans, section, table
 
 PLACEMENT = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}
@@ -55,6 +56,7 @@ def test_no_page_names_a_flag_that_does_not_exist(page):
 def test_series_of_the_operator():
     metrics = Metrics(LoopHealth(60.0, started_at=0.0), lambda: 0.0)
     metrics.show_clock(ServerClock())
+    metrics.show_sources(dict, ScrapeTally(5.0).snapshot)
     rows = table(section("operations.md", "Metrics of the operator"))
 
     assert {name for row in rows for name in code_spans(row[0])} == {

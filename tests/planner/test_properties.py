@@ -59,12 +59,12 @@ def waits(world: World, adopted: AdoptPod) -> bool:
 
 
 @quick
-@given(worlds(), states)
-def test_every_world_has_a_plan(world, state):
+@given(worlds(), states, st.sampled_from([5, 61, 3600]))
+def test_every_world_has_a_plan(world, state, pause):
     done, after = plan(world, state, NOW)
     assert done.held is None
     assert [share.error for share in done.services] == [None] * len(world.services)
-    again, _ = plan(world, after, NOW + 5)
+    again, _ = plan(world, after, NOW + pause)
     assert [share.error for share in again.services] == [None] * len(world.services)
 
 
@@ -253,12 +253,15 @@ def test_any_replica_without_metrics_holds_the_count(replicas, data):
     service = a_service(min_replicas=1, max_replicas=5)
     serving_pods = pods_of(service, replicas)
     silent = data.draw(st.sets(st.sampled_from(serving_pods), min_size=1))
+    pause = data.draw(st.sampled_from([0, 50, 90, 700]), "seconds without a tick, as on a stalled machine")
+    pause_at = data.draw(st.sampled_from([100, 240, 500]))
     state, drained = State.empty(NOW), []
     for second in range(0, 700, 20):
-        now = NOW + second
+        now = NOW + second + (pause if second >= pause_at else 0)
         answering = [pod for pod in serving_pods if pod not in silent or second < 200]
         signals = {**signals_of(serving_pods, at=NOW + 180), **signals_of(answering, at=now)}
         done, state = plan(a_world(service, pods=serving_pods, signals=signals), state, now)
+        assert [share.error for share in done.services] == [None]
         drained += drains(done)
     assert drained == []
 

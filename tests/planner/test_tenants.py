@@ -1,5 +1,6 @@
 """TenantQuotas in whole plans: what their statuses say, and that they change nothing for services."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,12 +15,15 @@ from forebay.api.spec.schedule_spec import ScheduleFloor
 from forebay.api.tenant_quota import QuotaStatus
 from forebay.planner.memory import State, TenantMemory
 from forebay.planner.planner import plan
+from forebay.planner.report.service_status import TELEMETRY_SECONDS
 from forebay.planner.report.tenant_status import should_write_quota
 from forebay.planner.share.tenants import tenants
 from forebay.planner.share.tenants.tenants import DIVIDE_SECONDS
 from forebay.scaling.load.signals import PodSignals
-from forebay.world.plan import Plan
+from forebay.workloads.objects.share_plan import DATA_KEY, read_shard
+from forebay.world.plan import DeleteSharePlan, Plan, StoreSharePlan
 from forebay.world.settings import Settings
+from forebay.world.share_plans import StoredSharePlans
 from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import ServiceView, World
 from tests.builders.loads import a_replica_capacity
@@ -47,6 +51,7 @@ class Fleet:
             for pod in pods_of(service, service.spec.scaling.min_replicas if service.spec else 0)
         )
         self.state, self.now = State.empty(NOW - 3600), NOW
+        self.share_plans: StoredSharePlans | None = StoredSharePlans("forebay-system")
 
     def world(self, per_second: float) -> World:
         done = per_second * (self.now - NOW + 1000)
@@ -67,6 +72,7 @@ class Fleet:
             nodes=(a_node("node-0", product=H100), a_node("node-1", product=H100)),
             settings=self.settings,
             tenant_quotas=self.quotas,
+            share_plans=self.share_plans,
         )
 
     def tick(self, per_second: float = 10.0, seconds: float = 5.0) -> Plan:
@@ -283,4 +289,53 @@ def a_status(**fields: Any) -> QuotaStatus:
     ],
 )
 def test_when_the_status_of_a_quota_is_written(wanted: QuotaStatus, written_ago: float, expected: bool):
-    assert should_write_quota(a_status(), wanted, NOW - written_ago, NOW) is expected
+    assert should_write_quota(a_status(), wanted, written_ago, TELEMETRY_SECONDS) is expected
+
+
+def the_plan(done: Plan) -> dict[str, Any]:
+    """The one share plan that is written."""
+    (write,) = done.share_plans
+    assert isinstance(write, StoreSharePlan)
+    content: dict[str, Any] = json.loads(write.body["data"][DATA_KEY])
+    return content
+
+
+def test_admission_is_told_the_capacity_and_the_tenants_of_each_model():
+    quotas = (
+        a_tenant_quota("org", age=7200),
+        a_tenant_quota("chat", parent="org", namespaces=["chat"], tokens={MODEL: (500_000, 2_000_000)}),
+        a_tenant_quota("trial", mode="Shadow", tokens={MODEL: (None, 100)}),
+        a_tenant_quota("stranger", tokens={"chat/other": (1, 2)}),
+    )
+    fleet = Fleet(a_model(), a_model("unlisted", namespace="elsewhere"), quotas=quotas)
+    for _ in range(24):
+        done = fleet.tick()
+    while not done.share_plans:
+        done = fleet.tick()
+    content = the_plan(done)
+    assert (content["model"], content["epoch"], content["capacity"] > 840_000) == (MODEL, int(fleet.now), True)
+    assert [(tenant["name"], tenant["listed"], tenant["mode"]) for tenant in content["tenants"]] == [
+        ("chat", True, "Enforce"),
+        ("org", False, "Enforce"),
+        ("trial", True, "Shadow"),
+    ]
+    assert content["tenants"][0]["guaranteed"] == 500_000
+
+
+def test_a_plan_follows_its_quota_at_once_and_goes_with_it():
+    quotas = (a_tenant_quota("chat", namespaces=["chat"], tokens={MODEL: (500_000, None)}),)
+    fleet = Fleet(a_model(), quotas=quotas)
+    stored = fleet.tick().share_plans[0]
+    assert isinstance(stored, StoreSharePlan)
+    fleet.share_plans = StoredSharePlans("forebay-system", (read_shard(stored.name, "uid", "1", stored.body["data"]),))
+    assert fleet.tick(seconds=1.0).share_plans == ()
+    fleet.quotas = (replace(a_tenant_quota("chat", namespaces=["chat"], tokens={MODEL: (400_000, None)}), generation=2),)
+    assert the_plan(fleet.tick(seconds=1.0))["tenants"][0]["guaranteed"] == 400_000
+    fleet.quotas = ()
+    assert [type(action) for action in fleet.tick(seconds=1.0).share_plans] == [DeleteSharePlan]
+
+
+def test_no_plan_is_written_while_the_stored_ones_are_not_known():
+    fleet = Fleet(a_model(), quotas=(a_tenant_quota("chat", tokens={MODEL: (500_000, None)}),))
+    fleet.share_plans = None
+    assert fleet.tick().share_plans == ()

@@ -7,7 +7,8 @@ It knows nothing of columns, slices or sorted levels. A unit starts at the root 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from forebay.sharing.tenant import Tenant, TenantClass
+from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.tenant import Tenant
 from tests.builders.tenants import Case
 
 BISECTIONS = 200

@@ -18,7 +18,8 @@ from forebay.admission.pool_gate import GateLimits, PoolGate, PoolPhase, PoolSta
 from forebay.admission.request import Dispatched, Refusal, RefusalReason, Request
 from forebay.admission.tenant_order import TenantNode, Turn, Waiting, begin_waiting, charge, end_waiting, next_tenant
 from forebay.admission.token_bucket import TokenBucket
-from forebay.sharing.tenant import CLASSES, Tenant, TenantClass
+from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.tenant import CLASSES, Tenant
 from forebay.sharing.tenant_tree import TenantTree
 
 RESUME: Final = 0.8

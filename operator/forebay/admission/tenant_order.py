@@ -16,7 +16,8 @@ from math import inf
 from forebay.admission.dispatch_rate import DispatchRate
 from forebay.admission.request import Request
 from forebay.admission.token_bucket import TokenBucket
-from forebay.sharing.tenant import CLASSES, TenantClass
+from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.tenant import CLASSES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from forebay.cluster.client.server_clock import ServerClock
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.write.apply import Applier
 from forebay.cluster.write.event_recorder import EventRecorder
+from forebay.cluster.write.share_plan_writer import SharePlanWriter
 from forebay.cluster.write.status_writer import StatusWriter
+from forebay.controller import scrape_worker
 from forebay.controller.handlers import build_registry
 from forebay.controller.loop import Loop, LoopPace, TickSteps
 from forebay.controller.loop_health import LoopHealth
@@ -25,8 +27,9 @@ from forebay.controller.wake import Wake
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
 from forebay.runtime.shutdown import Shutdown
-from forebay.telemetry.direct.scraper import Scraper, ScrapeSettings
-from forebay.telemetry.direct.url_template import UrlTemplate
+from forebay.telemetry.direct.fleet_scraper import FleetScraper
+from forebay.telemetry.direct.scrape_workers import WorkerOptions
+from forebay.telemetry.direct.scraper import ScrapeSettings
 from forebay.telemetry.prometheus.prometheus_source import Connection, PrometheusSource
 from forebay.telemetry.signal_source import Clock, ScrapeTarget, SignalSource
 from forebay.workloads.spec.engine_versions import Defaults
@@ -93,6 +96,7 @@ class Operator:
                 engine.port,
                 engine.engine_version,
                 self.clock.present(engine.created_at),
+                engine.service,
             )
             for engine in self.observer.engines()
         ]
@@ -100,18 +104,20 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class PlanExecutor:
-    """Carries a plan out: first the actions, then the statuses, then the Events."""
+    """Carries a plan out: first the actions, then what admission is told, then the statuses, then the Events."""
 
     applier: Applier
+    share_plans: SharePlanWriter
     status: StatusWriter
     events: EventRecorder
 
     async def execute(self, world: World, plan: Plan, now: float) -> int:
         """Returns the number of calls that failed; a later plan repeats what is still needed."""
         applied = await self.applier.apply(plan, now)
+        failed_plans = await self.share_plans.write(plan)
         written = await self.status.write(plan, world, now)
         await self.events.record(plan, now)
-        return len(applied.failures) + len(written.failures)
+        return len(applied.failures) + failed_plans + len(written.failures)
 
 
 async def assemble(
@@ -133,10 +139,11 @@ async def assemble(
         defaults=_defaults(options.engine),
         wake=wake.wake,
         namespace=options.namespace,
-        # An operator for one namespace serves no WarmPools, since they are cluster-scoped.
+        # An operator for one namespace serves no WarmPools and no TenantQuotas, since they are cluster-scoped.
         pool_namespace=None if options.namespace else options.lease.namespace or await access.namespace(),
     )
-    signal_source = build_signal_source(options.scrape, clock)
+    worker = scrape_worker.command(options.log_level, options.log_format)
+    signal_source = build_signal_source(options.scrape, clock, worker)
     service_watch = ServiceWatch(lambda: build_registry(access, wake.wake_from_thread), options.namespace)
 
     def is_leader() -> bool:
@@ -144,6 +151,7 @@ async def assemble(
 
     executor = PlanExecutor(
         Applier(api, observer, is_leader=is_leader, dry_run=options.dry_run),
+        SharePlanWriter(api, observer, is_leader=is_leader, dry_run=options.dry_run),
         StatusWriter(api, observer, is_leader=is_leader, dry_run=options.dry_run),
         EventRecorder(api, instance=identity, dry_run=options.dry_run),
     )
@@ -175,12 +183,15 @@ async def assemble(
     return Operator(observer, signal_source, loop, wake, leader, service_watch, clock)
 
 
-def build_signal_source(options: ScrapeOptions, server_clock: ServerClock) -> SignalSource:
+def build_signal_source(
+    options: ScrapeOptions, server_clock: ServerClock, worker_command: tuple[str, ...]
+) -> SignalSource:
     """The direct scraper, or the client of a Prometheus that scrapes the engines."""
     clock = Clock(now=server_clock.now, monotonic=server_clock.monotonic)
     if options.source is MetricsSource.DIRECT:
         settings = ScrapeSettings(interval_seconds=options.interval_seconds)
-        return Scraper(UrlTemplate(options.url), settings=settings, clock=clock)
+        workers = WorkerOptions(worker_command, options.workers)
+        return FleetScraper(options.url, workers, settings=settings, clock=clock)
 
     def connect() -> Connection:
         # Imported here, because the client costs 0.3 s and 20 MB that an operator without Prometheus need not pay.

@@ -60,6 +60,12 @@ class SourcesCollector(Collector):
         yield GaugeMetricFamily(
             "forebay_scrape_round_seconds", "Duration of the last round of scrapes.", statistics.last_round_seconds
         )
+        yield GaugeMetricFamily(
+            "forebay_scrape_workers", "Processes that scrape; 0 while the operator scrapes itself.", statistics.workers
+        )
+        yield CounterMetricFamily(
+            "forebay_scrape_worker_ends", "How often a scrape worker was started again.", statistics.worker_ends
+        )
 
 
 class ServerClockCollector(Collector):

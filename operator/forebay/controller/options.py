@@ -41,7 +41,7 @@ class PaceOptions:
 
 class MetricsSource(StrEnum):
     DIRECT = "direct"
-    """Scrapes the engines; for up to about 2,000 pods."""
+    """Scrapes the engines; for up to about 10,000 pods."""
     PROMETHEUS = "prometheus"
     """Queries a Prometheus that scrapes the engines."""
 
@@ -54,6 +54,8 @@ class ScrapeOptions:
     """The shortest time between two rounds; a large fleet is scraped less often."""
     source: MetricsSource = MetricsSource.DIRECT
     prometheus: PrometheusOptions = field(default_factory=PrometheusOptions)
+    workers: int = 4
+    """The most processes that scrape for the operator, one for every 5,000 pods; 0 if it is to scrape all itself."""
 
 
 @dataclass(frozen=True, slots=True)

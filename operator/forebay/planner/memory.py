@@ -24,6 +24,7 @@ from forebay.scaling.load.signals import PodSignals
 from forebay.scaling.rules.situation import ScalingMemory
 from forebay.schedules.timetable import Timetable
 from forebay.sharing.tenant_tree import TenantTree
+from forebay.workloads.objects.share_plan import PlannedShards
 from forebay.world.settings import Settings
 
 MOST_SENT_EVENTS: Final = 64
@@ -213,6 +214,8 @@ class TenantMemory:
     change."""
     trees: Mapping[str, TenantTree] = field(default_factory=dict)
     """The tenants of each model, while no claim changes."""
+    planned: Mapping[str, PlannedShards] = field(default_factory=dict)
+    """The same tenants as admission is told of them."""
     divided_at: float = -inf
     """When they were planned."""
 

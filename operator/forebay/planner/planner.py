@@ -31,5 +31,5 @@ def plan(world: World, state: State, now: float) -> tuple[Plan, State]:
     observed = observe(fleet, (service for service in world.services if service.uid not in at_rest.memories))
     decided = decide(fleet, observed)
     granted, tenants = share(fleet, decided, at_rest)
-    outcome = reconcile(fleet, granted)
+    outcome = reconcile(fleet, granted, tenants.plans)
     return report(fleet, outcome, at_rest, tenants)

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.sharing.tenant import CLASSES, TenantClass
+from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.tenant import CLASSES
 from forebay.sharing.tenant_tree import ROOT, Block, TenantTree
 from forebay.sharing.water_filling import Fill
 

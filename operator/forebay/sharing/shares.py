@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from forebay.sharing.division import Division, ScaledGuarantees
-from forebay.sharing.tenant import SharingError, TenantClass
+from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.tenant import SharingError
 from forebay.sharing.tenant_tree import ROOT, TenantTree
 from forebay.sharing.water_filling import Fill, fill_amounts, fill_units
 

@@ -5,19 +5,13 @@ its guarantee and its limit hold for all of them together.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from math import isfinite
+
+from forebay.api.tenant_quota import TenantClass
 
 
 class SharingError(ValueError):
     """Input that no division can follow; the message names the tenant, the field, the value and what would work."""
-
-
-class TenantClass(StrEnum):
-    """What comes first when there is not enough for all."""
-
-    INTERACTIVE = "interactive"
-    BATCH = "batch"
 
 
 CLASSES = tuple(TenantClass)

@@ -12,7 +12,8 @@ from math import inf, isfinite
 from operator import attrgetter
 from typing import Final
 
-from forebay.sharing.tenant import SharingError, Tenant, TenantClass
+from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.tenant import SharingError, Tenant
 
 ROOT: Final = 0
 

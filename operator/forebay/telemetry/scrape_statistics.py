@@ -4,10 +4,10 @@ import logging
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from types import MappingProxyType
+from typing import Self
 
 from forebay.scaling.load.signals import HistogramSample
 from forebay.telemetry.metric_catalogue import catalogue_for
@@ -34,6 +34,15 @@ class ScrapeStatistics:
     interval_seconds: float
     unknown_versions: tuple[str, ...]
     """Engine versions that the catalogue does not know; their metrics are read by the newest names."""
+    workers: int = 0
+    """Processes that scrape for the operator; 0 while it scrapes itself."""
+    worker_ends: int = 0
+    """How often one of them had to be started again."""
+
+    @property
+    def totals(self) -> Self:
+        """The totals alone, of a process that has ended."""
+        return replace(self, last_round_seconds=0.0, last_round_pods=0, interval_seconds=0.0)
 
 
 class ScrapeTally:
@@ -69,10 +78,29 @@ class ScrapeTally:
         return ScrapeStatistics(
             rounds=self.rounds,
             scrapes=int(counts[-1]),
-            failures=MappingProxyType({failure: self._failures[failure] for failure in ScrapeFailure}),
+            failures={failure: self._failures[failure] for failure in ScrapeFailure},
             durations=HistogramSample(bounds=DURATION_BOUNDS, counts=counts, sum=self._duration_sum),
             last_round_seconds=self.last_round_seconds,
             last_round_pods=self.last_round_pods,
             interval_seconds=self.interval_seconds,
             unknown_versions=tuple(sorted(self.unknown_versions)),
         )
+
+
+def together(parts: Iterable[ScrapeStatistics]) -> ScrapeStatistics:
+    """The statistics of processes that scrape a part of the fleet each. The slowest one decides the interval."""
+    known = tuple(parts)
+    return ScrapeStatistics(
+        rounds=sum(part.rounds for part in known),
+        scrapes=sum(part.scrapes for part in known),
+        failures={failure: sum(part.failures[failure] for part in known) for failure in ScrapeFailure},
+        durations=HistogramSample(
+            bounds=DURATION_BOUNDS,
+            counts=tuple(map(sum, zip(*(part.durations.counts for part in known), strict=True))),
+            sum=sum(part.durations.sum for part in known),
+        ),
+        last_round_seconds=max(part.last_round_seconds for part in known),
+        last_round_pods=sum(part.last_round_pods for part in known),
+        interval_seconds=max(part.interval_seconds for part in known),
+        unknown_versions=tuple(sorted({version for part in known for version in part.unknown_versions})),
+    )

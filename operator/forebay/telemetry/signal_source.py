@@ -26,6 +26,8 @@ class ScrapeTarget:
     """The vLLM version in the pod's revision; None reads the metrics by the newest names."""
     created_at: float = 0.0
     """Unix seconds. Samples from before it belong to an earlier pod of the same name."""
+    service: str = ""
+    """Name of the InferenceService. One process scrapes all pods of a service, so that their news come together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,22 @@ class Clock:
     """Unix seconds, for `taken_at`. The operator gives the API server's time, which `plan` compares it with."""
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
+
+    async def wait(self, seconds: float, *events: asyncio.Future[Any]) -> None:
+        """Wait for the first of the events, or for `seconds`. The events go on."""
+        timer = asyncio.ensure_future(self.sleep(seconds))
+        try:
+            await asyncio.wait((timer, *events), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+
+    async def pause(self, seconds: float, stopping: asyncio.Event) -> None:
+        """Wait that long, or until `stopping` is set."""
+        stopped = asyncio.ensure_future(stopping.wait())
+        try:
+            await self.wait(seconds, stopped)
+        finally:
+            stopped.cancel()
 
 
 class SignalSource(Protocol):

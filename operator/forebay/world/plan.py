@@ -215,6 +215,28 @@ class TenantPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreSharePlan:
+    """Write one shard of a model's share plan for admission."""
+
+    model: str
+    name: str
+    resource_version: str | None
+    """Of the stored one; None creates it."""
+    body: Body = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSharePlan:
+    """Delete a shard whose model is gone, or has no quota any more."""
+
+    model: str
+    """Empty when the shard cannot be read."""
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     services: tuple[ServicePlan, ...]
     held: str | None = None
@@ -223,3 +245,4 @@ class Plan:
     """Seconds until something is due that no event announces, such as the end of a cooldown."""
     warm_pools: tuple[PoolPlan, ...] = ()
     tenants: tuple[TenantPlan, ...] = ()
+    share_plans: tuple[StoreSharePlan | DeleteSharePlan, ...] = ()

@@ -13,6 +13,7 @@ from forebay.scaling.learning.replica_capacity import ReplicaCapacity
 from forebay.scaling.load.signals import PodSignals
 from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
+from forebay.world.share_plans import StoredSharePlans
 from forebay.world.tenants import TenantQuotaView
 
 
@@ -272,3 +273,5 @@ class World:
     """ResourceQuotas of the namespaces that have services or placeholders; empty as well when they cannot be read."""
     tenant_quotas: tuple[TenantQuotaView, ...] | None = None
     """None while they are not known: they have not been listed yet, or only one namespace is served."""
+    share_plans: StoredSharePlans | None = None
+    """None while they are not known."""

@@ -283,8 +283,8 @@ async def test_engines_are_running_pods_of_rank_0_with_an_address():
         cluster.api.put(PODS, a_stored_pod("pending", cluster.owner) | {"status": {"phase": "Pending"}})
         await asyncio.sleep(0.001)
         assert sorted(cluster.observer.engines(), key=lambda engine: engine.uid) == [
-            EngineAddress("1", "team", "serves", "10.0.0.7", 8000, "0.32.0", JANUARY),
-            EngineAddress("2", "team", "orphan", "10.0.0.7", 8000, None, JANUARY),
+            EngineAddress("1", "team", "serves", "10.0.0.7", 8000, "0.32.0", JANUARY, "chat"),
+            EngineAddress("2", "team", "orphan", "10.0.0.7", 8000, None, JANUARY, "chat"),
         ]
 
 
@@ -371,79 +371,3 @@ async def test_an_unknown_newer_version_is_only_a_warning():
     async with cluster.running() as world:
         service = next(service for service in world.services if service.key.name == "new")
         assert (service.problems, [warning.reason for warning in service.warnings]) == ((), ["EngineVersionUnknown"])
-
-
-def a_stored_quota(used: str, namespace: str = "team", hard: str = "4") -> dict[str, object]:
-    status = {"hard": {"requests.nvidia.com/gpu": hard}, "used": {"requests.nvidia.com/gpu": used}}
-    return {"metadata": {"namespace": namespace, "name": "gpus"}, "spec": {"hard": status["hard"]}, "status": status}
-
-
-@in_virtual_time
-async def test_quotas_are_watched_and_those_of_other_namespaces_are_left_out():
-    cluster = ClusterInMemory()
-    cluster.api.put(RESOURCE_QUOTAS, a_stored_quota("1"))
-    cluster.api.put(RESOURCE_QUOTAS, a_stored_quota("1", "elsewhere"))
-    async with cluster.running() as world:
-        (quota,) = world.quotas
-        assert (quota.namespace, quota.name) == ("team", "gpus")
-        assert quota.used["requests.nvidia.com/gpu"] == 1
-        cluster.api.put(RESOURCE_QUOTAS, a_stored_quota("3"))
-        await asyncio.sleep(0.001)
-        (quota,) = (await cluster.world()).quotas
-        assert quota.used == {"requests.nvidia.com/gpu": 3}
-
-
-@in_virtual_time
-@pytest.mark.parametrize(
-    ("change", "woken"),
-    [
-        pytest.param(a_stored_quota("1"), ["resourcequotas"], id="a pod ended"),
-        pytest.param(a_stored_quota("2", hard="8"), ["resourcequotas"], id="the limit is raised"),
-        pytest.param(a_stored_quota("3"), [], id="a pod was created"),
-        pytest.param(a_stored_quota("1", "elsewhere"), [], id="a namespace without services"),
-    ],
-)
-async def test_a_quota_wakes_when_it_leaves_more(change, woken):
-    cluster = ClusterInMemory()
-    for namespace in ("team", "elsewhere"):
-        cluster.api.put(RESOURCE_QUOTAS, a_stored_quota("2", namespace))
-    async with cluster.running():
-        await cluster.world()
-        cluster.woken.clear()
-        cluster.api.put(RESOURCE_QUOTAS, change)
-        await asyncio.sleep(0.001)
-        assert cluster.woken == woken
-
-
-def forbid_quotas(call: FakeCall) -> None:
-    if call.plural == RESOURCE_QUOTAS.plural:
-        raise ApiError(403, "Forbidden", "no verb list")
-
-
-@in_virtual_time
-async def test_forbidden_quotas_stop_no_tick_and_are_reported_once(caplog):
-    cluster = ClusterInMemory()
-    cluster.api.put(RESOURCE_QUOTAS, a_stored_quota("1"))
-    cluster.api.before = forbid_quotas
-    async with cluster.running() as world:
-        assert world.quotas == ()
-        await asyncio.sleep(600.0)
-        await cluster.world()
-        warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-        (said,) = [line for line in warnings if "resourcequotas" in line]
-        assert "403 Forbidden: no verb list" in said
-        cluster.api.before = lambda call: None
-        await asyncio.sleep(60.0)
-        assert len((await cluster.world()).quotas) == 1
-
-
-@in_virtual_time
-async def test_quotas_unconfirmed_for_three_minutes_are_not_used():
-    cluster = ClusterInMemory()
-    cluster.api.put(RESOURCE_QUOTAS, a_stored_quota("1"))
-    async with cluster.running() as world:
-        assert len(world.quotas) == 1
-        cluster.api.before = forbid_quotas
-        cluster.api.end_watches()
-        await asyncio.sleep(190.0)
-        assert (await cluster.world()).quotas == ()

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from forebay.cluster.client.kube_api import INFERENCE_SERVICES, NODES, NOT_FOUND, ApiError
+from forebay.cluster.client.kube_api import CONFIG_MAPS, INFERENCE_SERVICES, NODES, NOT_FOUND, ApiError
 from forebay.cluster.read.observer import Observer
 from forebay.cluster.read.tenant_quota_views import (
     TENANT_QUOTAS,
@@ -15,6 +16,7 @@ from forebay.cluster.read.tenant_quota_views import (
     same_claims,
     tenant_quota_view,
 )
+from forebay.cluster.write.share_plan_writer import SharePlanWriter
 from forebay.cluster.write.status_writer import StatusWriter
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
@@ -45,6 +47,7 @@ class Operator:
             wake=self.woken.append,
         )
         self.status = StatusWriter(api, self.observer, is_leader=lambda: True)
+        self.share_plans = SharePlanWriter(api, self.observer, is_leader=lambda: True)
         self.state = State.empty(NOW)
 
     async def tick(self, seconds: float = 6.0) -> list[str]:
@@ -53,6 +56,7 @@ class Operator:
         at = NOW + now() + seconds
         world = await self.observer.observe({}, at)
         done, self.state = plan(world, self.state, at)
+        assert await self.share_plans.write(done) == 0
         written = await self.status.write(done, world, at)
         assert (written.failures, written.races) == ((), 0)
         return [f"{call.verb} {call.name}" for call in self.api.calls if call.plural == "tenantquotas"]
@@ -134,6 +138,32 @@ async def test_an_operator_without_the_crd_plans_as_before():
         assert await operator.tick() == []
         assert (await operator.observer.observe({}, NOW)).tenant_quotas is None
         assert operator.observer.synced
+
+
+async def test_share_plans_are_written_once_and_again_when_somebody_changed_them(operator):
+    await operator.tick()
+    (stored,) = operator.api.all(CONFIG_MAPS)
+    assert stored["metadata"]["name"] == "share-plan.team.chat.0"
+    await operator.tick(seconds=60.0)
+    assert operator.api.all(CONFIG_MAPS) == [stored]
+    operator.api.put(CONFIG_MAPS, stored | {"data": {"plan.json": "{}"}})
+    operator.woken.clear()
+    await asyncio.sleep(0.001)
+    assert operator.woken == []
+    await operator.tick(seconds=120.0)
+    assert json.loads(operator.api.all(CONFIG_MAPS)[0]["data"]["plan.json"])["model"] == "team/chat"
+
+
+async def test_an_operator_that_may_not_read_config_maps_plans_without_them():
+    api = a_cluster(a_stored_quota())
+
+    def refuse(call: FakeCall) -> None:
+        if call.plural == "configmaps":
+            raise ApiError(403, "Forbidden", "no")
+
+    api.before = refuse
+    async with running(Operator(api)) as operator:
+        assert await operator.tick() == ["patch support"]
 
 
 async def test_an_operator_for_one_namespace_does_not_ask_for_quotas():

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 
 import pytest
 
@@ -16,7 +16,7 @@ from forebay.api.inference_service import (
 from forebay.api.reasons import Reason
 from forebay.planner.memory import State
 from forebay.planner.planner import plan
-from forebay.planner.report.service_status import should_write
+from forebay.planner.report.service_status import should_write, telemetry_seconds
 from forebay.scaling.load.signals import PodSignals
 from forebay.workloads.objects.disruption_budget import min_available
 from forebay.world.plan import ApplyChildren
@@ -60,7 +60,8 @@ READY = a_status().conditions[0]
         pytest.param(a_status(), 9999, False, id="the same is never written"),
         pytest.param(a_status(load=LoadStatus(queue=4)), 29, False, id="telemetry, too soon"),
         pytest.param(a_status(load=LoadStatus(queue=4)), 30, True, id="telemetry, every 30 s"),
-        pytest.param(a_status(load=LoadStatus(queue=4)), None, True, id="telemetry, never written before"),
+        pytest.param(a_status(load=LoadStatus(queue=4)), inf, True, id="telemetry, never written before"),
+        pytest.param(a_status(load=LoadStatus()), 1, True, id="that there is telemetry, or none any more, at once"),
         pytest.param(a_status(replicas=ReplicaStatus(desired=2)), 1, True, id="replicas, at once"),
         pytest.param(
             a_status(conditions=(READY.model_copy(update={"status": "False"}),)), 1, True, id="a condition, at once"
@@ -87,8 +88,13 @@ READY = a_status().conditions[0]
     ],
 )
 def test_when_a_status_is_written(wanted, written_ago, expected):
-    written_at = None if written_ago is None else NOW - written_ago
-    assert should_write(a_status(), wanted, written_at, NOW) is expected
+    assert should_write(a_status(), wanted, written_ago, telemetry_seconds(300)) is expected
+
+
+def test_the_telemetry_of_a_large_fleet_is_written_less_often():
+    wanted = a_status(load=LoadStatus(queue=4))
+    assert not should_write(a_status(), wanted, 99, telemetry_seconds(1000))
+    assert should_write(a_status(), wanted, 100, telemetry_seconds(1000))
 
 
 def test_status_of_a_service_under_load():

@@ -119,6 +119,18 @@ def test_a_gap_in_observation_resets_the_rate():
     assert arrivals.requests_per_second(NOW + 361) is None
 
 
+@pytest.mark.parametrize("gap", [10, 59, 60, 61, 600])
+def test_requests_that_nobody_counts_keep_the_rate_however_late_the_next_look_is(gap: int):
+    at = NOW + 300 + gap
+    arrivals = update_arrivals(watched({0: 10}), None, at, holds=True)
+    assert arrivals.requests_per_second(at) == 10
+    assert update_arrivals(arrivals, None, at + 5, holds=True).requests_per_second(at + 5) == 10
+
+
+def test_a_rate_that_was_not_known_yet_is_not_held_over_a_gap():
+    assert update_arrivals(watched({0: 10}, until=5), None, NOW + 90, holds=True).requests_per_second(NOW + 90) is None
+
+
 @pytest.mark.parametrize("every", [1, 5, 50])
 def test_it_is_bounded(every):
     assert len(watched({0: 10}, every=every, until=3000).marks) <= 16

@@ -135,6 +135,16 @@ PrometheusSelector = Annotated[
 ScrapeInterval = Annotated[
     float, _flag("--scrape-interval", "Seconds between scrapes; longer for a large fleet.", _SIGNALS, at_least=SHORTEST)
 ]
+ScrapeWorkers = Annotated[
+    int,
+    _flag(
+        "--scrape-workers",
+        "The most processes that scrape a fleet of over 625 pods; 0: none.",
+        _SIGNALS,
+        at_least=0,
+        at_most=64,
+    ),
+]
 StaleAfter = Annotated[
     float, _flag("--stale-after-seconds", "A signal older than this stops scaling down.", _SIGNALS, at_least=1.0)
 ]

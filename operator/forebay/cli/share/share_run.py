@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 import typer
 
-from forebay.api.tenant_quota import TENANT_QUOTA_KIND, TenantQuota
+from forebay.api.tenant_quota import TENANT_QUOTA_KIND, QuotaStatus, TenantQuota
 from forebay.cli.manifest_input import read_input
-from forebay.sharing.quota_tenants import tenants_of_model
+from forebay.planner.share.tenants.claims import Claims, claims_of
+from forebay.planner.share.tenants.quota_checks import QuotaCase, faults_of
+from forebay.planner.share.tenants.quota_tenants import listings, tree_of_model
 from forebay.sharing.shares import Shares, TenantShare, share_amounts
 from forebay.sharing.tenant import SharingError
-from forebay.sharing.tenant_tree import TenantTree
+from forebay.world.tenants import TenantQuotaView
 
 DECIMALS = 3
 """Of a token per minute; what is beyond is rounding."""
@@ -52,16 +54,46 @@ def run(
 
 
 def _shares(quotas: Sequence[TenantQuota], model: str, capacity: float, asks: Sequence[str]) -> Shares:
-    tenants = tenants_of_model(quotas, model)
-    if not tenants:
-        there = sorted({share.model for quota in quotas for share in quota.spec.shares})
+    claims = _claims(quotas)
+    listed = sorted(listings(claims))
+    if model not in listed:
         raise SharingError(
-            f"--model {model}: no TenantQuota lists it in shares; they list {', '.join(there) or 'none'}"
+            f"--model {model}: no TenantQuota lists it in shares; they list {', '.join(listed) or 'none'}"
         )
     asked = dict(map(_ask, asks))
     if len(asked) < len(asks):
         raise SharingError(f"--ask {', '.join(asks)}: a tenant is there twice; give one ask for each")
-    return share_amounts(TenantTree.of(tenants), asked, capacity)
+    return share_amounts(tree_of_model(model, claims), asked, capacity)
+
+
+def _claims(quotas: Sequence[TenantQuota]) -> Claims:
+    """The claims, as if quotas had been created in this order. Raises SharingError for what the operator would report
+    in a condition."""
+    names: set[str] = set()
+    for quota in quotas:
+        if quota.metadata.name in names:
+            raise SharingError(f"TenantQuota {quota.metadata.name} is there twice; keep one")
+        names.add(quota.metadata.name)
+    views = [_view(quota, place) for place, quota in enumerate(quotas)]
+    claims = claims_of(views, default_tenant="")
+    models = frozenset(listings(claims))
+    for view in views:
+        for fault in faults_of(QuotaCase(view, claims, models, now=0.0)):
+            raise SharingError(f"TenantQuota {view.name}: {fault.message}")
+    return claims
+
+
+def _view(quota: TenantQuota, place: int) -> TenantQuotaView:
+    return TenantQuotaView(
+        name=quota.metadata.name,
+        uid=quota.metadata.name,
+        generation=1,
+        resource_version="",
+        created_at=float(place),
+        deleting=False,
+        spec=quota.spec,
+        status=QuotaStatus(),
+    )
 
 
 def _ask(given: str) -> tuple[str, float]:

@@ -33,6 +33,7 @@ DISRUPTION_BUDGETS = Resource("apis/policy/v1", "poddisruptionbudgets", "PodDisr
 CONTROLLER_REVISIONS = Resource("apis/apps/v1", "controllerrevisions", "ControllerRevision")
 LEASES = Resource("apis/coordination.k8s.io/v1", "leases", "Lease")
 RESOURCE_QUOTAS = Resource("api/v1", "resourcequotas", "ResourceQuota")
+CONFIG_MAPS = Resource("api/v1", "configmaps", "ConfigMap")
 POD_TEMPLATES = Resource("api/v1", "podtemplates", "PodTemplate")
 
 NO_ANSWER = 0

@@ -26,7 +26,7 @@ class RevisionsByOwner:
         for uid, revisions in by_owner.items():
             ordered = tuple(sorted(revisions, key=lambda revision: (revision.number, revision.name)))
             self._known[uid] = before[uid] if before.get(uid) == ordered else ordered
-        return dict(self._known)
+        return self._known
 
 
 class GpuNodes:

@@ -43,13 +43,7 @@ from forebay.cluster.read.projections import (
 from forebay.cluster.read.quota_views import leaves_no_more, quota_view
 from forebay.cluster.read.refusals import Refusals
 from forebay.cluster.read.service_views import ServiceViews, same_intent, template_name
-from forebay.cluster.read.tenant_quota_views import (
-    TENANT_QUOTAS,
-    WITHOUT_TENANT_QUOTAS,
-    TenantQuotaObject,
-    same_claims,
-    tenant_quota_view,
-)
+from forebay.cluster.read.tenant_caches import TenantCaches
 from forebay.cluster.read.views import (
     OwnedRevision,
     PodFacts,
@@ -64,7 +58,6 @@ from forebay.scaling.load.signals import PodSignals
 from forebay.workloads.spec.engine_versions import Defaults
 from forebay.world.quota import QuotaView
 from forebay.world.settings import Settings
-from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import ChildView, NodeView, Revision, ServiceView, World
 
 UNTRUSTED_CACHE_SECONDS = 180.0
@@ -86,6 +79,8 @@ class EngineAddress:
     """The vLLM version; None while the pod's revision is unknown."""
     created_at: float
     """Unix seconds."""
+    service: str
+    """Name of the InferenceService."""
 
 
 class Observer:
@@ -151,11 +146,6 @@ class Observer:
         if pool_namespace is not None:
             watched = Watched(PODS, PodObject, pod_facts, labels.WARM_POOL, pool_namespace, same_pod, belongs_to_pool)
             self._pool_pods = (cache(watched),)
-        self._caches: tuple[WatchCache[Any, Any], ...] = (
-            *(self._pods, self._nodes, self._revisions, *self._children, self._stored_services),
-            *self._pool_pods,
-        )
-
         self._quotas: WatchCache[QuotaObject, QuotaView] = cache(
             Watched(
                 RESOURCE_QUOTAS,
@@ -167,45 +157,32 @@ class Observer:
             )
         )
         self._quota_namespaces: frozenset[str] = frozenset()
-        self._tenants: tuple[WatchCache[TenantQuotaObject, TenantQuotaView], ...] = ()
-        if pool_namespace is not None:
-            self._tenants = (
-                cache(
-                    Watched(
-                        TENANT_QUOTAS,
-                        TenantQuotaObject,
-                        tenant_quota_view,
-                        same_view=same_claims,
-                        otherwise=WITHOUT_TENANT_QUOTAS,
-                    )
-                ),
-            )
+        self._tenants = None if pool_namespace is None else TenantCaches(cache, pool_namespace)
+        self._caches: tuple[WatchCache[Any, Any], ...] = (
+            *(self._pods, self._nodes, self._revisions, *self._children, self._stored_services),
+            *(*self._pool_pods, self._quotas, *(() if self._tenants is None else self._tenants.all)),
+        )
 
     async def run(self) -> None:
         """Keep all caches current until this task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for cache in self._all_caches:
+            for cache in self._caches:
                 tasks.create_task(cache.run(), name=f"watch {cache.resource.plural}")
 
     @property
-    def _all_caches(self) -> tuple[WatchCache[Any, Any], ...]:
-        """Those that a plan needs, and those that it can do without."""
-        return (*self._caches, self._quotas, *self._tenants)
-
-    @property
     def synced(self) -> bool:
-        return all(cache.synced for cache in self._caches) and self._quotas.answered
+        return all(cache.ready for cache in self._caches)
 
     def ages(self) -> dict[str, float]:
         """Seconds since the API server last confirmed each cache, by plural; infinite before the first LIST."""
         ages: dict[str, float] = {}
-        for cache in self._all_caches:
+        for cache in self._caches:
             ages[cache.resource.plural] = max(cache.age, ages.get(cache.resource.plural, 0.0))
         return ages
 
     def problems(self) -> tuple[str, ...]:
         """The objects that could not be read, each with its name and the reason."""
-        return tuple(f"{cache.resource.kind} {fault}" for cache in self._all_caches for fault in cache.unreadable)
+        return tuple(f"{cache.resource.kind} {fault}" for cache in self._caches for fault in cache.unreadable)
 
     async def observe(self, signals: Mapping[str, PodSignals], now: float) -> World:
         """The World at `now` (unix seconds). Raises ApiError, also while a cache is not current."""
@@ -225,7 +202,8 @@ class Observer:
             refusals=self.refusals.of_pods(now),
             warm_pools=pools,
             quotas=self._readable_quotas(services),
-            tenant_quotas=self._known_tenant_quotas(),
+            tenant_quotas=None if self._tenants is None else self._tenants.quotas(),
+            share_plans=None if self._tenants is None else self._tenants.share_plans(),
         )
 
     def engines(self) -> tuple[EngineAddress, ...]:
@@ -240,14 +218,13 @@ class Observer:
             pod = facts.view
             if pod.phase == "Running" and pod.rank == 0 and facts.ip and facts.port:
                 version = versions.get((pod.owner_uid or pod.service_uid, pod.revision))
-                addresses.append(
-                    EngineAddress(pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port, version, pod.created_at)
-                )
+                where = (pod.uid, pod.key.namespace, pod.name, facts.ip, facts.port)
+                addresses.append(EngineAddress(*where, version, pod.created_at, pod.key.name))
         return tuple(addresses)
 
     def store_answer(self, resource: Resource, body: bytes) -> None:
         """Update the caches with the answer to one of our own writes."""
-        for cache in (*self._caches, *self._tenants):
+        for cache in self._caches:
             if cache.resource == resource:
                 cache.store_answer(body)
 
@@ -279,13 +256,10 @@ class Observer:
 
     def _require_current_caches(self) -> None:
         for cache in self._caches:
-            if not cache.synced:
+            if not cache.ready:
                 raise ApiError(NO_ANSWER, "StaleCache", f"{cache.resource.plural} have not been listed yet")
-            if cache.age > UNTRUSTED_CACHE_SECONDS:
+            if cache.age > UNTRUSTED_CACHE_SECONDS and not cache.optional:
                 raise ApiError(NO_ANSWER, "StaleCache", f"no news of {cache.resource.plural} for {cache.age:.0f} s")
-
-        if not self._quotas.answered:
-            raise ApiError(NO_ANSWER, "StaleCache", f"{RESOURCE_QUOTAS.plural} have not been listed yet")
 
     def _readable_quotas(self, services: Iterable[ServiceView]) -> tuple[QuotaView, ...]:
         """The quotas of the namespaces with our pods; none while they are not current, so that only the API server
@@ -295,12 +269,6 @@ class Observer:
         if self._quotas.age > UNTRUSTED_CACHE_SECONDS:
             return ()
         return tuple(quota for quota in self._quotas.views.values() if quota.namespace in self._quota_namespaces)
-
-    def _known_tenant_quotas(self) -> tuple[TenantQuotaView, ...] | None:
-        """None until they have been listed. Old ones still count: they change rarely, and nobody waits for them."""
-        if not self._tenants or not self._tenants[0].synced:
-            return None
-        return tuple(self._tenants[0].views.values())
 
     def _no_more_for_us(self, old: QuotaView, new: QuotaView) -> bool:
         """Whether a change of a quota leaves no more for our pods, and need not wake the loop."""

@@ -163,6 +163,10 @@ class QuotaObject(KubernetesObject):
     status: QuotaStatus = QuotaStatus()
 
 
+class ConfigMapObject(KubernetesObject):
+    data: dict[str, str] | None = None
+
+
 class InferenceServiceObject(KubernetesObject):
     """Spec and status are parsed later by the models of the API, so an error affects only its own service."""
 

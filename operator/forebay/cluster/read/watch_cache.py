@@ -103,9 +103,14 @@ class WatchCache(Generic[M, V]):
         return self._confirmed_at is not None
 
     @property
-    def answered(self) -> bool:
-        """Whether any LIST has succeeded or failed."""
-        return self.synced or self.watch_failures > 0
+    def optional(self) -> bool:
+        """Whether the operator can plan without these objects."""
+        return bool(self._watched.otherwise)
+
+    @property
+    def ready(self) -> bool:
+        """Whether plans may begin: after a LIST, and if the objects are optional, also after one that failed."""
+        return self.synced or (self.optional and self.watch_failures > 0)
 
     @property
     def age(self) -> float:

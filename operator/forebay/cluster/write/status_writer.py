@@ -7,6 +7,7 @@ all of them at once. Status fields of a newer operator that this version does no
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 from forebay.api.schema.base_model import Model
@@ -16,7 +17,7 @@ from forebay.cluster.read.tenant_quota_views import TENANT_QUOTAS
 from forebay.cluster.write.action_calls import AnswerStore
 from forebay.cluster.write.apply import ApplyOutcome, OutcomeRecord
 from forebay.cluster.write.write_gate import Gate, LeadershipLostError
-from forebay.planner.report.service_status import should_write
+from forebay.planner.report.service_status import should_write, telemetry_seconds
 from forebay.planner.report.tenant_status import should_write_quota
 from forebay.world.plan import Plan, PoolPlan, ServicePlan, TenantPlan
 from forebay.world.tenants import TenantQuotaView
@@ -55,11 +56,12 @@ class StatusWriter:
         stored = {service.uid: service for service in world.services}
         quotas = {quota.uid: quota for quota in world.tenant_quotas or ()}
         self._written_at = {uid: at for uid, at in self._written_at.items() if uid in stored or uid in quotas}
+        at_most_every = telemetry_seconds(len(plan.services) + len(plan.tenants))
         async with asyncio.TaskGroup() as tasks:
             for service in plan.services:
                 view = stored.get(service.uid)
-                written_at = self._written_at.get(service.uid)
-                if view is not None and should_write(view.status, service.status, written_at, now):
+                seconds_ago = now - self._written_at.get(service.uid, -inf)
+                if view is not None and should_write(view.status, service.status, seconds_ago, at_most_every):
                     tasks.create_task(self._write(gate, service, view, now, record))
             pools = {pool.uid: pool for pool in world.warm_pools}
             for pool_plan in plan.warm_pools:
@@ -68,8 +70,8 @@ class StatusWriter:
                     tasks.create_task(self._write_pool(gate, pool_plan, pool, record))
             for tenant in plan.tenants:
                 quota = quotas.get(tenant.uid)
-                written_at = self._written_at.get(tenant.uid)
-                if quota is not None and should_write_quota(quota.status, tenant.status, written_at, now):
+                seconds_ago = now - self._written_at.get(tenant.uid, -inf)
+                if quota is not None and should_write_quota(quota.status, tenant.status, seconds_ago, at_most_every):
                     tasks.create_task(self._write_quota(gate, tenant, quota, now, record))
         return record.outcome(gate.calls)
 

@@ -2,7 +2,7 @@
 operator's limits."""
 
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -21,21 +21,27 @@ from forebay.planner.reconcile.blast_radius import Budget
 from forebay.planner.reconcile.creation_backoff import wait_before_creating
 from forebay.planner.reconcile.placeholders import PlaceholderBudget, placeholder_outcome_of, wanted_placeholders_of
 from forebay.planner.reconcile.reconcile_outcome import FleetOutcome, ServiceOutcome, UnplannedOutcome
+from forebay.planner.reconcile.share_plans import share_plan_actions
 from forebay.planner.reconcile.steps import Step, StepKind
 from forebay.planner.reconcile.terminations import terminations_of
 from forebay.planner.reconcile.warm_pools import reconciled_pools
+from forebay.planner.share.tenants.wanted_plans import WantedPlan
 from forebay.workloads.objects.action_objects import with_objects
 from forebay.workloads.objects.ownership import Owner
-from forebay.world.plan import Action, CreatePod, StoreRevision, in_order
+from forebay.world.plan import Action, CreatePod, DeleteSharePlan, StoreRevision, StoreSharePlan, in_order
 from forebay.world.world import ServiceView
 
 DRAIN_TIMEOUT_UNKNOWN_SECONDS: Final = 300.0
 """drainTimeout of running drains while the spec cannot be read."""
 
 
-def reconcile(fleet: FleetContext, services: tuple[DecidedContext | UnplannedService, ...]) -> FleetOutcome:
+def reconcile(
+    fleet: FleetContext,
+    services: tuple[DecidedContext | UnplannedService, ...],
+    plans: Mapping[str, WantedPlan] | None = None,
+) -> FleetOutcome:
     """The outcome for all services and pools. Replicas spend the limits first, the most urgent service first; services'
-    placeholders get what is left, and pools come last."""
+    placeholders get what is left, and pools come last. Without `plans` for admission, those that are stored stay."""
     now, before = fleet.now, fleet.before
     drains = blast_radius.recent(before.drains, 0, blast_radius.DRAIN_WINDOW_SECONDS, now)
     creates = blast_radius.recent(before.creates, 0, blast_radius.CREATE_WINDOW_SECONDS, now)
@@ -54,7 +60,15 @@ def reconcile(fleet: FleetContext, services: tuple[DecidedContext | UnplannedSer
         pools=pools,
         drains=blast_radius.recent(drains, budget.drained, blast_radius.DRAIN_WINDOW_SECONDS, now),
         creates=blast_radius.recent(creates, created, blast_radius.CREATE_WINDOW_SECONDS, now),
+        share_plans=_share_plans(fleet, plans),
     )
+
+
+def _share_plans(
+    fleet: FleetContext, plans: Mapping[str, WantedPlan] | None
+) -> tuple[StoreSharePlan | DeleteSharePlan, ...]:
+    stored = fleet.world.share_plans
+    return () if plans is None or stored is None else share_plan_actions(plans, stored, fleet.now)
 
 
 def _serving(service: DecidedContext | UnplannedService) -> int:

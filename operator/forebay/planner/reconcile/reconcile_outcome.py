@@ -13,7 +13,7 @@ from forebay.planner.reconcile.pool_schedules import PoolSchedules
 from forebay.planner.reconcile.quota_budget import QuotaHold
 from forebay.planner.reconcile.steps import Step
 from forebay.scaling.load.pod_history import PodHistory
-from forebay.world.plan import Action
+from forebay.world.plan import Action, DeleteSharePlan, StoreSharePlan
 from forebay.world.world import ServiceView, WarmPoolView
 
 
@@ -95,3 +95,4 @@ class FleetOutcome:
     """Times of the drains of the last 10 minutes, those of this tick included."""
     creates: tuple[float, ...]
     """Times of the creations of the last minute, those of this tick included."""
+    share_plans: tuple[StoreSharePlan | DeleteSharePlan, ...] = ()

@@ -51,6 +51,7 @@ def report(
         wake_in_seconds=wake_in_seconds((service.due_at for service in reports), pool_floors, fleet.now),
         warm_pools=tuple(pool_plan for pool_plan, _ in pools),
         tenants=tenant_plans,
+        share_plans=outcome.share_plans,
     )
     after = State(
         since=fleet.before.since,

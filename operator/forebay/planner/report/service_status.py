@@ -35,6 +35,9 @@ from forebay.world.world import ServiceKey, ServiceView, SpecProblem
 
 TELEMETRY_SECONDS: Final = 30.0
 """Numbers that move with the load are written at most this often."""
+TELEMETRY_PER_SECOND: Final = 10.0
+"""How many statuses are written in a second, on average, only to show telemetry: each is a write to etcd. It takes more
+than 300 services under load to reach it; the readings of a larger fleet are written less often."""
 
 
 def status_of(outcome: ServiceOutcome, before: InferenceServiceStatus, now: float) -> InferenceServiceStatus:
@@ -158,19 +161,24 @@ def capacity_now(context: DecidedContext) -> CapacityStatus | None:
     )
 
 
+def telemetry_seconds(services: int) -> float:
+    """How often the telemetry of one of so many services is written."""
+    return max(TELEMETRY_SECONDS, services / TELEMETRY_PER_SECOND)
+
+
 def should_write(
-    stored: InferenceServiceStatus, wanted: InferenceServiceStatus, last_written_at: float | None, now: float
+    stored: InferenceServiceStatus, wanted: InferenceServiceStatus, written_seconds_ago: float, telemetry_seconds: float
 ) -> bool:
     """Whether the status is worth a write.
 
-    Fields that people and controllers act on are written at once, telemetry and wording at most every 30 s. An
-    unchanged status is never written.
+    Fields that people and controllers act on are written at once, telemetry and wording at most every
+    `telemetry_seconds`. An unchanged status is never written.
     """
     if wanted == stored:
         return False
     if _acted_on(wanted) != _acted_on(stored):
         return True
-    return last_written_at is None or now - last_written_at >= TELEMETRY_SECONDS
+    return written_seconds_ago >= telemetry_seconds
 
 
 def _acted_on(status: InferenceServiceStatus) -> object:
@@ -179,6 +187,7 @@ def _acted_on(status: InferenceServiceStatus) -> object:
         status.observed_generation,
         status.url,
         status.replicas,
+        status.load.queue is None,
         [variant.model_copy(update={"message": ""}) for variant in status.variants],
         sorted((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions),
         None if decision is None else (decision.rule, decision.desired),

@@ -21,7 +21,6 @@ from forebay.api.tenant_quota import (
 from forebay.planner.memory import TenantMemory
 from forebay.planner.observe.fleet_context import FleetContext
 from forebay.planner.report.conditions import READY, ConditionAnswer, conditions
-from forebay.planner.report.service_status import TELEMETRY_SECONDS
 from forebay.planner.share.tenants.division import Part
 from forebay.planner.share.tenants.tenants import TenantOutcome, TenantOutcomes
 from forebay.scaling.decision import count
@@ -126,13 +125,16 @@ def guarantees_covered(outcome: TenantOutcome) -> ConditionAnswer:
     )
 
 
-def should_write_quota(stored: QuotaStatus, wanted: QuotaStatus, last_written_at: float | None, now: float) -> bool:
-    """Whether the status is worth a write: conditions and guarantees at once, telemetry and wording every 30 s."""
+def should_write_quota(
+    stored: QuotaStatus, wanted: QuotaStatus, written_seconds_ago: float, telemetry_seconds: float
+) -> bool:
+    """Whether the status is worth a write: conditions and guarantees at once, telemetry and wording at most every
+    `telemetry_seconds`."""
     if wanted == stored:
         return False
     if _acted_on(wanted) != _acted_on(stored):
         return True
-    return last_written_at is None or now - last_written_at >= TELEMETRY_SECONDS
+    return written_seconds_ago >= telemetry_seconds
 
 
 def _acted_on(status: QuotaStatus) -> object:

@@ -186,10 +186,12 @@ def update_arrivals(
     if marks and now - marks[-1][0] < SPACING_SECONDS:
         return before
     flow = _with_gateway_rate(before.received, flow, now, received_requests)
-    if flow is None and holds and before.settled(now):
+    # Over a gap as long as the marks reach, what was known at the last look stays in force.
+    held, held_at = (marks, now) if marks else (before.marks, before.updated_at)
+    if flow is None and holds and before.settled(held_at):
         # The look before the one that cannot be read may be the first that is wrong.
-        kept = marks if before.held or len(marks) < 3 else marks[:-1]
-        rate = _mean(kept, now, SMOOTHING_SECONDS)
+        kept = held if before.held or len(held) < 3 else held[:-1]
+        rate = _mean(kept, held_at, SMOOTHING_SECONDS)
         return replace(before, marks=_recent((*kept, (now, rate)), now, SMOOTHING_SECONDS), held=True, updated_at=now)
     if flow is None:
         kept = tuple(mark for mark in marks if now - mark[0] < SMOOTHING_SECONDS)

@@ -8,14 +8,16 @@ the background, and pods whose last scrape failed share a small number of slots,
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
 
 from forebay.scaling.load.signals import EngineSample, PodSignals
 from forebay.telemetry.direct.fetch import fetch, metrics_session
+from forebay.telemetry.direct.scrape_lane import Lanes, ScrapeLane
 from forebay.telemetry.direct.url_template import UrlTemplate
 from forebay.telemetry.engine_sample import NotAnEngine, SignalMissing, sample_of
 from forebay.telemetry.metric_catalogue import catalogue_for
@@ -28,12 +30,14 @@ logger = logging.getLogger(__name__)
 
 SCRAPES_PER_SECOND = 125
 """What one operator can scrape beside its other work, at 2 to 3 ms of CPU per scrape: 625 pods keep the shortest
-interval, 2,000 pods are scraped every 16 s."""
+interval."""
 
 
-def interval_seconds(pod_count: int, at_least: float = SHORTEST_INTERVAL_SECONDS) -> float:
+def interval_seconds(
+    pod_count: int, at_least: float = SHORTEST_INTERVAL_SECONDS, per_second: float = SCRAPES_PER_SECOND
+) -> float:
     """Seconds between the starts of two rounds."""
-    return max(SHORTEST_INTERVAL_SECONDS, at_least, pod_count / SCRAPES_PER_SECOND)
+    return max(SHORTEST_INTERVAL_SECONDS, at_least, pod_count / per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,14 @@ class ScrapeSettings:
     """The longest time before results are reported while a round goes on."""
     interval_seconds: float = SHORTEST_INTERVAL_SECONDS
     """The shortest time between two rounds; it grows with the fleet."""
+    per_second: float = SCRAPES_PER_SECOND
+    """The most scrapes in a second, averaged over a round."""
     max_bytes: int = 1 << 20
     """vLLM answers with about 20 KB, and 16 KB more per data-parallel engine; 16 engines stay below 300 KB."""
+
+    def round_seconds(self, pod_count: int) -> float:
+        """Seconds between the starts of two rounds over so many pods."""
+        return interval_seconds(pod_count, self.interval_seconds, self.per_second)
 
 
 class Scraper:
@@ -65,11 +75,8 @@ class Scraper:
         self._urls = url_template
         self._settings = settings or ScrapeSettings()
         self._clock = clock or Clock()
-        self._tally = ScrapeTally(interval_seconds(0, self._settings.interval_seconds))
+        self._tally = ScrapeTally(self._settings.round_seconds(0))
         self._signals: dict[str, PodSignals] = {}
-        self._in_flight: dict[str, asyncio.Task[None]] = {}
-        self._slots = asyncio.Semaphore(self._settings.concurrency)
-        self._slots_after_failure = asyncio.Semaphore(self._settings.concurrency_after_failure)
         self._stopping = asyncio.Event()
 
     def signals(self) -> Mapping[str, PodSignals]:
@@ -92,66 +99,70 @@ class Scraper:
 
         `targets` is called at the start of each round; `on_news` when it ends, and now and then while it lasts.
         """
-        connections = self._settings.concurrency + self._settings.concurrency_after_failure
+        settings = self._settings
         stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            async with metrics_session(connections) as session:
+        async with metrics_session(settings.concurrency + settings.concurrency_after_failure) as session:
+            lanes = Lanes(
+                healthy=ScrapeLane(settings.concurrency, partial(self._scrape, session)),
+                after_failure=ScrapeLane(settings.concurrency_after_failure, partial(self._scrape, session)),
+            )
+            try:
                 while not self._stopping.is_set():
                     started = self._clock.monotonic()
                     try:
-                        await self._round(session, targets(), on_news, stopping)
+                        await self._round(lanes, targets(), on_news, stopping)
                     except Exception:
                         logger.exception("a scrape round failed; signals age until one succeeds")
                     elapsed = self._clock.monotonic() - started
-                    await self._until(self._tally.interval_seconds - elapsed, stopping)
-                await self._drop(list(self._in_flight))
-        finally:
-            stopping.cancel()
-            await self._drop(list(self._in_flight))
+                    await self._clock.wait(self._tally.interval_seconds - elapsed, stopping)
+            finally:
+                stopping.cancel()
+                await lanes.keep(())
 
     async def _round(
         self,
-        session: aiohttp.ClientSession,
+        lanes: Lanes,
         targets: Sequence[ScrapeTarget],
         on_news: Callable[[], None],
         stopping: asyncio.Future[Any],
     ) -> None:
         started = self._clock.monotonic()
         by_uid = {target.uid: target for target in targets}
-        interval = interval_seconds(len(by_uid), self._settings.interval_seconds)
+        interval = self._settings.round_seconds(len(by_uid))
         self._tally.interval_seconds = interval
-        await self._forget_all_but(by_uid.keys())
-        for uid, target in by_uid.items():
-            if uid not in self._in_flight:
-                self._in_flight[uid] = asyncio.create_task(self._scrape(session, target))
-        scrapes = asyncio.gather(*self._in_flight.values(), return_exceptions=True)
-        while not scrapes.done() and not stopping.done():
-            remaining = started + interval - self._clock.monotonic()
-            if remaining <= 0:
-                break
-            await self._until(min(remaining, self._settings.report_every_seconds), stopping, scrapes)
-            on_news()
+        self._forget_all_but(by_uid)
+        await lanes.keep(by_uid)
+        for target in by_uid.values():
+            lanes.add(target, failed=self._previous(target).error is not None)
+        scrapes = asyncio.ensure_future(lanes.empty())
+        try:
+            while lanes.busy and not stopping.done():
+                remaining = started + interval - self._clock.monotonic()
+                if remaining <= 0:
+                    break
+                await self._clock.wait(min(remaining, self._settings.report_every_seconds), stopping, scrapes)
+                on_news()
+        finally:
+            scrapes.cancel()
         self._tally.rounds += 1
         self._tally.last_round_pods = len(by_uid)
         self._tally.last_round_seconds = self._clock.monotonic() - started
 
     async def _scrape(self, session: aiohttp.ClientSession, target: ScrapeTarget) -> None:
         failure: ScrapeFailure | None = None
-        async with self._slots if self._previous(target).error is None else self._slots_after_failure:
-            started = self._clock.monotonic()
-            try:
-                signals = PodSignals(sample=await self._sample(session, target))
-            except ScrapeFailed as error:
-                failure = error.failure
-                signals = PodSignals(sample=self._previous(target).sample, error=str(error))
-            except Exception as error:
-                logger.exception("scraping pod %s/%s failed in the operator itself", target.namespace, target.pod)
-                failure = ScrapeFailure.INTERNAL
-                reason = f"the operator could not read it: {error!r}"
-                signals = PodSignals(sample=self._previous(target).sample, error=reason)
-            self._tally.scraped(self._clock.monotonic() - started, failure)
+        started = self._clock.monotonic()
+        try:
+            signals = PodSignals(sample=await self._sample(session, target))
+        except ScrapeFailed as error:
+            failure = error.failure
+            signals = PodSignals(sample=self._previous(target).sample, error=str(error))
+        except Exception as error:
+            logger.exception("scraping pod %s/%s failed in the operator itself", target.namespace, target.pod)
+            failure = ScrapeFailure.INTERNAL
+            reason = f"the operator could not read it: {error!r}"
+            signals = PodSignals(sample=self._previous(target).sample, error=reason)
+        self._tally.scraped(self._clock.monotonic() - started, failure)
         self._signals[target.uid] = signals
-        del self._in_flight[target.uid]
 
     def _previous(self, target: ScrapeTarget) -> PodSignals:
         return self._signals.get(target.uid, PodSignals(sample=None))
@@ -185,21 +196,6 @@ class Scraper:
         except SignalMissing as error:
             raise ScrapeFailed(ScrapeFailure.SIGNAL_MISSING, f"{url}: {error}") from error
 
-    async def _forget_all_but(self, uids: Collection[str]) -> None:
+    def _forget_all_but(self, uids: Container[str]) -> None:
         """Drop the signals of deleted pods, so that their last values do not stay."""
         self._signals = {uid: signals for uid, signals in self._signals.items() if uid in uids}
-        await self._drop([uid for uid in self._in_flight if uid not in uids])
-
-    async def _drop(self, uids: Sequence[str]) -> None:
-        tasks = [self._in_flight.pop(uid) for uid in uids]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _until(self, seconds: float, *events: asyncio.Future[Any]) -> None:
-        """Wait for the first of the events, or for `seconds`."""
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait([timer, *events], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()

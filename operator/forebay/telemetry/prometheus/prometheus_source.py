@@ -119,7 +119,7 @@ class PrometheusSource:
                     logger.exception("a round of queries failed; signals age until one succeeds")
                 elapsed = self._clock.monotonic() - started
                 # Queries take at most half of the time, so that a slow Prometheus is not made slower.
-                await self._pause(max(self._interval_seconds - elapsed, elapsed))
+                await self._clock.pause(max(self._interval_seconds - elapsed, elapsed), self._stopping)
         finally:
             connection.close()
 
@@ -201,15 +201,6 @@ class PrometheusSource:
             failure = read_failure(record, _targets_of(pod, result.targets), UP_RANGE_SECONDS)
         self._signals[pod.uid] = PodSignals(record.sample, failure.message if failure else None)
         self._tally.scraped(seconds, failure.failure if failure else None)
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait that long, or until `stop`."""
-        waits = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._stopping.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
 
 def _targets_of(pod: ScrapeTarget, targets: Mapping[PodName, Sequence[Target]]) -> Sequence[Target]:

@@ -9,20 +9,15 @@ without them.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from forebay.api.tenant_quota import QuotaMode
-from forebay.api.tenant_quota import TenantClass as QuotaClass
 from forebay.planner.share.tenants.claims import Claims, gpu_quota_of
+from forebay.planner.share.tenants.quota_tenants import listings, tenant_of_model, tenant_of_product
 from forebay.planner.share.tenants.usage import UNKNOWN_PRODUCT, ModelUse, Usage
 from forebay.sharing.shares import Shares, share_amounts, share_units
-from forebay.sharing.tenant import Tenant, TenantClass
+from forebay.sharing.tenant import Tenant
 from forebay.sharing.tenant_tree import TenantTree
-
-_CLASSES: Final[Mapping[QuotaClass, TenantClass]] = {
-    QuotaClass.INTERACTIVE: TenantClass.INTERACTIVE,
-    QuotaClass.BATCH: TenantClass.BATCH,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +68,7 @@ def model_divisions(
 ) -> dict[str, ModelDivision]:
     """The models that a quota is concerned with, by name. `trees` remembers the tenants of each model: they follow
     from the claims and the model's namespace alone."""
-    listing: dict[str, list[str]] = {}
-    for name, shares in claims.shares.items():
-        for model in shares:
-            listing.setdefault(model, []).append(name)
-    divisions = {}
+    listing, divisions = listings(claims), {}
     for model, use in usage.models.items():
         tenants = listing.get(model, [])
         if tenants or use.tenant in claims.specs:
@@ -88,7 +79,7 @@ def model_divisions(
                 None if rates.asked is None else {use.tenant: rates.asked},
                 None if rates.used is None else {use.tenant: rates.used},
                 share_amounts,
-                partial(_of_model, model=model, claims=claims),
+                partial(tenant_of_model, model=model, claims=claims),
             )
             division = _division(divided, {*tenants, use.tenant}, claims, trees)
             divisions[model] = ModelDivision(division.parts, division.guaranteed, use=use)
@@ -112,30 +103,10 @@ def product_divisions(claims: Claims, usage: Usage) -> dict[str, Division]:
                 {tenant: asked for tenant, (asked, _) in of_product.items()},
                 {tenant: held for tenant, (_, held) in of_product.items()},
                 share_units,
-                partial(_of_product, product=product, claims=claims),
+                partial(tenant_of_product, product=product, claims=claims),
             )
             divisions[product] = _division(divided, {*tenants, *of_product}, claims)
     return divisions
-
-
-def _of_model(name: str, model: str, claims: Claims) -> Tenant:
-    spec, parent = claims.specs.get(name), claims.parents.get(name)
-    if spec is None:
-        return Tenant(name, parent=parent)
-    share = claims.shares[name].get(model)
-    if share is None:
-        return Tenant(name, weight=spec.weight, tenant_class=_CLASSES[spec.tenant_class], parent=parent)
-    tenant_class = _CLASSES[share.tenant_class or spec.tenant_class]
-    return Tenant(name, share.guaranteed, share.limit, spec.weight, tenant_class, parent)
-
-
-def _of_product(name: str, product: str, claims: Claims) -> Tenant:
-    spec, parent = claims.specs.get(name), claims.parents.get(name)
-    if spec is None:
-        return Tenant(name, parent=parent)
-    entry = gpu_quota_of(spec, product)
-    guaranteed, limit = (None, None) if entry is None else (entry.guaranteed, entry.limit)
-    return Tenant(name, guaranteed, limit, spec.weight, _CLASSES[spec.tenant_class], parent)
 
 
 def _division(

@@ -18,8 +18,10 @@ from forebay.planner.share.tenants.coverage import GuaranteeCase, ProductCoverag
 from forebay.planner.share.tenants.division import Division, ModelDivision, Part, model_divisions, product_divisions
 from forebay.planner.share.tenants.quota_checks import QuotaCase, faults_of
 from forebay.planner.share.tenants.usage import usage_of
+from forebay.planner.share.tenants.wanted_plans import WantedPlan, wanted_plans
 from forebay.scaling.learning.normalized_tokens import TokenRates
 from forebay.sharing.tenant_tree import TenantTree
+from forebay.workloads.objects.share_plan import PlannedShards
 from forebay.world.tenants import TenantQuotaView
 from forebay.world.world import SpecProblem
 
@@ -53,6 +55,8 @@ class TenantOutcomes:
     memory: TenantMemory = field(default_factory=TenantMemory)
     due: bool = False
     """False when the statuses planned last stay."""
+    plans: Mapping[str, WantedPlan] | None = None
+    """What admission is told of each model; None leaves what is stored."""
 
 
 NO_TENANTS: Final = TenantOutcomes()
@@ -68,10 +72,11 @@ def tenants_of(fleet: FleetContext, memories: Mapping[str, ServiceMemory]) -> Te
     same_claims = stated == before.claims
     if same_claims and not _due(fleet.now - before.divided_at, rates, before.rates):
         return TenantOutcomes(memory=before)
-    trees = dict(before.trees) if same_claims else {}
-    memory = TenantMemory(before.statuses, stated, rates, trees, fleet.now)
+    trees, planned = (dict(before.trees), dict(before.planned)) if same_claims else ({}, {})
+    memory = TenantMemory(before.statuses, stated, rates, trees, planned, fleet.now)
     try:
-        return TenantOutcomes(_outcomes(fleet, memories, known, trees), memory, due=True)
+        quotas, plans = _outcomes(fleet, memories, known, trees, planned)
+        return TenantOutcomes(quotas, memory, due=True, plans=plans)
     except Exception as error:  # noqa: BLE001 - a fault of tenants must not hold the services
         return TenantOutcomes(tuple(TenantOutcome(quota, error=error) for quota in known), memory, due=True)
 
@@ -88,11 +93,12 @@ def _outcomes(
     memories: Mapping[str, ServiceMemory],
     quotas: Iterable[TenantQuotaView],
     trees: dict[str, TenantTree],
-) -> tuple[TenantOutcome, ...]:
-    """`trees` has those of earlier divisions among the same quotas, and gets those of new models."""
+    planned: dict[str, PlannedShards],
+) -> tuple[tuple[TenantOutcome, ...], Mapping[str, WantedPlan]]:
+    """`trees` and `planned` have those of earlier divisions among the same quotas, and get those of new models."""
     claims = claims_of(quotas, fleet.world.settings.default_tenant)
     if not claims.quotas:
-        return ()
+        return (), {}
     usage = usage_of(fleet, memories, claims)
     for gone in trees.keys() - usage.models.keys():
         del trees[gone]
@@ -100,7 +106,7 @@ def _outcomes(
     coverage = product_coverage(claims, divisions, usage)
     names = frozenset(usage.models)
     by_model, by_product = _by_tenant(divisions), _by_tenant(products)
-    return tuple(
+    outcomes = tuple(
         _outcome(
             QuotaCase(quota, claims, names, fleet.now),
             by_model.get(quota.name, ()),
@@ -110,6 +116,7 @@ def _outcomes(
         )
         for quota in claims.quotas
     )
+    return outcomes, wanted_plans(claims, divisions, trees, planned)
 
 
 def _outcome(
