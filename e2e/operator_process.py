@@ -100,12 +100,12 @@ class OperatorProcess:
         self._process.kill()
         self._process.wait(END_SECONDS)
 
-    def stop(self) -> tuple[int, float]:
+    def stop(self, within: float = END_SECONDS) -> tuple[int, float]:
         """SIGTERM; the exit code and the seconds it took."""
         assert self._process is not None
         started = time.monotonic()
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(END_SECONDS), time.monotonic() - started
+        return self._process.wait(within), time.monotonic() - started
 
     def restart(self, **flags: str | float | bool) -> None:
         """SIGKILL and start again; `flags` (underscores for dashes) override the previous ones."""

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,30 +35,37 @@ def main() -> int:
     if options.page_only:
         write_page()
         return 0
-    rows = []
+    rows: list[dict[str, Any]] = []
     for size in map(Size.parse, options.sizes.split(",")):
         with tempfile.TemporaryDirectory(prefix="forebay-scale-", ignore_cleanup_errors=True) as folder:
-            rows.append(row_of(size, Path(folder), options))
-        print(json.dumps(rows[-1]), flush=True)
-        _write(rows, options)
+            for row in rows_of(size, Path(folder), options):
+                _write([*rows, row], options)
+        rows.append(row)
+        print(json.dumps(row), flush=True)
     return 0
 
 
-def row_of(size: Size, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure one size."""
+def rows_of(size: Size, directory: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure one size. Its row comes twice, first without what restarts show: a large fleet takes half an hour to
+    come up, and is not to be measured in vain when they fail."""
     with working_on(f"{size}: plan() with all signals new"):
         plan = measured(size.services, size.replicas, PLAN_TICKS)
     with fleet(size, directory, options.requests_per_second) as up:
         with working_on(f"{size}: {options.ticks} ticks"):
             busy = measure(up.operator, options.ticks, up.parts)
+        yield _row(up, plan, busy)
         with working_on(f"{size}: restarts, then {options.ticks_at_rest} ticks at rest"):
             start_seconds = up.restart()
             up.restart_without_scrapes()
             rest = measure(up.operator, options.ticks_at_rest, up.parts, counts=_is_at_rest)
-        return _row(up, plan, start_seconds, busy, rest)
+        yield _row(up, plan, busy) | {
+            "planSecondsAtRest": round(rest.median(lambda tick: tick.plan_cpu_seconds), 4),
+            "megabytes": round(max(busy.most_megabytes, rest.most_megabytes), 1),
+            "startSeconds": round(start_seconds, 2),
+        }
 
 
-def _row(up: Fleet, plan: dict[str, float], start_seconds: float, busy: Measured, rest: Measured) -> dict[str, Any]:
+def _row(up: Fleet, plan: dict[str, float], busy: Measured) -> dict[str, Any]:
     return {
         "services": up.size.services,
         "pods": up.size.pods,
@@ -65,13 +73,13 @@ def _row(up: Fleet, plan: dict[str, float], start_seconds: float, busy: Measured
         "planTicks": plan["ticks"],
         "planSecondsWhole": round(plan["whole"], 4),
         "planSecondsInOperation": round(busy.median(lambda tick: tick.plan_cpu_seconds), 4),
-        "planSecondsAtRest": round(rest.median(lambda tick: tick.plan_cpu_seconds), 4),
+        "planSecondsAtRest": None,
         "observeSeconds": round(busy.median(lambda tick: tick.observe_cpu_seconds), 4),
         "tickSeconds": round(busy.median(lambda tick: tick.seconds), 4),
         "worstTickSeconds": round(max(tick.seconds for tick in busy.ticks), 4),
-        "megabytes": round(max(busy.most_megabytes, rest.most_megabytes), 1),
+        "megabytes": round(busy.most_megabytes, 1),
         "requestsPerTick": round(busy.requests / len(busy.ticks), 2),
-        "startSeconds": round(start_seconds, 2),
+        "startSeconds": None,
         "oldestSignalSeconds": round(busy.oldest_signal_seconds, 1),
         "scrapesPerSecond": round(busy.scrapes / busy.seconds, 1),
         "ticks": len(busy.ticks),

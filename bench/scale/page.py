@@ -18,7 +18,13 @@ Row = dict[str, Any]
 
 
 def _seconds(name: str) -> Callable[[Row], str]:
-    return lambda row: f"{row[name]:.3f} s" if row[name] < 1 else f"{row[name]:.1f} s"
+    def shown(row: Row) -> str:
+        seconds = row[name]
+        if seconds is None:
+            return "not measured"
+        return f"{seconds:.3f} s" if seconds < 1 else f"{seconds:.1f} s"
+
+    return shown
 
 
 def _cores(part: str) -> Callable[[Row], str]:

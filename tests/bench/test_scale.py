@@ -49,6 +49,11 @@ def test_the_table_says_what_it_was_measured_on_and_has_one_row_per_size():
     )
 
 
+def test_what_was_not_measured_is_said():
+    *_, row = table(results(a_row(planSecondsAtRest=None))).splitlines()
+    assert "| 0.200 s | not measured | 0.900 s |" in row
+
+
 def test_a_page_without_a_place_for_the_table_is_refused():
     with pytest.raises(SystemExit, match="0 places"):
         page(f"{END} {BEGIN}", results(a_row()))
