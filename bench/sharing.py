@@ -21,8 +21,8 @@ from time import process_time
 from typing import Any
 
 from forebay import __version__
-from forebay.sharing.shares import Shares, share_amounts
 from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.shares import Shares, share_amounts
 from forebay.sharing.tenant import Tenant
 from forebay.sharing.tenant_tree import TenantTree
 

@@ -69,7 +69,9 @@ FAULTS = (
         "tenants.half-a-plan",
         claim="admission is told all shares of a model with one epoch, or none",
         planted="only the shards of a share plan that differ are written",
-        changes=(at("share_plan_actions", replaced("names", "[n for n, s in zip(names, present) if s is None]", nth=3)),),
+        changes=(
+            at("share_plan_actions", replaced("names", "[n for n, s in zip(names, present) if s is None]", nth=3)),
+        ),
         guards=("test_one_shard_that_differs_writes_all_of_them_with_a_later_epoch",),
     ),
 )

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from forebay.sharing.shares import Shares, share_amounts, share_units
 from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.shares import Shares, share_amounts, share_units
 from forebay.sharing.tenant import Tenant
 from forebay.sharing.tenant_tree import TenantTree
 

@@ -329,7 +329,9 @@ def test_a_plan_follows_its_quota_at_once_and_goes_with_it():
     assert isinstance(stored, StoreSharePlan)
     fleet.share_plans = StoredSharePlans("forebay-system", (read_shard(stored.name, "uid", "1", stored.body["data"]),))
     assert fleet.tick(seconds=1.0).share_plans == ()
-    fleet.quotas = (replace(a_tenant_quota("chat", namespaces=["chat"], tokens={MODEL: (400_000, None)}), generation=2),)
+    fleet.quotas = (
+        replace(a_tenant_quota("chat", namespaces=["chat"], tokens={MODEL: (400_000, None)}), generation=2),
+    )
     assert the_plan(fleet.tick(seconds=1.0))["tenants"][0]["guaranteed"] == 400_000
     fleet.quotas = ()
     assert [type(action) for action in fleet.tick(seconds=1.0).share_plans] == [DeleteSharePlan]

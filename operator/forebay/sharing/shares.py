@@ -7,8 +7,8 @@ thousands of tenants and rows for people.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from forebay.sharing.division import Division, ScaledGuarantees
 from forebay.api.tenant_quota import TenantClass
+from forebay.sharing.division import Division, ScaledGuarantees
 from forebay.sharing.tenant import SharingError
 from forebay.sharing.tenant_tree import ROOT, TenantTree
 from forebay.sharing.water_filling import Fill, fill_amounts, fill_units

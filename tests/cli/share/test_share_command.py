@@ -127,7 +127,11 @@ def test_input_that_cannot_be_used_is_refused(share, arguments, named):
     ("quotas", "named"),
     [
         pytest.param([a_quota("a"), a_quota("a")], "a is there twice", id="twice"),
-        pytest.param([a_quota("a", parent="org")], 'TenantQuota a: spec.parent: there is no TenantQuota "org"', id="an unknown parent"),
+        pytest.param(
+            [a_quota("a", parent="org")],
+            'TenantQuota a: spec.parent: there is no TenantQuota "org"',
+            id="an unknown parent",
+        ),
         pytest.param([a_quota("a", parent="b"), a_quota("b", parent="a")], "lead back to this quota", id="a cycle"),
         pytest.param(
             [a_quota("a", namespaces=["chat"]), a_quota("b", namespaces=["chat"])],

@@ -12,8 +12,8 @@ from forebay.workloads.objects.share_plan import (
     PlannedTenant,
     read_shard,
     shard_name,
-    share_plan_body,
     sharded,
+    share_plan_body,
 )
 
 TENANTS = (

@@ -1,7 +1,7 @@
 """Share plans: what admission enforces for one model, as ConfigMaps in the operator's namespace.
 
-An object holds 1 MiB, so the tenants of a model stand in shards. All shards of a plan have the same epoch: a reader that
-finds two waits for the rest, and never enforces half of a plan. The content of a shard is JSON under `DATA_KEY`.
+An object holds 1 MiB, so the tenants of a model stand in shards. All shards of a plan have the same epoch: a reader
+that finds two waits for the rest, and never enforces half of a plan. The content of a shard is JSON under `DATA_KEY`.
 """
 
 import hashlib
