@@ -69,7 +69,8 @@ def model_divisions(
     """The models that a quota is concerned with, by name. `trees` remembers the tenants of each model: they follow
     from the claims and the model's namespace alone."""
     listing, divisions = listings(claims), {}
-    for model, use in usage.models.items():
+    # In the order of names, so that what is remembered of models does not depend on the order of services.
+    for model, use in sorted(usage.models.items()):
         tenants = listing.get(model, [])
         if tenants or use.tenant in claims.specs:
             rates = use.rates
