@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UNIT_WORKERS ?= 2
 APISERVER_WORKERS ?= 3
 
-.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-lies test-long e2e e2e-long prove prove-quick cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-scale bench-capacity bench-engine bench-telemetry bench-sharing clean
+.PHONY: help install fmt lint binaries images crds test unit apiserver alone test-lies test-long e2e e2e-long prove prove-quick cluster-up cluster-down demo test-manifests test-schedules bench bench-evenings bench-quick bench-check bench-weeks bench-robustness bench-decisions bench-plan bench-scale bench-capacity bench-engine bench-telemetry bench-sharing bench-tenants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -138,6 +138,9 @@ bench-telemetry: install ## the metrics parser against prometheus_client's
 
 bench-sharing: install ## CPU seconds of dividing 100 models among 10,000 tenants each, into bench/results/sharing.json
 	$(BIN)/python -m bench.sharing
+
+bench-tenants: install ## how much longer plan() takes for 1,000 services when 100 TenantQuotas divide them
+	$(BIN)/python -m bench.tenant_cost
 
 clean: ## remove what the targets made inside the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis operator/*.egg-info

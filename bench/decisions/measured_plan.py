@@ -18,8 +18,11 @@ from forebay.planner.planner import plan
 from forebay.world.world import World
 from tests.builders import loads
 from tests.builders.world import NOW, a_service, pods_of
-from tests.planner import test_performance
 
+try:
+    from tests.planner import large_fleet
+except ImportError:
+    from tests.planner import test_performance as large_fleet  # type: ignore[no-redef]
 try:
     from forebay.planner.memory import State
 except ModuleNotFoundError:
@@ -35,15 +38,15 @@ def measured(services: int, replicas: int, ticks: int) -> dict[str, float]:
     fields: dict[str, Any] = {"min_replicas": 4, "max_replicas": replicas, name: carrier()}
     asked = [a_service(f"s{index:04}", **fields) for index in range(services)]
     pods = [pod for index, service in enumerate(asked) for pod in pods_of(service, replicas, node=f"node-{index}")]
-    test_performance.SERVICES = services
+    large_fleet.SERVICES = services  # type: ignore[attr-defined]
     state, whole, sampled, rest = State.empty(NOW - 3600), [], [], []
     for tick in range(ticks):
-        world = test_performance.a_tick(asked, pods, NOW + ROUND_SECONDS * tick, tick)
+        world = large_fleet.a_tick(asked, pods, NOW + ROUND_SECONDS * tick, tick)
         took, _, state = timed(world, state, NOW + ROUND_SECONDS * tick)
         whole.append(took)
     for tick in range(ticks, 2 * ticks):
         now = NOW + ROUND_SECONDS * tick
-        newest = replace(world, signals=test_performance.a_tick(asked, pods, now, tick).signals)
+        newest = replace(world, signals=large_fleet.a_tick(asked, pods, now, tick).signals)
         took, soon, state = timed(newest, state, now)
         read = [took]
         while soon:
